@@ -46,7 +46,7 @@ func termMutants() []Mutant {
 		{
 			Name:   "no goodbye once ctx has ended",
 			Breaks: "Close returns at once when its ctx has ended, and leaves the session to time out.",
-			Rules:  map[string][]string{"fair": {"close/ended-ctx"}},
+			Rules:  map[string][]string{"fair": {"close/any-time"}},
 			elector: closing(func(ctx context.Context, e elector.Elector) error {
 				if err := ctx.Err(); err != nil {
 					return err

@@ -109,6 +109,13 @@ func (a *arena) beside(state string, try func(a *arena)) {
 	})
 }
 
+// each tries a state of the rule for each of these, by a.in or a.beside.
+func each[T any](in func(string, func(*arena)), format string, of []T, try func(a *arena, x T)) {
+	for _, x := range of {
+		in(fmt.Sprintf(format, x), func(a *arena) { try(a, x) })
+	}
+}
+
 // An allowance is for at most so many of the states of a rule, which are tried beside each other.
 type allowance struct{ left atomic.Int64 }
 

@@ -12,9 +12,6 @@ var cancelRules = []rule{
 	promise("cancel/every-stage", cancelEveryStage,
 		"A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none.",
 		needStages),
-	promise("cancel/no-session", cancelNoSession,
-		"A campaign that has not got a session yet ends with its ctx and leaves nothing behind.",
-		"Suspend"),
 	promise("cancel/lost-reply", cancelLostReply,
 		"A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back.",
 		"CutReply", needHooks),
@@ -22,7 +19,7 @@ var cancelRules = []rule{
 		"A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on.",
 		"HoldWakeups"),
 	promise("cancel/out-of-touch", cancelOutOfTouch,
-		"A campaign that is cancelled while it waits without a link returns, and its entry goes when the link is back, or with its session.",
+		"A campaign that is cancelled without a link returns. If it waits, its entry goes when the link is back, or with its session; if it has no session yet, it leaves nothing behind.",
 		"Suspend"),
 	promise("cancel/deadline", cancelDeadline,
 		"A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind."),
@@ -78,20 +75,6 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	a.works()
 	cancel()
 	return fired
-}
-
-func cancelNoSession(a *arena) {
-	c := a.stand()
-	a.suspend(c)
-	b := c.campaign()
-	a.Settle()
-	b.blocked()
-	b.withdraws()
-	a.resume(c)
-	a.Settle()
-	a.left(0, "of a campaign that was cancelled before it had a session")
-	a.works()
-	c.campaign().wins()
 }
 
 // loseEnrolment arms the loss of the reply to what enters a candidate.
@@ -169,52 +152,61 @@ func cancelLostReply(a *arena) {
 }
 
 func cancelHandover(a *arena) {
-	for _, thaw := range []string{"before it is cancelled", "after it is cancelled", "never"} {
-		a.in("notices come "+thaw, func(a *arena) {
-			_, t := a.lead()
-			c, b := a.queue()
-			_, third := a.queue()
-			release := a.freeze(c)
-			a.resign(t)
-			if thaw == "before it is cancelled" {
-				release() // the two race
-			}
-			b.cancel()
-			arrives(a, "Campaign returns", b.done)
-			if thaw == "after it is cancelled" {
-				release()
-			}
-			if b.err == nil {
-				a.resign(b.term)
-			} else {
-				a.Refused("Campaign", b.err, context.Canceled)
-			}
-			third.wins()
-			a.left(1, "where the leader's has to be the only one")
-		})
-	}
+	each(a.in, "notices come %s", []string{"before it is cancelled", "after it is cancelled", "never"}, func(a *arena, thaw string) {
+		_, t := a.lead()
+		c, b := a.queue()
+		_, third := a.queue()
+		release := a.freeze(c)
+		a.resign(t)
+		if thaw == "before it is cancelled" {
+			release() // the two race
+		}
+		b.cancel()
+		arrives(a, "Campaign returns", b.done)
+		if thaw == "after it is cancelled" {
+			release()
+		}
+		if b.err == nil {
+			a.resign(b.term)
+		} else {
+			a.Refused("Campaign", b.err, context.Canceled)
+		}
+		third.wins()
+		a.left(1, "where the leader's has to be the only one")
+	})
 }
 
 func cancelOutOfTouch(a *arena) {
-	for _, back := range []bool{true, false} {
-		a.in(fmt.Sprintf("link comes back in time: %v", back), func(a *arena) {
-			_, t := a.lead()
-			c, b := a.queue(a.brief)
-			_, third := a.queue()
-			a.suspend(c)
-			a.Settle()
-			b.withdraws()
-			if back {
-				a.resume(c)
-			}
-			a.Until("its entry is gone", func() bool { return len(a.visible()) == 1+a.inLineOf(1) })
-			a.holds(t)
-			third.succeeds(t)
+	each(a.in, "link comes back in time: %v", []bool{true, false}, func(a *arena, back bool) {
+		_, t := a.lead()
+		c, b := a.queue(a.brief)
+		_, third := a.queue()
+		a.suspend(c)
+		a.Settle()
+		b.withdraws()
+		if back {
 			a.resume(c)
-			a.Settle()
-			c.enters()
-		})
-	}
+		}
+		a.Until("its entry is gone", func() bool { return len(a.visible()) == 1+a.inLineOf(1) })
+		a.holds(t)
+		third.succeeds(t)
+		a.resume(c)
+		a.Settle()
+		c.enters()
+	})
+	a.in("it has no session yet", func(a *arena) {
+		c := a.stand()
+		a.suspend(c)
+		b := c.campaign()
+		a.Settle()
+		b.blocked()
+		b.withdraws()
+		a.resume(c)
+		a.Settle()
+		a.left(0, "of a campaign that was cancelled before it had a session")
+		a.works()
+		c.campaign().wins()
+	})
 }
 
 func cancelDeadline(a *arena) {

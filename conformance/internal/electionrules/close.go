@@ -12,14 +12,12 @@ import (
 
 var closeRules = []rule{
 	promise("close/any-time", closeAnyTime,
-		"Close works at any time and any number of times: the term or campaign ends with ErrClosed, the entry is gone, and all calls are refused."),
+		"Close works at any time, any number of times, and with a ctx that has ended: the term or campaign ends with ErrClosed, the next leads long before a timeout, the entry is gone, and all calls are refused."),
 	promise("close/race", closeRace,
 		"Close beside a Campaign that begins, waits or wins ends both, and leaves nothing behind."),
 	promise("close/out-of-touch", closeOutOfTouch,
 		"Close without a link returns by the end of its ctx at the latest, says that it is not confirmed, and blocks nobody for longer than the session.",
 		"Suspend"),
-	promise("close/ended-ctx", closeEndedCtx,
-		"Close with a ctx that has ended still says goodbye: the next candidate leads long before the session would have timed out."),
 	promise("close/stalled-hook", closeStalledHook,
 		"Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same.",
 		needHooks),
@@ -92,6 +90,17 @@ func closeAnyTime(a *arena) {
 		a.ends(t, elector.ErrClosed)
 		a.refusesAll(c, elector.ErrClosed)
 	})
+	a.in("leading, with a ctx that has ended", func(a *arena) {
+		c, t := a.lead()
+		_, b := a.queue()
+		began := time.Now()
+		a.Must("Close with a ctx that has ended", c.real.Close(ended()))
+		a.ends(t, elector.ErrClosed)
+		next := b.wins()
+		took := time.Since(began)
+		a.FailIf(took > a.Service.TTL/2, "the next candidate leads %v after Close", took)
+		a.holds(next)
+	})
 }
 
 func closeRace(a *arena) {
@@ -126,18 +135,6 @@ func closeRace(a *arena) {
 			a.refusesAll(c, elector.ErrClosed)
 		})
 	}
-}
-
-func closeEndedCtx(a *arena) {
-	c, t := a.lead()
-	_, b := a.queue()
-	began := time.Now()
-	a.Must("Close with a ctx that has ended", c.real.Close(ended()))
-	a.ends(t, elector.ErrClosed)
-	next := b.wins()
-	took := time.Since(began)
-	a.FailIf(took > a.Service.TTL/2, "the next candidate leads %v after Close", took)
-	a.holds(next)
 }
 
 func closeOutOfTouch(a *arena) {

@@ -22,11 +22,8 @@ var dataRules = []rule{
 		"A predecessor that goes just before a candidate looks at it, or waits for it, is not missed.",
 		needStages),
 	promise("data/election-deleted", dataElectionDeleted,
-		"When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on.",
+		"When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on, also one that is about to enrol.",
 		"Delete", needKnown),
-	promise("data/deleted-at-enrolment", dataDeletedAtEnrolment,
-		"An election that is deleted while a candidate is about to enrol is founded anew.",
-		"Delete", needKnown, needStages),
 	promise("data/foreign-children", dataForeignChildren,
 		"Foreign and malformed children in the election's directory neither block nor mislead anybody.",
 		"Put", "Delete", needKnown),
@@ -143,52 +140,50 @@ func (a *arena) uproot(extent string) {
 }
 
 func dataElectionDeleted(a *arena) {
-	for _, extent := range a.extents() {
-		a.in(extent, func(a *arena) {
-			viewer := a.view()
-			c, t := a.lead()
-			rest := a.queues(3)
-			// An operator's tool may delete one entry after the other. Who leads in between is
-			// deposed, as soon as it hears of it, and campaigns again.
-			again := func() {
-				for i, b := range rest {
-					if b.returned() && !b.wins().Valid() {
-						rest[i] = b.c.campaign()
-					}
+	each(a.in, "%s", a.extents(), func(a *arena, extent string) {
+		viewer := a.view()
+		c, t := a.lead()
+		rest := a.queues(3)
+		// An operator's tool may delete one entry after the other. Who leads in between is
+		// deposed, as soon as it hears of it, and campaigns again.
+		again := func() {
+			for i, b := range rest {
+				if b.returned() && !b.wins().Valid() {
+					rest[i] = b.c.campaign()
 				}
 			}
-			for len(rest) > 0 {
-				before, terms := a.incarnation(), a.hist.count()
-				a.uproot(extent)
-				a.ends(t, elector.ErrDeposed)
-				at := -1
-				a.Until("one of those who waited leads in a new directory", func() bool {
-					again()
-					at = slices.IndexFunc(rest, func(b *bid) bool { return b.returned() && a.seated(b.term) })
-					return at >= 0 && a.incarnation() != before
-				})
-				winner := rest[at]
-				rest = slices.Delete(rest, at, at+1)
-				t = winner.wins()
-				n := a.hist.count() - terms
-				a.FailIf(a.Service.Virtual && n != 1, "%d terms began, but all entries went at one instant", n)
-				a.stays(t)
-				a.leads(viewer, winner.c)
-				if a.cfg.Ordered {
-					a.Until("all others have enrolled again", func() bool {
-						again()
-						return len(a.visible()) == len(rest)+1
-					})
-				}
-			}
-			a.resign(t)
+		}
+		for len(rest) > 0 {
+			before, terms := a.incarnation(), a.hist.count()
 			a.uproot(extent)
-			a.holds(c.campaign().wins())
-		})
+			a.ends(t, elector.ErrDeposed)
+			at := -1
+			a.Until("one of those who waited leads in a new directory", func() bool {
+				again()
+				at = slices.IndexFunc(rest, func(b *bid) bool { return b.returned() && a.seated(b.term) })
+				return at >= 0 && a.incarnation() != before
+			})
+			winner := rest[at]
+			rest = slices.Delete(rest, at, at+1)
+			t = winner.wins()
+			n := a.hist.count() - terms
+			a.FailIf(a.Service.Virtual && n != 1, "%d terms began, but all entries went at one instant", n)
+			a.stays(t)
+			a.leads(viewer, winner.c)
+			if a.cfg.Ordered {
+				a.Until("all others have enrolled again", func() bool {
+					again()
+					return len(a.visible()) == len(rest)+1
+				})
+			}
+		}
+		a.resign(t)
+		a.uproot(extent)
+		a.holds(c.campaign().wins())
+	})
+	if a.lacks(needStages) {
+		return
 	}
-}
-
-func dataDeletedAtEnrolment(a *arena) {
 	for _, extent := range a.extents() {
 		for _, times := range []int{1, 2} {
 			a.in(fmt.Sprintf("%s, %d times", extent, times), func(a *arena) {

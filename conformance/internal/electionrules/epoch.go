@@ -74,26 +74,24 @@ func epochDense(a *arena) {
 }
 
 func epochStalled(a *arena) {
-	for _, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral} {
-		a.in(fmt.Sprintf("at what is a %v", kind), func(a *arena) {
-			e := &epochs{a: a}
-			c, t := a.lead()
-			e.next("the founding", t)
-			for range 3 {
-				slow := a.stand()
-				g := slow.stall(commits(kind))
-				a.resign(t)
-				late := slow.campaign()
-				g.reached("its claim is on its way")
-				t = e.next("a claim that is stalled", c.campaign().wins())
-				g.release()
-				late.waits()
-				a.holds(t)
-				t = e.next("a claim that came late", late.succeeds(t))
-				c = slow
-			}
-		})
-	}
+	each(a.in, "at what is a %v", []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral}, func(a *arena, kind backend.OpKind) {
+		e := &epochs{a: a}
+		c, t := a.lead()
+		e.next("the founding", t)
+		for range 3 {
+			slow := a.stand()
+			g := slow.stall(commits(kind))
+			a.resign(t)
+			late := slow.campaign()
+			g.reached("its claim is on its way")
+			t = e.next("a claim that is stalled", c.campaign().wins())
+			g.release()
+			late.waits()
+			a.holds(t)
+			t = e.next("a claim that came late", late.succeeds(t))
+			c = slow
+		}
+	})
 }
 
 func epochRaised(a *arena) {

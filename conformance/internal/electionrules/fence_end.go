@@ -16,6 +16,8 @@ type ending struct {
 	end   func(a *arena, c *candidate, t *elector.Term)
 }
 
+func (e ending) String() string { return e.name }
+
 var (
 	resigned  = ending{"resigned", elector.ErrResigned, func(a *arena, _ *candidate, t *elector.Term) { a.resign(t) }}
 	closed    = ending{"was closed", elector.ErrClosed, func(a *arena, c *candidate, _ *elector.Term) { a.close(c) }}
@@ -43,54 +45,52 @@ func (a *arena) deposed(what string, err error, cause ...error) {
 }
 
 func fenceEnded(a *arena) {
-	for _, way := range endings {
-		a.in("the leader "+way.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			conditions := t.Guard().Conditions
-			at := backend.Entry{Key: a.own("entry")}
-			anybody := func(when string, want error) {
-				a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
-					made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
-					if want != nil {
-						a.Refused("a commit under the conditions of a term "+when, err, want)
-						_, err = s.Commit(ctx, conditions)
-						a.Refused("a question for the conditions of a term "+when, err, want)
-						return nil
-					}
-					if err == nil {
-						at = made[0]
-					}
-					return err
-				})
-			}
-			anybody("that goes on", nil)
-			a.speak(t)
-			anybody("that has published a value", nil)
-			a.holds(t)
-			way.end(a, c, t)
-			a.ends(t, way.cause)
-			for _, w := range writes {
-				_, err := a.tryCommit(t, w.ops(s)...)
-				a.deposed(w.name, err, way.cause)
-			}
-			for _, e := range s {
-				_, err := a.tryGet(t, e.Key)
-				a.deposed("Get", err, way.cause)
-			}
-			a.deposed("Proclaim", t.Proclaim(a.within(), newValue), way.cause)
-			a.ends(t, way.cause)
-			a.untouched(s...)
-			t.Guard()
-			anybody("that has ended", backend.ErrCondition)
-			_, next := a.lead()
-			anybody("that another has followed", backend.ErrCondition)
-			at = a.untouched(at)[0]
-			conditions = next.Guard().Conditions
-			anybody("that goes on", nil)
-			a.holds(next)
-		})
-	}
+	each(a.in, "the leader %s", endings, func(a *arena, way ending) {
+		c, t := a.lead()
+		s := a.stock(t, "shelf")
+		conditions := t.Guard().Conditions
+		at := backend.Entry{Key: a.own("entry")}
+		anybody := func(when string, want error) {
+			a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
+				made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
+				if want != nil {
+					a.Refused("a commit under the conditions of a term "+when, err, want)
+					_, err = s.Commit(ctx, conditions)
+					a.Refused("a question for the conditions of a term "+when, err, want)
+					return nil
+				}
+				if err == nil {
+					at = made[0]
+				}
+				return err
+			})
+		}
+		anybody("that goes on", nil)
+		a.speak(t)
+		anybody("that has published a value", nil)
+		a.holds(t)
+		way.end(a, c, t)
+		a.ends(t, way.cause)
+		for _, w := range writes {
+			_, err := a.tryCommit(t, w.ops(s)...)
+			a.deposed(w.name, err, way.cause)
+		}
+		for _, e := range s {
+			_, err := a.tryGet(t, e.Key)
+			a.deposed("Get", err, way.cause)
+		}
+		a.deposed("Proclaim", t.Proclaim(a.within(), newValue), way.cause)
+		a.ends(t, way.cause)
+		a.untouched(s...)
+		t.Guard()
+		anybody("that has ended", backend.ErrCondition)
+		_, next := a.lead()
+		anybody("that another has followed", backend.ErrCondition)
+		at = a.untouched(at)[0]
+		conditions = next.Guard().Conditions
+		anybody("that goes on", nil)
+		a.holds(next)
+	})
 }
 
 // A zombie leads no more, hears nothing of it, and trusts its session.
@@ -156,17 +156,15 @@ func fenceFrozen(a *arena) {
 		}
 	}
 	// What its successor has done since is no fault of the caller's.
-	for _, w := range writes {
-		a.beside("its successor has done the same before: "+w.name, func(a *arena) {
-			z := a.zombie(overthrow)
-			ops := w.ops(z.shelf)
-			z.shelf = w.after(z.shelf, a.commit(z.led, ops...))
-			z.refused(a, overthrow, func() error {
-				_, err := a.tryCommit(z.term, ops...)
-				return err
-			})
+	each(a.beside, "its successor has done the same before: %s", writes, func(a *arena, w write) {
+		z := a.zombie(overthrow)
+		ops := w.ops(z.shelf)
+		z.shelf = w.after(z.shelf, a.commit(z.led, ops...))
+		z.refused(a, overthrow, func() error {
+			_, err := a.tryCommit(z.term, ops...)
+			return err
 		})
-	}
+	})
 }
 
 // refused checks that a zombie's write is, twice, and ends its term.
@@ -185,44 +183,40 @@ func (z *zombie) refused(a *arena, way ending, try func() error) {
 }
 
 func fenceQueued(a *arena) {
-	for _, inTime := range []bool{true, false} {
-		a.in(fmt.Sprintf("the link is back before its session is lost: %v", inTime), func(a *arena) {
-			timeout := a.brief
-			if inTime { // an operator ends the term
-				timeout = func(*elector.Config) {}
+	each(a.in, "the link is back before its session is lost: %v", []bool{true, false}, func(a *arena, inTime bool) {
+		timeout := a.brief
+		if inTime { // an operator ends the term
+			timeout = func(*elector.Config) {}
+		}
+		c, t := a.lead(timeout)
+		s := a.stock(t, "shelf")
+		next, b := a.queue()
+		if inTime { // else it would hear of its own entry first
+			c.freeze()
+		}
+		seat := seatOf(a, t)
+		a.suspend(c)
+		queue := a.startAll(t, s)
+		for _, p := range queue {
+			p.blocked("there is no link")
+		}
+		if inTime {
+			a.delete(seat.Key)
+		}
+		led := b.wins()
+		a.resume(c)
+		for i, p := range queue {
+			if _, err := p.result(); !errors.Is(err, elector.ErrIndeterminate) {
+				a.deposed(writes[i].name, err)
 			}
-			c, t := a.lead(timeout)
-			s := a.stock(t, "shelf")
-			next, b := a.queue()
-			if inTime { // else it would hear of its own entry first
-				c.freeze()
-			}
-			seat := seatOf(a, t)
-			a.suspend(c)
-			queue := a.startAll(t, s)
-			for _, p := range queue {
-				p.blocked("there is no link")
-			}
-			if inTime {
-				a.delete(seat.Key)
-			}
-			led := b.wins()
-			a.resume(c)
-			for i, p := range queue {
-				if _, err := p.result(); !errors.Is(err, elector.ErrIndeterminate) {
-					a.deposed(writes[i].name, err)
-				}
-			}
-			a.Settle()
-			a.untouched(s...)
-			a.holds(led)
-			a.leads(next.e, next)
-		})
-	}
+		}
+		a.Settle()
+		a.untouched(s...)
+		a.holds(led)
+		a.leads(next.e, next)
+	})
 	// Those above that have to read first get no further before the link is back. Here each has read.
-	for _, w := range writes {
-		a.in("the link goes when it has read: "+w.name, func(a *arena) { overtaken(a, w, true) })
-	}
+	each(a.in, "the link goes when it has read: %s", writes, func(a *arena, w write) { overtaken(a, w, true) })
 }
 
 // overtaken has leadership move while a commit is on its way, or, if the link is cut then, waits there.
@@ -267,26 +261,22 @@ func (a *arena) stall(c *candidate, t *elector.Term, at func(passing) bool, ops 
 }
 
 func fenceStalled(a *arena) {
-	for _, w := range writes {
-		a.in("leadership moves meanwhile: "+w.name, func(a *arena) { overtaken(a, w, false) })
-	}
-	for _, way := range []ending{resigned, overthrow, expired} {
-		a.in("a conflict is reported when the leader has "+way.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			_, b := a.queue()
-			c.freeze()
-			p, g := a.stall(c, t, answers(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
-			way.end(a, c, t)
-			b.wins()
-			g.release()
-			_, err := p.result()
-			// ErrConflict would say that the term goes on.
-			a.Refused("the commit", err, elector.ErrDeposed, way.cause)
-			a.isNot("the commit", err, elector.ErrConflict)
-			a.ends(t, way.cause)
-		})
-	}
+	each(a.in, "leadership moves meanwhile: %s", writes, func(a *arena, w write) { overtaken(a, w, false) })
+	each(a.in, "a conflict is reported when the leader has %s", []ending{resigned, overthrow, expired}, func(a *arena, way ending) {
+		c, t := a.lead()
+		s := a.stock(t, "shelf")
+		_, b := a.queue()
+		c.freeze()
+		p, g := a.stall(c, t, answers(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
+		way.end(a, c, t)
+		b.wins()
+		g.release()
+		_, err := p.result()
+		// ErrConflict would say that the term goes on.
+		a.Refused("the commit", err, elector.ErrDeposed, way.cause)
+		a.isNot("the commit", err, elector.ErrConflict)
+		a.ends(t, way.cause)
+	})
 	a.in("others of the same term are faster", func(a *arena) {
 		c, t := a.lead()
 		s := a.stock(t, "shelf")
@@ -310,15 +300,13 @@ func fenceStalled(a *arena) {
 }
 
 func fenceOverdue(a *arena) {
-	for _, w := range writes {
-		a.in(w.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			c.tap.oversleep()
-			_, err := a.tryCommit(t, w.ops(s)...)
-			a.Refused(w.name, err, elector.ErrDeposed, elector.ErrSessionLost)
-			a.ends(t, elector.ErrSessionLost)
-			a.untouched(s...)
-		})
-	}
+	each(a.in, "%s", writes, func(a *arena, w write) {
+		c, t := a.lead()
+		s := a.stock(t, "shelf")
+		c.tap.oversleep()
+		_, err := a.tryCommit(t, w.ops(s)...)
+		a.Refused(w.name, err, elector.ErrDeposed, elector.ErrSessionLost)
+		a.ends(t, elector.ErrSessionLost)
+		a.untouched(s...)
+	})
 }

@@ -11,33 +11,31 @@ import (
 )
 
 func fenceLostAndCut(a *arena) {
-	for _, w := range writes {
-		a.beside(w.name+", and the link comes back in time", func(a *arena) {
-			c, t, s, p := a.cutOff(w)
-			a.cutBy(p, w, s)
-			a.resume(c)
-			made, err := p.result()
-			a.Must(w.name, err)
-			a.effect(w, s, made)
-			a.holds(t)
-		})
-		a.beside(w.name+", and the link stays cut until the session is lost", func(a *arena) {
-			c, t, s, p := a.cutOff(w, a.brief)
-			a.unknown(p, w, func() { a.ends(t, elector.ErrSessionLost) })
-			_, led := a.lead()
-			a.resume(c)
-			a.Settle()
-			a.onceOrNever(w, s)
-			a.holds(led)
-		})
-		a.beside(w.name+", and the leader steps down", func(a *arena) {
-			c, t, s, p := a.cutOff(w, strict)
-			a.unknown(p, w, func() { a.ends(t, elector.ErrSuspended) })
-			a.resume(c)
-			a.Settle()
-			a.onceOrNever(w, s)
-		})
-	}
+	each(a.beside, "%s, and the link comes back in time", writes, func(a *arena, w write) {
+		c, t, s, p := a.cutOff(w)
+		a.cutBy(p, w, s)
+		a.resume(c)
+		made, err := p.result()
+		a.Must(w.name, err)
+		a.effect(w, s, made)
+		a.holds(t)
+	})
+	each(a.beside, "%s, and the link stays cut until the session is lost", writes, func(a *arena, w write) {
+		c, t, s, p := a.cutOff(w, a.brief)
+		a.unknown(p, w, func() { a.ends(t, elector.ErrSessionLost) })
+		_, led := a.lead()
+		a.resume(c)
+		a.Settle()
+		a.onceOrNever(w, s)
+		a.holds(led)
+	})
+	each(a.beside, "%s, and the leader steps down", writes, func(a *arena, w write) {
+		c, t, s, p := a.cutOff(w, strict)
+		a.unknown(p, w, func() { a.ends(t, elector.ErrSuspended) })
+		a.resume(c)
+		a.Settle()
+		a.onceOrNever(w, s)
+	})
 }
 
 // cutOff has a leader commit, and its link cut by the reply.
@@ -125,19 +123,17 @@ func fenceCancel(a *arena) {
 		a.commit(t, elector.Create(a.own("later"), nil))
 		a.holds(t)
 	})
-	for _, w := range writes {
-		a.beside("when it may have been done: "+w.name, func(a *arena) {
-			c, t, s, p := a.cutOff(w)
-			a.cutBy(p, w, s)
-			p.cancel()
-			_, err := p.result()
-			a.Refused(w.name, err, elector.ErrIndeterminate)
-			a.holds(t)
-			a.resume(c)
-			a.cancelled(t, w, s, err)
-			a.holds(t)
-		})
-	}
+	each(a.beside, "when it may have been done: %s", writes, func(a *arena, w write) {
+		c, t, s, p := a.cutOff(w)
+		a.cutBy(p, w, s)
+		p.cancel()
+		_, err := p.result()
+		a.Refused(w.name, err, elector.ErrIndeterminate)
+		a.holds(t)
+		a.resume(c)
+		a.cancelled(t, w, s, err)
+		a.holds(t)
+	})
 }
 
 // cancelled checks the error of a commit whose ctx has ended, and what it has done.

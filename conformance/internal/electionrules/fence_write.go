@@ -34,6 +34,8 @@ type write struct {
 	changes []change
 }
 
+func (w write) String() string { return w.name }
+
 // A change is one op on the shelf's entry number at.
 type change struct {
 	at int

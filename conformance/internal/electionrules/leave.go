@@ -66,18 +66,16 @@ func leaveResign(a *arena) {
 		again.blocked()
 		a.holds(next)
 	})
-	for _, way := range []ending{expired, overthrow} {
-		a.in("after it "+way.name, func(a *arena) {
-			c, t := a.lead()
-			_, b := a.queue()
-			way.end(a, c, t)
-			a.ends(t, way.cause)
-			next := b.wins()
-			a.Must("Resign", t.Resign(ctx))
-			a.ends(t, way.cause)
-			a.stays(next)
-		})
-	}
+	each(a.in, "after it %s", []ending{expired, overthrow}, func(a *arena, way ending) {
+		c, t := a.lead()
+		_, b := a.queue()
+		way.end(a, c, t)
+		a.ends(t, way.cause)
+		next := b.wins()
+		a.Must("Resign", t.Resign(ctx))
+		a.ends(t, way.cause)
+		a.stays(next)
+	})
 }
 
 func leaveOutOfTouch(a *arena) {
@@ -189,12 +187,8 @@ func leaveZombie(a *arena) {
 		}
 		return nil
 	}}
-	for _, d := range []deed{resigns, proclaims} {
-		a.beside("it "+d.name+" while the link is cut", func(a *arena) { zombieCutOff(a, d, true) })
-	}
-	for _, d := range []deed{resigns, proclaims, closes} {
-		a.beside("it "+d.name+" when the link is back", func(a *arena) { zombieCutOff(a, d, false) })
-	}
+	each(a.beside, "it %s while the link is cut", []deed{resigns, proclaims}, func(a *arena, d deed) { zombieCutOff(a, d, true) })
+	each(a.beside, "it %s when the link is back", []deed{resigns, proclaims, closes}, func(a *arena, d deed) { zombieCutOff(a, d, false) })
 	if lacks(*a.cfg, rule{Need: []string{needCommit, needBackend}}) != "" {
 		return
 	}
@@ -217,6 +211,8 @@ type deed struct {
 	name string
 	do   func(ctx context.Context, c *candidate, t *elector.Term) error
 }
+
+func (d deed) String() string { return d.name }
 
 // zombieCutOff cuts a leader's link until another leads. The old one does d during the cut, or after
 // it.

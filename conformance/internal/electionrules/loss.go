@@ -2,7 +2,6 @@ package electionrules
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -309,9 +308,7 @@ func lossLongCut(a *arena) {
 }
 
 func lossDeadline(a *arena) {
-	for _, deaf := range []bool{false, true} {
-		a.beside(fmt.Sprintf("nothing is heard of the session: %v", deaf), func(a *arena) { lossAtDeadline(a, deaf) })
-	}
+	each(a.beside, "nothing is heard of the session: %v", []bool{false, true}, func(a *arena, deaf bool) { lossAtDeadline(a, deaf) })
 	a.in("no timer has told it yet", func(a *arena) {
 		c, t := a.lead()
 		c.tap.oversleep()

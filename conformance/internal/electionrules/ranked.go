@@ -2,7 +2,6 @@ package electionrules
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -326,23 +325,21 @@ func rankedDesignated(a *arena) {
 		a.designate(id)
 		a.succeed(t, same[2], same[1], same[0], best)
 	})
-	for _, taken := range []bool{false, true} {
-		a.in(fmt.Sprintf("who takes the seat does not know what has changed, the designation is taken back: %v", taken), func(a *arena) {
-			_, t := a.leadsBy(none, 5)
-			line := a.line(9, 1)
-			first, next, now := line[0], line[1], line[1].c.id
-			if taken {
-				a.designate(now)
-				first, next, now = next, first, ""
-			}
-			takes := first.c.stall(commits(backend.OpCreateEphemeral))
-			a.resign(t)
-			takes.reached("it takes the seat")
+	each(a.in, "who takes the seat does not know what has changed, the designation is taken back: %v", []bool{false, true}, func(a *arena, taken bool) {
+		_, t := a.leadsBy(none, 5)
+		line := a.line(9, 1)
+		first, next, now := line[0], line[1], line[1].c.id
+		if taken {
 			a.designate(now)
-			takes.release()
-			a.succeed(next.wins(), first)
-		})
-	}
+			first, next, now = next, first, ""
+		}
+		takes := first.c.stall(commits(backend.OpCreateEphemeral))
+		a.resign(t)
+		takes.reached("it takes the seat")
+		a.designate(now)
+		takes.release()
+		a.succeed(next.wins(), first)
+	})
 	a.in("candidates ask leaders to go", func(a *arena) {
 		r := kit.Ranking{Preempt: true}
 		leader, t := a.leadsBy(r, 5)

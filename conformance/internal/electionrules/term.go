@@ -105,20 +105,18 @@ func termToken(a *arena) {
 }
 
 func termOnce(a *arena) {
-	for _, way := range endings {
-		a.in("the leader "+way.name, func(a *arena) {
-			c, t := a.lead()
-			way.end(a, c, t)
-			a.ends(t, way.cause)
-			a.Until("Ended is reported", func() bool { return len(c.reports(isEnded)) > 0 })
-			a.Settle()
-			got := c.reports(isElected, isEnded)
-			a.FailIf(len(got) != 2 || got[0].what != isElected || got[1].what != isEnded,
-				"%d reports of Elected and Ended, want one each: %+v", len(got), got)
-			a.FailIf(got[0].token != t.Token() || got[1].token != t.Token() || !errors.Is(got[1].err, way.cause),
-				"reports %+v of term %d, want cause %q", got, t.Token(), way.cause)
-		})
-	}
+	each(a.in, "the leader %s", endings, func(a *arena, way ending) {
+		c, t := a.lead()
+		way.end(a, c, t)
+		a.ends(t, way.cause)
+		a.Until("Ended is reported", func() bool { return len(c.reports(isEnded)) > 0 })
+		a.Settle()
+		got := c.reports(isElected, isEnded)
+		a.FailIf(len(got) != 2 || got[0].what != isElected || got[1].what != isEnded,
+			"%d reports of Elected and Ended, want one each: %+v", len(got), got)
+		a.FailIf(got[0].token != t.Token() || got[1].token != t.Token() || !errors.Is(got[1].err, way.cause),
+			"reports %+v of term %d, want cause %q", got, t.Token(), way.cause)
+	})
 	a.in("a campaign is cancelled", func(a *arena) {
 		a.lead()
 		c, b := a.queue()

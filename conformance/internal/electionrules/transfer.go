@@ -123,31 +123,29 @@ func (a *arena) allLead(bids []*bid) {
 }
 
 func transferHeir(a *arena) {
-	for _, between := range []int{1, 3} {
-		a.in(fmt.Sprintf("%d candidates in between", between), func(a *arena) {
-			_, t := a.lead()
-			before := a.queues(between)
-			_, heir := a.queue()
-			behind := a.queues(2)
-			t = a.transfers(t, heir)
-			a.holds(t)
-			times, line := 0, slices.Concat(before, behind)
-			if a.cfg.StepsAside {
-				times, line = 1, slices.Concat(behind, before)
-			}
-			a.stoodAside(times, before...)
-			a.stoodAside(0, append(behind, heir)...)
-			if !a.cfg.Ordered {
-				return
-			}
-			ids := []string{heir.c.id}
-			for _, b := range line {
-				ids = append(ids, b.c.id)
-			}
-			a.lists(heir.c.e, ids...)
-			a.inOrder(t, line...)
-		})
-	}
+	each(a.in, "%d candidates in between", []int{1, 3}, func(a *arena, between int) {
+		_, t := a.lead()
+		before := a.queues(between)
+		_, heir := a.queue()
+		behind := a.queues(2)
+		t = a.transfers(t, heir)
+		a.holds(t)
+		times, line := 0, slices.Concat(before, behind)
+		if a.cfg.StepsAside {
+			times, line = 1, slices.Concat(behind, before)
+		}
+		a.stoodAside(times, before...)
+		a.stoodAside(0, append(behind, heir)...)
+		if !a.cfg.Ordered {
+			return
+		}
+		ids := []string{heir.c.id}
+		for _, b := range line {
+			ids = append(ids, b.c.id)
+		}
+		a.lists(heir.c.e, ids...)
+		a.inOrder(t, line...)
+	})
 }
 
 func transferNext(a *arena) {
@@ -290,38 +288,36 @@ func transferRefused(a *arena) {
 }
 
 func transferRequest(a *arena) {
-	for _, goes := range []bool{false, true} {
-		a.in(fmt.Sprintf("the heir goes meanwhile: %v", goes), func(a *arena) {
-			j := a.stand().obeys()
-			t := j.term()
-			h := a.heldUp(t, 0, func(_ *elector.Term, id string) *call {
-				return a.begin("Ask", func(context.Context) error {
-					_, err := a.asks(elector.Request{By: "operator", Why: "deploy", To: id})
-					return err
-				})
+	each(a.in, "the heir goes meanwhile: %v", []bool{false, true}, func(a *arena, goes bool) {
+		j := a.stand().obeys()
+		t := j.term()
+		h := a.heldUp(t, 0, func(_ *elector.Term, id string) *call {
+			return a.begin("Ask", func(context.Context) error {
+				_, err := a.asks(elector.Request{By: "operator", Why: "deploy", To: id})
+				return err
 			})
-			h.succeeds()
-			select {
-			case cause := <-j.causes:
-				a.Failf("the ctx of the lead function has ended (%s) before the heir is next", harness.Text(cause))
-			default:
-			}
-			next := h.heir
-			if goes {
-				h.heir.withdraws()
-				next = h.before[0]
-			}
-			h.goOn()
-			j.told(elector.ErrAsked)
-			a.stays(t)
-			next.blocked()
-			j.finish(nil)
-			a.ends(t, elector.ErrResigned)
-			t = next.wins()
-			a.unasked(t)
-			a.holds(t)
 		})
-	}
+		h.succeeds()
+		select {
+		case cause := <-j.causes:
+			a.Failf("the ctx of the lead function has ended (%s) before the heir is next", harness.Text(cause))
+		default:
+		}
+		next := h.heir
+		if goes {
+			h.heir.withdraws()
+			next = h.before[0]
+		}
+		h.goOn()
+		j.told(elector.ErrAsked)
+		a.stays(t)
+		next.blocked()
+		j.finish(nil)
+		a.ends(t, elector.ErrResigned)
+		t = next.wins()
+		a.unasked(t)
+		a.holds(t)
+	})
 }
 
 func transferSameID(a *arena) {

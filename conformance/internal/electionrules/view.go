@@ -16,7 +16,7 @@ var viewRules = []rule{
 	promise("view/candidates", viewCandidates,
 		"Candidates lists who stands, with ID and value, in order of succession, and says who leads."),
 	promise("view/observe", viewObserve,
-		"Observe yields the leader now and each change: vacancies, new leaders, new values."),
+		"Observe yields the leader now and each change: vacancies, new leaders, new values. It ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough."),
 	promise("view/observe-founded", viewObserveFounded,
 		"Observe follows an election that is founded after it began, deleted, and founded anew.",
 		"Delete", needKnown),
@@ -26,8 +26,6 @@ var viewRules = []rule{
 	promise("view/no-vacancy", viewNoVacancy,
 		"Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
 		needOrdered, needInLine, needBackend),
-	promise("view/observe-ends", viewObserveEnds,
-		"Observe ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough."),
 	promise("view/status", viewStatus,
 		"Status tells, without asking the service, what the elector does and by which token, session and leader.",
 		needStatus),
@@ -122,16 +120,13 @@ func viewCandidates(a *arena) {
 		}
 	}
 	check := func(what string) {
-		var got []elector.Candidate
 		a.Until(what, func() bool {
-			var err error
-			got, err = viewer.Candidates(a.within())
+			got, err := viewer.Candidates(a.within())
 			a.Must("Candidates", err)
-			same := slices.EqualFunc(got, want, func(x, y elector.Candidate) bool {
+			a.hist.note("candidates: %+v", got)
+			return slices.EqualFunc(got, want, func(x, y elector.Candidate) bool {
 				return x.ID == y.ID && string(x.Value) == string(y.Value) && x.Leads == y.Leads && !x.Own
 			})
-			a.hist.note("candidates: %+v", got)
-			return same
 		})
 	}
 	check("all are listed")
@@ -239,6 +234,33 @@ func viewObserve(a *arena) {
 	a.close(d)
 	o.vacant()
 	late.vacant()
+	a.in("it ends", func(a *arena) {
+		c := a.stand()
+		leader, _ := a.lead()
+		a.catchesUp(c)
+		o := a.observe(c)
+		o.next("the leader")
+		o.cancel()
+		a.Refused("the end of Observe", arrives(a, "Observe ends", o.err), context.Canceled)
+
+		for l, err := range c.e.Observe(a.within()) {
+			a.Must("Observe", err)
+			a.FailIf(l.ID != leader.id, "leader is %+v, want %s", l, leader.id)
+			break
+		}
+		// Several at once, on one elector.
+		first, second := a.observe(c), a.observe(c)
+		first.next("the leader")
+		second.next("the leader")
+		first.cancel()
+		a.Refused("the end of Observe", arrives(a, "Observe ends", first.err), context.Canceled)
+		second.quiet()
+		a.close(c)
+		a.Refused("the end of Observe", arrives(a, "Observe ends", second.err), elector.ErrClosed)
+		for _, err := range c.e.Observe(a.within()) {
+			a.Refused("Observe on a closed elector", err, elector.ErrClosed)
+		}
+	})
 }
 
 func viewObserveFounded(a *arena) {
@@ -297,34 +319,6 @@ func viewObserveLost(a *arena) {
 	a.resume(viewer)
 	o.vacant()
 	o.quiet()
-}
-
-func viewObserveEnds(a *arena) {
-	c := a.stand()
-	leader, _ := a.lead()
-	a.catchesUp(c)
-	o := a.observe(c)
-	o.next("the leader")
-	o.cancel()
-	a.Refused("the end of Observe", arrives(a, "Observe ends", o.err), context.Canceled)
-
-	for l, err := range c.e.Observe(a.within()) {
-		a.Must("Observe", err)
-		a.FailIf(l.ID != leader.id, "leader is %+v, want %s", l, leader.id)
-		break
-	}
-	// Several at once, on one elector.
-	first, second := a.observe(c), a.observe(c)
-	first.next("the leader")
-	second.next("the leader")
-	first.cancel()
-	a.Refused("the end of Observe", arrives(a, "Observe ends", first.err), context.Canceled)
-	second.quiet()
-	a.close(c)
-	a.Refused("the end of Observe", arrives(a, "Observe ends", second.err), elector.ErrClosed)
-	for _, err := range c.e.Observe(a.within()) {
-		a.Refused("Observe on a closed elector", err, elector.ErrClosed)
-	}
 }
 
 func viewNoVacancy(a *arena) {
