@@ -1,6 +1,7 @@
 package electionrules
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -81,31 +82,33 @@ func dataWaitingDeleted(a *arena) {
 }
 
 func dataPredecessorGone(a *arena) {
-	stages := []func(elector.StageEvent) bool{begun(elector.StageReady)}
-	names := []string{"when it is about to wait"}
+	type instant struct {
+		name string
+		at   func(elector.StageEvent) bool
+	}
+	instants := []instant{{"when it is about to wait", begun(elector.StageReady)}}
 	if !a.cfg.LooksFirst {
-		stages = append(stages, completed(elector.StageOffer))
-		names = append(names, "when it has made its offer")
+		instants = append(instants, instant{"when it has made its offer", completed(elector.StageOffer)})
 	}
 	if a.cfg.Ordered || a.cfg.LooksFirst {
-		stages = append(stages, begun(elector.StageDetermine), completed(elector.StageDetermine))
-		names = append(names, "when it is about to look who stands before it", "when it has seen who stands before it")
+		instants = append(instants, instant{"when it is about to look who stands before it", begun(elector.StageDetermine)},
+			instant{"when it has seen who stands before it", completed(elector.StageDetermine)})
 	}
-	for i, at := range stages {
+	for _, in := range instants {
 		for _, going := range []string{"leader", "one that waits"} {
 			if going != "leader" && !a.cfg.Ordered {
 				continue
 			}
-			a.in(fmt.Sprintf("the %s goes %s", going, names[i]), func(a *arena) {
+			a.in(fmt.Sprintf("the %s goes %s", going, in.name), func(a *arena) {
 				_, t := a.lead()
 				var middle *bid
 				if going != "leader" {
 					_, middle = a.queue()
 				}
 				c := a.stand()
-				h := c.holdAt(at)
+				h := c.holdAt(in.at)
 				b := c.campaign()
-				h.reached("the candidate is " + names[i])
+				h.reached("the candidate is there, " + in.name)
 				if middle == nil {
 					a.resign(t)
 				} else {
@@ -186,7 +189,7 @@ func dataElectionDeleted(a *arena) {
 	}
 	for _, extent := range a.extents() {
 		for _, times := range []int{1, 2} {
-			a.in(fmt.Sprintf("%s, %d times", extent, times), func(a *arena) {
+			a.in(fmt.Sprintf("%s goes when one is about to enrol, %d times", extent, times), func(a *arena) {
 				a.works()
 				c := a.stand()
 				a.catchesUp(c)
@@ -205,4 +208,59 @@ func dataElectionDeleted(a *arena) {
 			})
 		}
 	}
+}
+
+func dataUsedUp(a *arena) {
+	old := a.usedUp(3)
+	_, t := a.lead()
+	inside, outside := a.queues(2), []*bid{}
+	for range 3 {
+		b := a.stand().campaign()
+		outside = append(outside, b)
+		if !a.lacks(needHooks) {
+			a.Until(b.c.id+" says that it has to wait", b.isOutside)
+		}
+	}
+	for {
+		a.stays(t)
+		now := a.dir()
+		a.FailIf(now != old, "the election has a new directory, %s, while a candidate leads in %s", now, old)
+		blocked(append(inside, outside...)...)
+		n := len(a.entries())
+		a.FailIf(n != 1+len(inside), "the directory that is used up has %d entries, want those of the %d that got in", n, 1+len(inside))
+		a.resign(t)
+		if len(inside) == 0 {
+			break
+		}
+		t = inside[0].wins()
+		inside = inside[1:]
+	}
+	for len(outside) > 0 {
+		t = anyReturns(a, &outside) // they enrol as they come
+		a.holds(t)
+		a.FailIf(a.dir() == old, "%d leads in %s, which is used up", t.Token(), old)
+		a.resign(t)
+	}
+	a.works()
+}
+
+// usedUp founds the election, and returns its directory, which takes no more than so many.
+func (a *arena) usedUp(left int) (dir string) {
+	a.works()
+	dir = a.dir()
+	a.operator.close()
+	a.Must("use up "+dir, a.Service.UseUp(dir, left))
+	return dir
+}
+
+// isOutside tells whether the campaign has said that the directory takes no more.
+func (b *bid) isOutside() bool {
+	b.c.mu.Lock()
+	defer b.c.mu.Unlock()
+	for _, r := range b.c.log[b.log:] {
+		if r.what == isRetry && errors.Is(r.err, backend.ErrUsedUp) {
+			return true
+		}
+	}
+	return false
 }
