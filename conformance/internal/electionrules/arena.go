@@ -202,7 +202,7 @@ func (a *arena) finish() {
 		_ = c.real.Close(a.within())
 	}
 	for _, b := range a.bids {
-		arrives(a, "Campaign of "+b.c.id+" returns after Close", b.done)
+		_ = b.result() // after Close
 	}
 	if len(a.candidates) > 0 {
 		a.Until("the service holds nothing of the candidates any more", func() bool { return len(a.visible()) == 0 })
@@ -354,6 +354,18 @@ func (a *arena) delete(key string) {
 // put is a foreign writer.
 func (a *arena) put(key, value string) {
 	a.Must("put "+key, a.Service.Put(key, []byte(value)))
+}
+
+// stands checks that key has the value that a foreign writer has put there.
+func (a *arena) stands(key, value string) {
+	got := string(a.get(key).Value)
+	a.FailIf(got != value, "%s had value %q and has %q", key, value, got)
+}
+
+// nothing checks that nothing stands under key.
+func (a *arena) nothing(key string) {
+	e := a.get(key)
+	a.FailIf(e.Exists(), "%s is left: %+v", key, e)
 }
 
 // view returns an elector that only looks on.

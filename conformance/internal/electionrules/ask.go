@@ -9,24 +9,18 @@ import (
 )
 
 var askRules = []rule{
-	promise("ask/run", askRun,
-		"A leader that is asked to go ends its lead function's ctx with ErrAsked, and resigns when that has returned, and not before; then the next one leads.",
-		needAsk),
-	promise("ask/by-hand", askByHand,
-		"A term tells once that it is asked to go, by whom and why, and goes on until it resigns; the next term is not asked.",
-		needAsk, needHooks),
-	promise("ask/proclaim", askProclaim,
-		"A request is heard although the leader publishes a value at the same time, and the value is published.",
-		needAsk, needBackend),
-	promise("ask/lost", askLost,
-		"A request to a leader whose session is lost ends with it: its next term is not asked.",
-		needAsk, "Expire"),
-	promise("ask/suspended", askSuspended,
-		"A leader that is out of touch hears of a request when it is back in touch.",
-		needAsk, "Suspend"),
-	promise("ask/nobody", askNobody,
-		"Ask is ErrNoLeader where nobody leads, and ErrConfig where an argument is wrong, and changes nothing.",
-		needAsk),
+	promise("ask/run", askRun, needs{needAsk},
+		"A leader that is asked to go ends its lead function's ctx with ErrAsked, and resigns when that has returned, and not before; then the next one leads."),
+	promise("ask/by-hand", askByHand, needs{needAsk, needHooks},
+		"A term tells once that it is asked to go, by whom and why, and goes on until it resigns; the next term is not asked."),
+	promise("ask/proclaim", askProclaim, needs{needAsk, needBackend},
+		"A request is heard although the leader publishes a value at the same time, and the value is published."),
+	promise("ask/lost", askLost, needs{needAsk, "Expire"},
+		"A request to a leader whose session is lost ends with it: its next term is not asked."),
+	promise("ask/suspended", askSuspended, needs{needAsk, "Suspend"},
+		"A leader that is out of touch hears of a request when it is back in touch."),
+	promise("ask/nobody", askNobody, needs{needAsk},
+		"Ask is ErrNoLeader where nobody leads, and ErrConfig where an argument is wrong, and changes nothing."),
 }
 
 var request = elector.Request{By: "operator", Why: "deploy"}
@@ -123,7 +117,7 @@ func askProclaim(a *arena) {
 		g.reached("the value is on its way")
 		a.ask(t)
 		g.release()
-		proclaim.succeeds()
+		proclaim.must()
 		thaw()
 		a.hears(t)
 		a.stays(t)

@@ -13,36 +13,32 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// A bid is one Campaign on a goroutine of its own.
+// A bid is one Campaign that is under way.
 type bid struct {
-	c      *candidate
-	cancel context.CancelFunc
-	done   chan struct{}
-	term   *elector.Term
-	err    error
-	log    int          // what had been reported before
-	atWin  meter.Counts // when it took up the term
+	*call
+	c     *candidate
+	term  *elector.Term
+	log   int          // what had been reported before
+	atWin meter.Counts // when it took up the term
 }
 
 // campaign starts a Campaign.
 func (c *candidate) campaign() *bid { return c.campaignIn(context.Background()) }
 
 func (c *candidate) campaignIn(ctx context.Context) *bid {
-	ctx, cancel := context.WithCancel(ctx)
-	b := &bid{c: c, cancel: cancel, done: make(chan struct{})}
+	b := &bid{c: c}
 	c.mu.Lock()
 	b.log = len(c.log)
 	c.mu.Unlock()
-	c.a.bids = append(c.a.bids, b)
-	c.atEnd(cancel)
-	go func() {
-		defer close(b.done)
-		b.term, b.err = c.e.Campaign(ctx)
-		c.a.hist.note("%s: Campaign has returned: %s", c.id, harness.Text(b.err))
+	b.call = c.a.beginIn(ctx, "Campaign of "+c.id, func(ctx context.Context) (err error) {
+		b.term, err = c.e.Campaign(ctx)
 		c.mu.Lock()
+		defer c.mu.Unlock()
 		b.atWin = c.atWin
-		c.mu.Unlock()
-	}()
+		return err
+	})
+	c.a.bids = append(c.a.bids, b)
+	c.atEnd(b.cancel)
 	return b
 }
 
@@ -55,21 +51,12 @@ func (c *candidate) enters() *bid {
 
 // wins waits until the candidate is elected.
 func (b *bid) wins() *elector.Term {
-	a := b.c.a
-	arrives(a, b.c.id+" is elected", b.done)
-	a.Must("Campaign of "+b.c.id, b.err)
+	b.must()
 	return b.term
 }
 
 // fails waits until Campaign returns an error that is all of want.
-func (b *bid) fails(want ...error) {
-	a := b.c.a
-	arrives(a, "Campaign of "+b.c.id+" returns", b.done)
-	if b.err == nil {
-		a.Failf("%s was elected, term %d; want error %q", b.c.id, b.term.Token(), want)
-	}
-	a.Refused("Campaign of "+b.c.id, b.err, want...)
-}
+func (b *bid) fails(want ...error) { b.a.Refused(b.what, b.result(), want...) }
 
 // withdraws cancels the campaign.
 func (b *bid) withdraws() {
@@ -79,12 +66,9 @@ func (b *bid) withdraws() {
 
 // succeeds has the leader resign, and the candidate win.
 func (b *bid) succeeds(t *elector.Term) *elector.Term {
-	b.c.a.resign(t)
+	b.a.resign(t)
 	return b.wins()
 }
-
-// returned tells whether Campaign has.
-func (b *bid) returned() bool { return harness.IsClosed(b.done) }
 
 // waits waits until the candidate has enrolled and waits for its turn.
 func (b *bid) waits() {
@@ -94,7 +78,7 @@ func (b *bid) waits() {
 
 // rests waits until the candidate waits for its turn, or Campaign has returned.
 func (b *bid) rests() {
-	a := b.c.a
+	a := b.a
 	if a.lacks(needStages) || a.Service.Virtual {
 		a.Settle()
 	}
@@ -121,7 +105,7 @@ func (b *bid) isReady() bool {
 // blocked checks that Campaign has not returned.
 func (b *bid) blocked() {
 	if b.returned() {
-		b.c.a.Failf("Campaign of %s returned (term %v, error %s), but it was not its turn", b.c.id, b.term != nil, harness.Text(b.err))
+		b.a.Failf("%s returned (term %v, error %s), but it was not its turn", b.what, b.term != nil, harness.Text(b.err))
 	}
 }
 

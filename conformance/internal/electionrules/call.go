@@ -17,10 +17,14 @@ type call struct {
 
 // begin begins a call, with a ctx that ends when patience does.
 func (a *arena) begin(what string, do func(ctx context.Context) error) *call {
-	ctx, cancel := context.WithCancel(a.within())
+	return a.beginIn(a.within(), what, do)
+}
+
+// beginIn begins a call whose ctx ends with this one.
+func (a *arena) beginIn(ctx context.Context, what string, do func(ctx context.Context) error) *call {
+	ctx, cancel := context.WithCancel(ctx)
 	c := &call{a: a, what: what, cancel: cancel, done: make(chan struct{})}
 	go func() {
-		defer cancel()
 		defer close(c.done)
 		c.err = do(ctx)
 		a.hist.note("%s: %s", what, harness.Text(c.err))
@@ -34,14 +38,14 @@ func (c *call) result() error {
 	return c.err
 }
 
-// succeeds waits for the call to return no error.
-func (c *call) succeeds() { c.a.Must(c.what, c.result()) }
+// must waits for the call to return no error.
+func (c *call) must() { c.a.Must(c.what, c.result()) }
 
 // returned tells whether the call has.
 func (c *call) returned() bool { return harness.IsClosed(c.done) }
 
-// blocked checks that the call has not returned.
-func (c *call) blocked(why string) {
+// pending checks that the call has not returned.
+func (c *call) pending(why string) {
 	if c.returned() {
 		c.a.Failf("%s returned (%s), but %s", c.what, harness.Text(c.err), why)
 	}
@@ -54,6 +58,6 @@ func (a *arena) atOnce(what string, do func(ctx context.Context) error) {
 		all[i] = a.begin(what, do)
 	}
 	for _, c := range all {
-		c.succeeds()
+		c.must()
 	}
 }

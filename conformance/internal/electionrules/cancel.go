@@ -9,19 +9,15 @@ import (
 )
 
 var cancelRules = []rule{
-	promise("cancel/every-stage", cancelEveryStage,
-		"A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none.",
-		needStages),
-	promise("cancel/lost-reply", cancelLostReply,
-		"A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back.",
-		"CutReply", needHooks),
-	promise("cancel/handover", cancelHandover,
-		"A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on.",
-		"HoldWakeups"),
-	promise("cancel/out-of-touch", cancelOutOfTouch,
-		"A campaign that is cancelled without a link returns. If it waits, its entry goes when the link is back, or with its session; if it has no session yet, it leaves nothing behind.",
-		"Suspend"),
-	promise("cancel/deadline", cancelDeadline,
+	promise("cancel/every-stage", cancelEveryStage, needs{needStages},
+		"A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none."),
+	promise("cancel/lost-reply", cancelLostReply, needs{"CutReply", needHooks},
+		"A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back."),
+	promise("cancel/handover", cancelHandover, needs{"HoldWakeups"},
+		"A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on."),
+	promise("cancel/out-of-touch", cancelOutOfTouch, needs{"Suspend"},
+		"A campaign that is cancelled without a link returns. If it waits, its entry goes when the link is back, or with its session; if it has no session yet, it leaves nothing behind."),
+	promise("cancel/deadline", cancelDeadline, nil,
 		"A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind."),
 }
 
@@ -60,7 +56,7 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 		// The cancel may be on its way: then the two of them race.
 		a.resign(leader)
 	}
-	arrives(a, "Campaign returns", b.done)
+	_ = b.result()
 	fired = ctx.Err() != nil
 	switch {
 	case b.err == nil:
@@ -162,7 +158,7 @@ func cancelHandover(a *arena) {
 			release() // the two race
 		}
 		b.cancel()
-		arrives(a, "Campaign returns", b.done)
+		_ = b.result()
 		if thaw == "after it is cancelled" {
 			release()
 		}

@@ -11,22 +11,18 @@ import (
 )
 
 var closeRules = []rule{
-	promise("close/any-time", closeAnyTime,
+	promise("close/any-time", closeAnyTime, nil,
 		"Close works at any time, any number of times, and with a ctx that has ended: the term or campaign ends with ErrClosed, the next leads long before a timeout, the entry is gone, and all calls are refused."),
-	promise("close/race", closeRace,
+	promise("close/race", closeRace, nil,
 		"Close beside a Campaign that begins, waits or wins ends both, and leaves nothing behind."),
-	promise("close/out-of-touch", closeOutOfTouch,
-		"Close without a link returns by the end of its ctx at the latest, says that it is not confirmed, and blocks nobody for longer than the session.",
-		"Suspend"),
-	promise("close/stalled-hook", closeStalledHook,
-		"Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same.",
-		needHooks),
-	promise("config/all-violations", configAll,
-		"New reports all violations of a Config in one error, each with field, value and rule.",
-		needConfig),
-	promise("config/duplicate", configDuplicate,
-		"Two open electors of one process cannot have the same ID in one election; a closed one gives its ID free.",
-		needConfig),
+	promise("close/out-of-touch", closeOutOfTouch, needs{"Suspend"},
+		"Close without a link returns by the end of its ctx at the latest, says that it is not confirmed, and blocks nobody for longer than the session."),
+	promise("close/stalled-hook", closeStalledHook, needs{needHooks},
+		"Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same."),
+	promise("config/all-violations", configAll, needs{needConfig},
+		"New reports all violations of a Config in one error, each with field, value and rule."),
+	promise("config/duplicate", configDuplicate, needs{needConfig},
+		"Two open electors of one process cannot have the same ID in one election; a closed one gives its ID free."),
 }
 
 // refusesAll checks that an elector refuses every call.
@@ -119,14 +115,14 @@ func closeRace(a *arena) {
 				// Not a wait for something: the campaign is to be caught at various points.
 				time.Sleep(time.Duration(i) * 300 * time.Microsecond)
 				return c.real.Close(ctx)
-			}).succeeds()
+			}).must()
 			want := 0
 			if t != nil {
 				want = 1
 				a.holds(t)
 			}
 			a.left(want, "after Close has returned")
-			arrives(a, "Campaign returns", b.done)
+			_ = b.result()
 			if b.err != nil {
 				a.Refused("Campaign", b.err, elector.ErrClosed)
 			} else {

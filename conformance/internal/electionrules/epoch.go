@@ -8,18 +8,14 @@ import (
 )
 
 var epochRules = []rule{
-	promise("epoch/dense", epochDense,
-		"The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost.",
-		needDense, "Delete", "Expire", "LoseReply", "LoseRequest"),
-	promise("epoch/stalled-claim", epochStalled,
-		"A claim that is stalled on its way while another is faster takes nothing and raises nothing.",
-		needDense, needBackend),
-	promise("epoch/raised", epochRaised,
-		"When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there.",
-		needDense, needKnown, "Put", needCommit),
-	promise("epoch/restart", epochRestart,
-		"The token goes on from where it was when the service has been restarted, and nobody was there meanwhile.",
-		needDense, "Stop"),
+	promise("epoch/dense", epochDense, needs{needDense, "Delete", "Expire", "LoseReply", "LoseRequest"},
+		"The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost."),
+	promise("epoch/stalled-claim", epochStalled, needs{needDense, needBackend},
+		"A claim that is stalled on its way while another is faster takes nothing and raises nothing."),
+	promise("epoch/raised", epochRaised, needs{needDense, needKnown, "Put", needCommit},
+		"When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there."),
+	promise("epoch/restart", epochRestart, needs{needDense, "Stop"},
+		"The token goes on from where it was when the service has been restarted, and nobody was there meanwhile."),
 }
 
 // epochs counts the terms of an election, which nothing else may do.

@@ -198,7 +198,7 @@ func fenceQueued(a *arena) {
 		a.suspend(c)
 		queue := a.startAll(t, s)
 		for _, p := range queue {
-			p.blocked("there is no link")
+			p.pending("there is no link")
 		}
 		if inTime {
 			a.delete(seat.Key)
@@ -231,7 +231,7 @@ func overtaken(a *arena, w write, cut bool) {
 		a.suspend(c)
 		g.release()
 		a.Settle()
-		p.blocked("there is no link")
+		p.pending("there is no link")
 	}
 	a.delete(seat.Key)
 	led := b.wins()

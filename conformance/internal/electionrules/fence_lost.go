@@ -55,7 +55,7 @@ func (a *arena) cutBy(p *committing, w write, s shelf) {
 	was := s[w.changes[0].at]
 	a.Until("the commit is done", func() bool { return !a.get(was.Key).Same(was) })
 	a.Settle()
-	p.blocked("its reply is lost and the link is cut")
+	p.pending("its reply is lost and the link is cut")
 }
 
 // unknown checks that a commit does not say what it cannot know, and gives up when
@@ -104,7 +104,7 @@ func fenceCancel(a *arena) {
 		s := a.stock(t, "shelf")
 		a.suspend(c)
 		queue := a.startAll(t, s)
-		queue[0].blocked("there is no link")
+		queue[0].pending("there is no link")
 		for _, p := range queue {
 			p.cancel()
 		}

@@ -12,24 +12,18 @@ import (
 )
 
 var fitRules = []rule{
-	promise("fit/waits", fitWaits,
-		"A candidate that is not fit from the start has no entry in anybody's way, says so once, and stands when it is fit.",
-		needFit, needHooks),
-	promise("fit/withdraws", fitWithdraws,
-		"A candidate that is not fit any more while it waits lets the others go first, and stands again when it is fit.",
-		needFit, needHooks),
-	promise("fit/win", fitWin,
-		"A win that comes when the candidate is not fit any more is not taken; the next one leads.",
-		needFit, needHooks, needStages),
-	promise("fit/leading", fitLeading,
-		"A leader that is not fit any more is asked to go, once, by itself; Run heeds it, the next one leads, and it stands again when it is fit.",
-		needFit, needHooks),
-	promise("fit/hangs", fitHangs,
-		"A check that hangs has failed when its timeout is over, and no other is begun before it has returned.",
-		needFit, needHooks),
-	promise("fit/close", fitClose,
-		"A check runs while a campaign or a term does, and at no other time; one that hangs keeps no Close from returning.",
-		needFit, needHooks),
+	promise("fit/waits", fitWaits, needs{needFit, needHooks},
+		"A candidate that is not fit from the start has no entry in anybody's way, says so once, and stands when it is fit."),
+	promise("fit/withdraws", fitWithdraws, needs{needFit, needHooks},
+		"A candidate that is not fit any more while it waits lets the others go first, and stands again when it is fit."),
+	promise("fit/win", fitWin, needs{needFit, needHooks, needStages},
+		"A win that comes when the candidate is not fit any more is not taken; the next one leads."),
+	promise("fit/leading", fitLeading, needs{needFit, needHooks},
+		"A leader that is not fit any more is asked to go, once, by itself; Run heeds it, the next one leads, and it stands again when it is fit."),
+	promise("fit/hangs", fitHangs, needs{needFit, needHooks},
+		"A check that hangs has failed when its timeout is over, and no other is begun before it has returned."),
+	promise("fit/close", fitClose, needs{needFit, needHooks},
+		"A check runs while a campaign or a term does, and at no other time; one that hangs keeps no Close from returning."),
 }
 
 var errIll = errors.New("the disk is full")

@@ -10,20 +10,16 @@ import (
 )
 
 var leaveRules = []rule{
-	promise("leave/resign", leaveResign,
-		"Resign ends the term at once and hands the seat to the next; a second one, and one after the term was lost, is harmless.",
-		"Delete", "Expire"),
-	promise("leave/resign-out-of-touch", leaveOutOfTouch,
-		"A Resign whose ctx ends first ends the term at once, says that it is not confirmed, and releases the seat when the link is back.",
-		"Suspend"),
-	promise("leave/withdraw", leaveWithdraw,
+	promise("leave/resign", leaveResign, needs{"Delete", "Expire"},
+		"Resign ends the term at once and hands the seat to the next; a second one, and one after the term was lost, is harmless."),
+	promise("leave/resign-out-of-touch", leaveOutOfTouch, needs{"Suspend"},
+		"A Resign whose ctx ends first ends the term at once, says that it is not confirmed, and releases the seat when the link is back."),
+	promise("leave/withdraw", leaveWithdraw, nil,
 		"A candidate that withdraws, wherever it waits, is gone when Campaign returns and disturbs nobody else."),
-	promise("leave/zombie", leaveZombie,
-		"A leader that resigns, proclaims or closes when its successor has taken over, whether or not it has heard of that, does not touch the successor's entry.",
-		"Suspend", "Delete", "Expire"),
-	promise("leave/nothing", leaveNothing,
-		"After many terms and campaigns an election has no more in the service than after its first ones.",
-		"Stored", needCommit),
+	promise("leave/zombie", leaveZombie, needs{"Suspend", "Delete", "Expire"},
+		"A leader that resigns, proclaims or closes when its successor has taken over, whether or not it has heard of that, does not touch the successor's entry."),
+	promise("leave/nothing", leaveNothing, needs{"Stored", needCommit},
+		"After many terms and campaigns an election has no more in the service than after its first ones."),
 }
 
 func leaveResign(a *arena) {
@@ -237,7 +233,7 @@ func zombieCutOff(a *arena, d deed, during bool) {
 	if !during {
 		done = does()
 	}
-	done.succeeds()
+	done.must()
 	a.stays(successor)
 	after := a.entries()
 	a.FailIf(len(after) == 0 || after[0].Key != before[0].Key || after[0].Rev != before[0].Rev,

@@ -10,45 +10,32 @@ import (
 )
 
 var lossRules = []rule{
-	promise("loss/leader-expires", lossLeaderExpires,
-		"A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again.",
-		"Expire"),
-	promise("loss/waiting-expires", lossWaitingExpires,
-		"A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only.",
-		"Expire", needBackend),
-	promise("loss/at-handover", func(a *arena) { lossAtHandover(a, true) },
-		"A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with the entry it had.",
-		"Delete", "Expire", "HoldWakeups"),
-	promise("loss/after-handover", func(a *arena) { lossAtHandover(a, false) },
-		"The same right after its predecessor's entry has gone, before the candidate hears of either.",
-		"Delete", "Expire", "HoldWakeups"),
-	promise("loss/short-cut-held", lossShortCutHeld,
-		"With HoldWhileTrusted a link that is cut for less than the trust window does not end the term.",
-		"Suspend", needSuspend, needHooks),
-	promise("loss/short-cut-steps-down", lossStepsDown,
-		"With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back.",
-		"Suspend", needSuspend),
-	promise("loss/long-cut", lossLongCut,
-		"A link that is cut for longer than the trust window ends the term before another can lead, under both policies.",
-		"Suspend", needSuspend),
-	promise("loss/deadline", lossDeadline,
-		"At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session.",
-		"Suspend", needBackend),
-	promise("loss/throttled", lossThrottled,
-		"A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask.",
-		"Throttle"),
-	promise("loss/denied", lossDenied,
-		"Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again.",
-		"Deny"),
-	promise("loss/at-win", lossAtWin,
-		"A seat that was won in a session that is lost by then is not announced as a term.",
-		"Expire", needBackend, needStages),
-	promise("loss/process-dies", lossProcessDies,
-		"When the leader's process dies the next is elected with a higher token: at once if its will is executed, else after its window; and what it had sent before is not done any more.",
-		"Kill", "DelayRequest", needCommit, needBackend),
-	promise("loss/waiting-cut", lossWaitingCut,
-		"A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again.",
-		"Suspend", needBackend),
+	promise("loss/leader-expires", lossLeaderExpires, needs{"Expire"},
+		"A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again."),
+	promise("loss/waiting-expires", lossWaitingExpires, needs{"Expire", needBackend},
+		"A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only."),
+	promise("loss/at-handover", func(a *arena) { lossAtHandover(a, true) }, needs{"Delete", "Expire", "HoldWakeups"},
+		"A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with the entry it had."),
+	promise("loss/after-handover", func(a *arena) { lossAtHandover(a, false) }, needs{"Delete", "Expire", "HoldWakeups"},
+		"The same right after its predecessor's entry has gone, before the candidate hears of either."),
+	promise("loss/short-cut-held", lossShortCutHeld, needs{"Suspend", needSuspend, needHooks},
+		"With HoldWhileTrusted a link that is cut for less than the trust window does not end the term."),
+	promise("loss/short-cut-steps-down", lossStepsDown, needs{"Suspend", needSuspend},
+		"With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back."),
+	promise("loss/long-cut", lossLongCut, needs{"Suspend", needSuspend},
+		"A link that is cut for longer than the trust window ends the term before another can lead, under both policies."),
+	promise("loss/deadline", lossDeadline, needs{"Suspend", needBackend},
+		"At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session."),
+	promise("loss/throttled", lossThrottled, needs{"Throttle"},
+		"A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask."),
+	promise("loss/denied", lossDenied, needs{"Deny"},
+		"Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again."),
+	promise("loss/at-win", lossAtWin, needs{"Expire", needBackend, needStages},
+		"A seat that was won in a session that is lost by then is not announced as a term."),
+	promise("loss/process-dies", lossProcessDies, needs{"Kill", "DelayRequest", needCommit, needBackend},
+		"When the leader's process dies the next is elected with a higher token: at once if its will is executed, else after its window; and what it had sent before is not done any more."),
+	promise("loss/waiting-cut", lossWaitingCut, needs{"Suspend", needBackend},
+		"A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again."),
 }
 
 func lossLeaderExpires(a *arena) {
@@ -78,7 +65,7 @@ func lossLeaderExpires(a *arena) {
 			c := a.stand()
 			b := c.campaign()
 			a.expire(c)
-			arrives(a, "Campaign returns", b.done)
+			_ = b.result()
 			a.Must("Campaign", b.err)
 			a.close(c)
 		}
@@ -225,7 +212,7 @@ func lossThrottled(a *arena) {
 	time.Sleep(a.Service.TTL / 8)
 	a.holds(t)
 	releaseLeader()
-	proclaim.succeeds()
+	proclaim.must()
 	a.holds(t)
 	a.resign(t) // while the next one is still turned away, as what follows a notice may be a read
 	time.Sleep(a.Service.TTL / 20)

@@ -12,33 +12,24 @@ import (
 )
 
 var rankedRules = []rule{
-	promise("ranked/best-leads", rankedBestLeads,
-		"The best of those who wait leads next; those of equal rank lead in the order of their arrival.",
-		needRanks),
-	promise("ranked/changes", rankedChanges,
-		"A rank that changes counts at once, of a candidate that waits and of one that leads, and it keeps its arrival and its term.",
-		needRanks),
-	promise("ranked/negative", rankedNegative,
-		"A candidate whose rank is below zero is listed, never leads, and keeps nobody else from it; a leader whose rank falls there is asked to go.",
-		needRanks, needAsk),
-	promise("ranked/quorum", rankedQuorum,
-		"Nobody comes to lead until a quorum of those stands that may, and then the best of them does; who leads goes on without it.",
-		needRanks),
-	promise("ranked/preempts", rankedPreempts,
-		"Where it is told to, and only there, the best candidate asks a leader of lower rank to go, after the hold-off, and none of equal rank: leadership does not swing.",
-		needRanks, needAsk),
-	promise("ranked/designated", rankedDesignated,
-		"Who is designated goes before all others until that is taken back, if it may lead; the best, of several with the ID; nobody takes the seat who does not know, and where candidates ask leaders to go, it asks a better one, and nobody asks it.",
-		needRanks, needNominee, needLayout, needAsk, needBackend),
-	promise("ranked/newcomer", rankedNewcomer,
-		"A better one that comes while somebody leads wakes nobody, and leads next.",
-		needRanks, needBackend),
-	promise("ranked/listed", rankedListed,
-		"Candidates lists whoever stands all the time, also one that takes the seat or changes its rank meanwhile.",
-		needRanks, needBackend),
-	promise("ranked/wakes-few", rankedWakesFew,
-		"With equal ranks a handover wakes the successor and the one behind it, and nobody else; the successor lists once, and reads only whom it does not know: the notice brings the seat and the record.",
-		needRanks, needBackend, needLayout, needStages),
+	promise("ranked/best-leads", rankedBestLeads, needs{needRanks},
+		"The best of those who wait leads next; those of equal rank lead in the order of their arrival."),
+	promise("ranked/changes", rankedChanges, needs{needRanks},
+		"A rank that changes counts at once, of a candidate that waits and of one that leads, and it keeps its arrival and its term."),
+	promise("ranked/negative", rankedNegative, needs{needRanks, needAsk},
+		"A candidate whose rank is below zero is listed, never leads, and keeps nobody else from it; a leader whose rank falls there is asked to go."),
+	promise("ranked/quorum", rankedQuorum, needs{needRanks},
+		"Nobody comes to lead until a quorum of those stands that may, and then the best of them does; who leads goes on without it."),
+	promise("ranked/preempts", rankedPreempts, needs{needRanks, needAsk},
+		"Where it is told to, and only there, the best candidate asks a leader of lower rank to go, after the hold-off, and none of equal rank: leadership does not swing."),
+	promise("ranked/designated", rankedDesignated, needs{needRanks, needNominee, needLayout, needAsk, needBackend},
+		"Who is designated goes before all others until that is taken back, if it may lead; the best, of several with the ID; nobody takes the seat who does not know, and where candidates ask leaders to go, it asks a better one, and nobody asks it."),
+	promise("ranked/newcomer", rankedNewcomer, needs{needRanks, needBackend},
+		"A better one that comes while somebody leads wakes nobody, and leads next."),
+	promise("ranked/listed", rankedListed, needs{needRanks, needBackend},
+		"Candidates lists whoever stands all the time, also one that takes the seat or changes its rank meanwhile."),
+	promise("ranked/wakes-few", rankedWakesFew, needs{needRanks, needBackend, needLayout, needStages},
+		"With equal ranks a handover wakes the successor and the one behind it, and nobody else; the successor lists once, and reads only whom it does not know: the notice brings the seat and the record."),
 }
 
 // none is a ranking by the rank alone.
@@ -216,7 +207,7 @@ func rankedQuorum(a *arena) {
 	first.again()
 	t = first.wins()
 	third.cancel()
-	arrives(a, "Campaign returns", third.done)
+	_ = third.result()
 	a.inLine(viewer, first, never)
 	a.stays(t)
 	a.resign(t)
@@ -402,7 +393,7 @@ func rankedListed(a *arena) {
 		reads.reached("Candidates reads the entry of the one that waits")
 		meanwhile.does()
 		reads.release()
-		lists.succeeds()
+		lists.must()
 		a.FailIf(!slices.ContainsFunc(all, func(c elector.Candidate) bool { return c.ID == other.c.id }),
 			"Candidates lists %+v while %s: %s has stood all the time", all, meanwhile.what, other.c.id)
 	}

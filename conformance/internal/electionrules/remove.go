@@ -12,15 +12,12 @@ import (
 )
 
 var removeRules = []rule{
-	promise("remove/leaves-nothing", removeLeavesNothing,
-		"Remove leaves nothing of an election in which nobody stands, and nothing else goes; whoever founds it anew leads with a higher token.",
-		"Put", needLayout),
-	promise("remove/in-use", removeInUse,
-		"Remove of an election in which somebody stands is ErrInUse, and changes nothing for anybody.",
-		needLayout),
-	promise("remove/any-time", removeAnyTime,
-		"While an election is removed again and again, candidates come, lead and go as ever: one at a time, with rising tokens, and nobody is deposed.",
-		needLayout),
+	promise("remove/leaves-nothing", removeLeavesNothing, needs{"Put", needLayout},
+		"Remove leaves nothing of an election in which nobody stands, and nothing else goes; whoever founds it anew leads with a higher token."),
+	promise("remove/in-use", removeInUse, needs{needLayout},
+		"Remove of an election in which somebody stands is ErrInUse, and changes nothing for anybody."),
+	promise("remove/any-time", removeAnyTime, needs{needLayout},
+		"While an election is removed again and again, candidates come, lead and go as ever: one at a time, with rising tokens, and nobody is deposed."),
 }
 
 // remove removes the election, in a process of its own.
@@ -49,13 +46,11 @@ func removeLeavesNothing(a *arena) {
 		}
 		a.leaves(c, t)
 		a.Must("Remove", a.remove())
-		e := a.get(dir)
-		a.FailIf(e.Exists(), "the directory is left: %+v", e)
-		switch record := a.get(a.path); {
-		case round < 2 && record.Exists():
-			a.Failf("the record is left: %+v", record)
-		case round >= 2 && string(a.get(own).Value) != "of the user":
-			a.Failf("the user's own key is %+v", a.get(own))
+		a.nothing(dir)
+		if round < 2 {
+			a.nothing(a.path)
+		} else {
+			a.stands(own, "of the user")
 		}
 		a.Must("Remove of what is removed", a.remove())
 	}
@@ -119,7 +114,7 @@ func removeAnyTime(a *arena) {
 		}
 	}
 	end()
-	removing.succeeds()
+	removing.must()
 	for _, c := range candidates {
 		a.close(c)
 	}
@@ -128,6 +123,5 @@ func removeAnyTime(a *arena) {
 		a.FailIf(err != nil && !errors.Is(err, elector.ErrInUse), "Remove after all have gone: %v", err)
 		return err == nil
 	})
-	e := a.get(a.path)
-	a.FailIf(e.Exists(), "the record is left: %+v", e)
+	a.nothing(a.path)
 }

@@ -9,18 +9,14 @@ import (
 )
 
 var replyRules = []rule{
-	promise("reply/lost", func(a *arena) { replyOrRequest(a, losesReply) },
-		"Whichever write's reply is lost, it has its one effect and the caller gets the right answer.",
-		"LoseReply"),
-	promise("reply/lost-request", func(a *arena) { replyOrRequest(a, losesRequest) },
-		"Whichever write does not get through, it has its one effect in the end and the caller gets the right answer.",
-		"LoseRequest"),
-	promise("reply/lost-and-cut", replyLostAndCut,
-		"If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry.",
-		"CutReply", needHooks),
-	promise("ask/lost-reply", askLostReply,
-		"A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard.",
-		needAsk, needHooks, "CutReply"),
+	promise("reply/lost", func(a *arena) { replyOrRequest(a, losesReply) }, needs{"LoseReply"},
+		"Whichever write's reply is lost, it has its one effect and the caller gets the right answer."),
+	promise("reply/lost-request", func(a *arena) { replyOrRequest(a, losesRequest) }, needs{"LoseRequest"},
+		"Whichever write does not get through, it has its one effect in the end and the caller gets the right answer."),
+	promise("reply/lost-and-cut", replyLostAndCut, needs{"CutReply", needHooks},
+		"If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry."),
+	promise("ask/lost-reply", askLostReply, needs{needAsk, needHooks, "CutReply"},
+		"A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard."),
 }
 
 // A loss is what arms a process to lose something of its next write of a kind.

@@ -55,9 +55,12 @@ var (
 
 type rule = harness.Rule[*arena]
 
-// promise is a rule: its name, how to try it, the sentence that is printed when it is broken,
-// and what it needs.
-func promise(name string, try func(a *arena), text string, need ...string) rule {
+// needs are what a rule needs: see harness.Rule.
+type needs []string
+
+// promise is a rule: its name, how to try it, what it needs, and the sentence that is printed when
+// it is broken.
+func promise(name string, try func(a *arena), need needs, text string) rule {
 	return rule{Name: name, Text: text, Need: need, Run: try}
 }
 

@@ -13,15 +13,13 @@ import (
 )
 
 var jobRules = []rule{
-	promise("run/ends", runEnds,
+	promise("run/ends", runEnds, nil,
 		"However the lead function ends, and only then, Run releases the seat. It returns nil, ErrStop or ctx's error, passes a panic on, and campaigns again after another error and a pause."),
-	promise("run/lost", runLost,
-		"While the lead function of a term that was lost still runs, its candidate does not campaign; afterwards it does.",
-		"Expire"),
-	promise("run/fails", runFails,
-		"Run returns the error of a campaign that it is of no use to repeat.",
-		"Put", "Delete", needKnown),
-	promise("run/failing-candidates", runFailing,
+	promise("run/lost", runLost, needs{"Expire"},
+		"While the lead function of a term that was lost still runs, its candidate does not campaign; afterwards it does."),
+	promise("run/fails", runFails, needs{"Put", "Delete", needKnown},
+		"Run returns the error of a campaign that it is of no use to repeat."),
+	promise("run/failing-candidates", runFailing, nil,
 		"Candidates whose lead functions fail for ever do not keep a good one from leading, and let it go first next time."),
 }
 
@@ -308,7 +306,7 @@ func runAmongFailing(a *arena) {
 
 // waits waits until the candidate of a job waits for its turn.
 func (c *candidate) waits() {
-	(&bid{c: c, done: make(chan struct{})}).waits()
+	(&bid{c: c, call: &call{a: c.a, done: make(chan struct{})}}).waits()
 }
 
 // panics is a caller who runs again at once when its lead function panics. It does so many times at most: on a

@@ -9,18 +9,14 @@ import (
 )
 
 var serverRules = []rule{
-	promise("server/unreachable-at-start", serverUnreachable,
-		"A campaign that reaches no server says so by Hooks.Retry, and is elected when one can be reached.",
-		"Suspend", needHooks),
-	promise("server/restart", serverRestart,
-		"A server that is restarted under its candidates: a leader whose window has not passed keeps its term, and one leads in the end.",
-		"Stop"),
-	promise("server/outage", serverOutage,
-		"A service that is away for longer than the sessions' time ends the term. A campaign that begins meanwhile is elected when it is back, or ends with its ctx.",
-		"Stop"),
-	promise("server/member-killed", serverMemberKilled,
-		"Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time.",
-		"StopMember"),
+	promise("server/unreachable-at-start", serverUnreachable, needs{"Suspend", needHooks},
+		"A campaign that reaches no server says so by Hooks.Retry, and is elected when one can be reached."),
+	promise("server/restart", serverRestart, needs{"Stop"},
+		"A server that is restarted under its candidates: a leader whose window has not passed keeps its term, and one leads in the end."),
+	promise("server/outage", serverOutage, needs{"Stop"},
+		"A service that is away for longer than the sessions' time ends the term. A campaign that begins meanwhile is elected when it is back, or ends with its ctx."),
+	promise("server/member-killed", serverMemberKilled, needs{"StopMember"},
+		"Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time."),
 }
 
 func serverMemberKilled(a *arena) {

@@ -14,18 +14,14 @@ import (
 )
 
 var sharingRules = []rule{
-	promise("sharing/many-elections", sharingMany,
-		"Many elections of one process live on one session: they are won and lost together, and all recover.",
-		"Expire", needBackend),
-	promise("sharing/close-one", sharingCloseOne,
-		"Closing one of the electors that share a session takes its entries out, and leaves the others alone.",
-		needBackend),
-	promise("sharing/one-election", sharingOneElection,
-		"Two candidates of one election that share a session follow each other like any others.",
-		needBackend),
-	promise("sharing/refused", sharingRefused,
-		"An entry that cannot be removed, while others use the session, is no secret: Resign, Close and Campaign fail until it is gone.",
-		needBackend),
+	promise("sharing/many-elections", sharingMany, needs{"Expire", needBackend},
+		"Many elections of one process live on one session: they are won and lost together, and all recover."),
+	promise("sharing/close-one", sharingCloseOne, needs{needBackend},
+		"Closing one of the electors that share a session takes its entries out, and leaves the others alone."),
+	promise("sharing/one-election", sharingOneElection, needs{needBackend},
+		"Two candidates of one election that share a session follow each other like any others."),
+	promise("sharing/refused", sharingRefused, needs{needBackend},
+		"An entry that cannot be removed, while others use the session, is no secret: Resign, Close and Campaign fail until it is gone."),
 }
 
 // shared returns a process whose electors share a session.

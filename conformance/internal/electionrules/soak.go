@@ -9,9 +9,9 @@ import (
 )
 
 var soakRules = []rule{
-	promise("soak/terms", soakTerms,
+	promise("soak/terms", soakTerms, nil,
 		"Nobody keeps a term that is over, nor a campaign or an observation that has ended."),
-	promise("soak/campaigns", soakCampaigns,
+	promise("soak/campaigns", soakCampaigns, nil,
 		"The hundredth campaign of an elector, and of one that waits behind it, goes as the first one."),
 }
 

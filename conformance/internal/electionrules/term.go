@@ -14,30 +14,25 @@ import (
 )
 
 var termRules = []rule{
-	promise("term/exclusion", termExclusion,
-		"No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards.",
-		"Suspend"),
-	promise("term/order", termOrder,
-		"Candidates lead in the order of their arrival; one that withdraws from the middle is passed over.",
-		needOrdered),
-	promise("term/token", termToken,
-		"Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew.",
-		"Delete", "Expire"),
+	promise("term/exclusion", termExclusion, needs{"Suspend"},
+		"No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards."),
+	promise("term/order", termOrder, needs{needOrdered},
+		"Candidates lead in the order of their arrival; one that withdraws from the middle is passed over."),
+	promise("term/token", termToken, needs{"Delete", "Expire"},
+		"Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew."),
 }
 
 // reportRules are what an elector tells of its terms, and what it refuses.
 var reportRules = []rule{
-	promise("term/once", termOnce,
-		"Each term is reported by one Elected and one Ended with its cause, in this order, each after the one before has returned; its candidate is not elected again before that.",
-		needHooks, "Delete", "Expire"),
-	promise("term/busy", termBusy,
+	promise("term/once", termOnce, needs{needHooks, "Delete", "Expire"},
+		"Each term is reported by one Elected and one Ended with its cause, in this order, each after the one before has returned; its candidate is not elected again before that."),
+	promise("term/busy", termBusy, nil,
 		"An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it."),
-	promise("term/outlives-campaign", termOutlivesCampaign,
+	promise("term/outlives-campaign", termOutlivesCampaign, nil,
 		"The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on."),
-	promise("term/proclaim", termProclaim,
-		"A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing.",
-		"Delete"),
-	promise("term/same-id", termSameID,
+	promise("term/proclaim", termProclaim, needs{"Delete"},
+		"A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing."),
+	promise("term/same-id", termSameID, nil,
 		"Candidates of different processes that have the same ID are both served."),
 }
 
@@ -274,7 +269,7 @@ func termExclusion(a *arena) {
 	now := a.hist.count()
 	a.Until("two more terms begin after the last fault", func() bool { return a.hist.count() >= now+2 })
 	halt()
-	a.begin("the last candidate", func(context.Context) error { wg.Wait(); return nil }).succeeds()
+	a.begin("the last candidate", func(context.Context) error { wg.Wait(); return nil }).must()
 }
 
 // come campaigns, leads and leaves until ctx ends.

@@ -12,40 +12,30 @@ import (
 )
 
 var transferRules = []rule{
-	promise("transfer/heir", transferHeir,
-		"Leadership that is transferred goes to the candidate that was named. The others keep their order behind it, and of those before it in line each steps aside once, or none.",
-		needTransfer),
+	promise("transfer/heir", transferHeir, needs{needTransfer},
+		"Leadership that is transferred goes to the candidate that was named. The others keep their order behind it, and of those before it in line each steps aside once, or none."),
 }
 
 // successionRules are the steps of a transfer, one by one.
 var successionRules = []rule{
-	promise("transfer/next", transferNext,
-		"Leadership is transferred to the candidate that is next without a word to anybody.",
-		needTransfer, needAside, needBackend),
-	promise("transfer/prepare", transferPrepare,
-		"A leader that prepares a transfer leads on, publishes, and hears requests until the heir is next, and after that until it resigns.",
-		needTransfer, needAsk, needAside, needBackend),
-	promise("transfer/fails", transferFails,
-		"When the heir goes before it leads, one in between does not step aside, or the leader's session is lost, the transfer fails and says why; nobody steps aside for it any more, a leader leads on, and the line goes on.",
-		needTransfer, needAside, needBackend, "Expire"),
-	promise("transfer/twice", transferTwice,
-		"Of two transfers one after the other the later one counts.",
-		needTransfer),
-	promise("transfer/unknown", transferUnknown,
-		"Leadership cannot be transferred to who does not stand, nor to the leader itself: it leads on, and a request with that name is not written.",
-		needTransfer, needAsk),
-	promise("transfer/refused", transferRefused,
-		"A strategy that cannot transfer leadership says so, to the leader and to whoever asks it, and all stays as it is.",
-		needNoTransfer),
-	promise("transfer/request", transferRequest,
-		"A leader that is asked to go for a candidate to lead works on until that is next, and then goes; if the candidate goes, the leader goes all the same.",
-		needTransfer, needAsk, needAside, needBackend),
-	promise("transfer/same-id", transferSameID,
-		"Of several candidates with the ID the first in line leads next, and the leader is none of them; their entries tell them apart.",
-		needTransfer),
-	promise("transfer/used-up", transferUsedUp,
-		"A candidate that finds no room at the end of the line is not lost: it stays in its place, or waits outside as those who come then.",
-		needTransfer, needAside, needLayout, "UseUp"),
+	promise("transfer/next", transferNext, needs{needTransfer, needAside, needBackend},
+		"Leadership is transferred to the candidate that is next without a word to anybody."),
+	promise("transfer/prepare", transferPrepare, needs{needTransfer, needAsk, needAside, needBackend},
+		"A leader that prepares a transfer leads on, publishes, and hears requests until the heir is next, and after that until it resigns."),
+	promise("transfer/fails", transferFails, needs{needTransfer, needAside, needBackend, "Expire"},
+		"When the heir goes before it leads, one in between does not step aside, or the leader's session is lost, the transfer fails and says why; nobody steps aside for it any more, a leader leads on, and the line goes on."),
+	promise("transfer/twice", transferTwice, needs{needTransfer},
+		"Of two transfers one after the other the later one counts."),
+	promise("transfer/unknown", transferUnknown, needs{needTransfer, needAsk},
+		"Leadership cannot be transferred to who does not stand, nor to the leader itself: it leads on, and a request with that name is not written."),
+	promise("transfer/refused", transferRefused, needs{needNoTransfer},
+		"A strategy that cannot transfer leadership says so, to the leader and to whoever asks it, and all stays as it is."),
+	promise("transfer/request", transferRequest, needs{needTransfer, needAsk, needAside, needBackend},
+		"A leader that is asked to go for a candidate to lead works on until that is next, and then goes; if the candidate goes, the leader goes all the same."),
+	promise("transfer/same-id", transferSameID, needs{needTransfer},
+		"Of several candidates with the ID the first in line leads next, and the leader is none of them; their entries tell them apart."),
+	promise("transfer/used-up", transferUsedUp, needs{needTransfer, needAside, needLayout, "UseUp"},
+		"A candidate that finds no room at the end of the line is not lost: it stays in its place, or waits outside as those who come then."),
 }
 
 // transfer begins Term.Transfer, and prepare Term.Prepare.
@@ -66,7 +56,7 @@ func (a *arena) handOn(what string, to func(context.Context, string) error, id s
 
 // transfers transfers leadership, and waits until the heir leads.
 func (a *arena) transfers(t *elector.Term, heir *bid) *elector.Term {
-	a.transfer(t, heir.c.id).succeeds()
+	a.transfer(t, heir.c.id).must()
 	a.ends(t, elector.ErrResigned)
 	return heir.wins()
 }
@@ -154,7 +144,7 @@ func transferNext(a *arena) {
 	bids := a.queues(3)
 	a.Settle()
 	before := c.tap.Counts().Commits
-	a.prepare(t, bids[0].c.id).succeeds()
+	a.prepare(t, bids[0].c.id).must()
 	if n := c.tap.Counts().Commits - before; n > 1 { // a look whether its server is behind
 		a.Failf("a transfer to the one that is next took %d commits", n)
 	}
@@ -168,14 +158,14 @@ func transferPrepare(a *arena) {
 		a.in(fmt.Sprintf("number %d of those before the heir is slow", slow+1), func(a *arena) {
 			c, t := a.lead()
 			h := a.heldUp(t, slow, a.prepare)
-			h.blocked(h.before[slow].c.id + " stands in between")
+			h.pending(h.before[slow].c.id + " stands in between")
 			a.holds(t)
 			a.speak(t)
 			a.ask(t)
 			a.hears(t)
 			a.speak(t)
 			h.goOn()
-			h.succeeds()
+			h.must()
 			a.sees(c.e, c, t, string(newValue))
 			a.stays(t)
 			h.heir.blocked()
@@ -190,7 +180,7 @@ func transferFails(a *arena) {
 		_, t := a.lead()
 		before := a.queues(2)
 		_, heir := a.queue()
-		a.prepare(t, heir.c.id).succeeds()
+		a.prepare(t, heir.c.id).must()
 		a.stoodAside(1, before...)
 		a.Settle() // they look behind whom they stand now
 		heir.withdraws()
@@ -246,7 +236,7 @@ func transferTwice(a *arena) {
 	_, t := a.lead()
 	bids := a.queues(4)
 	for _, b := range []*bid{bids[2], bids[3], bids[1]} {
-		a.prepare(t, b.c.id).succeeds()
+		a.prepare(t, b.c.id).must()
 		a.holds(t)
 	}
 	a.holds(bids[1].succeeds(t))
@@ -297,7 +287,7 @@ func transferRequest(a *arena) {
 				return err
 			})
 		})
-		h.succeeds()
+		h.must()
 		select {
 		case cause := <-j.causes:
 			a.Failf("the ctx of the lead function has ended (%s) before the heir is next", harness.Text(cause))

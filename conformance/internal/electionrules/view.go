@@ -11,24 +11,20 @@ import (
 )
 
 var viewRules = []rule{
-	promise("view/leader", viewLeader,
+	promise("view/leader", viewLeader, nil,
 		"Leader tells who leads, with value and token, and ErrNoLeader while nobody does. A candidate that comes late sees the same."),
-	promise("view/candidates", viewCandidates,
+	promise("view/candidates", viewCandidates, nil,
 		"Candidates lists who stands, with ID and value, in order of succession, and says who leads."),
-	promise("view/observe", viewObserve,
+	promise("view/observe", viewObserve, nil,
 		"Observe yields the leader now and each change: vacancies, new leaders, new values. It ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough."),
-	promise("view/observe-founded", viewObserveFounded,
-		"Observe follows an election that is founded after it began, deleted, and founded anew.",
-		"Delete", needKnown),
-	promise("view/observe-lost", viewObserveLost,
-		"Observe rides out a lost session and a link that is cut, and yields what is so afterwards.",
-		"Expire", "Suspend"),
-	promise("view/no-vacancy", viewNoVacancy,
-		"Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
-		needOrdered, needInLine, needBackend),
-	promise("view/status", viewStatus,
-		"Status tells, without asking the service, what the elector does and by which token, session and leader.",
-		needStatus),
+	promise("view/observe-founded", viewObserveFounded, needs{"Delete", needKnown},
+		"Observe follows an election that is founded after it began, deleted, and founded anew."),
+	promise("view/observe-lost", viewObserveLost, needs{"Expire", "Suspend"},
+		"Observe rides out a lost session and a link that is cut, and yields what is so afterwards."),
+	promise("view/no-vacancy", viewNoVacancy, needs{needOrdered, needInLine, needBackend},
+		"Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read."),
+	promise("view/status", viewStatus, needs{needStatus},
+		"Status tells, without asking the service, what the elector does and by which token, session and leader."),
 }
 
 func viewStatus(a *arena) {
@@ -358,7 +354,7 @@ func viewNoVacancy(a *arena) {
 		old := a.seat().Key
 		handOver() // to one that was not there when the viewer has listed the candidates
 		looks.release()
-		answer.succeeds()       // somebody has led all the time
+		answer.must()           // somebody has led all the time
 		a.seesGone(viewer, old) // or the next one reads that entry first
 	}
 	o := a.observe(viewer)
