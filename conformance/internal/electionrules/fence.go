@@ -88,11 +88,11 @@ func (a *arena) putAtOnce(t *elector.Term, e backend.Entry) {
 // reads them all.
 func (a *arena) observeAll(s shelf) <-chan shelf {
 	a.seen(s...)
-	session := a.operator.look()
+	session, ctx := a.operator.look(), a.within()
 	seen := make(chan shelf, 1)
 	go func() {
 		defer close(seen)
-		_, err := session.Await(a.within(), s...)
+		_, err := session.Await(ctx, s...)
 		var now shelf
 		if err == nil {
 			now, err = a.getAll(session, s)
