@@ -86,7 +86,7 @@ func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate
 		TTL:      a.Lasting(),
 		RetryMin: 10 * time.Millisecond,
 		RetryMax: max(a.Service.TTL/4, 10*time.Millisecond),
-		// After a look a wait begins anew, which would mend a notice that was missed.
+		// After a look a wait starts again, which would mend a notice that was missed.
 		SurveyEvery: -1,
 		// Nothing waits for the log.
 		Logger: asynclogtest.Stuck(a.T),

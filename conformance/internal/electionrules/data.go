@@ -19,7 +19,7 @@ var dataRules = []rule{
 	promise("data/predecessor-gone", dataPredecessorGone, needs{needStages},
 		"A predecessor that goes just before a candidate looks at it, or waits for it, is not missed."),
 	promise("data/election-deleted", dataElectionDeleted, needs{"Delete", needKnown},
-		"When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on, also one that is about to enrol."),
+		"When the whole election is deleted, or its directory, the leader is deposed and the candidates found it again and go on, also one that is about to enrol."),
 	promise("data/foreign-children", dataForeignChildren, needs{"Put", "Delete", needKnown},
 		"Foreign and malformed children in the election's directory neither block nor mislead anybody."),
 	promise("data/used-up", dataUsedUp, needs{"UseUp", needOrdered, needKnown},
@@ -29,7 +29,7 @@ var dataRules = []rule{
 	promise("data/foreign-path", dataForeignPath, needs{"Put", "Delete", needLayout},
 		"A path that holds something else gives ErrStrategyMismatch, and can be used when that is gone."),
 	promise("data/occupied", dataOccupied, needs{"Put", needLayout},
-		"Where an ephemeral entry stands directly under the election's path, whoever founds or enters it gets ErrOccupied, which names it; persistent ones, and nested elections, are no matter."),
+		"Where an ephemeral entry stands directly under the election's path, those who found or enter it get ErrOccupied, which names it; persistent ones, and nested elections, are no matter."),
 	promise("data/occupied-late", dataOccupiedLate, needs{needLayout, needHooks, needBackend},
 		"When such an entry comes later, leader and waiting candidates report it; the leader goes on, and no term begins until it is gone."),
 }

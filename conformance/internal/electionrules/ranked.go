@@ -27,13 +27,13 @@ var rankedRules = []rule{
 	promise("ranked/newcomer", rankedNewcomer, needs{needRanks, needBackend},
 		"A better one that comes while somebody leads wakes nobody, and leads next."),
 	promise("ranked/listed", rankedListed, needs{needRanks, needBackend},
-		"Candidates lists whoever stands all the time, also one that takes the seat or changes its rank meanwhile."),
+		"Candidates lists all who stand all the time, also one that takes the seat or changes its rank meanwhile."),
 	promise("ranked/wakes-few", rankedWakesFew, needs{needRanks, needBackend, needLayout, needStages},
 		"With equal ranks a handover wakes the successor and the one behind it, and nobody else; the successor lists once, and reads only whom it does not know: the notice brings the seat and the record."),
 }
 
-// none is a ranking by the rank alone.
-var none kit.Ranking
+// byRank is a ranking by the rank alone.
+var byRank kit.Ranking
 
 // A contender is a candidate with a rank of its own.
 type contender struct {
@@ -70,7 +70,7 @@ func (a *arena) waitsBy(r kit.Ranking, rank ...int64) *contender {
 // line makes contenders that wait, one after the other.
 func (a *arena) line(ranks ...int64) (all []*contender) {
 	for _, rank := range ranks {
-		all = append(all, a.waitsBy(none, rank))
+		all = append(all, a.waitsBy(byRank, rank))
 	}
 	return all
 }
@@ -114,11 +114,11 @@ func (a *arena) askedBy(t *elector.Term, c *contender) {
 
 func rankedBestLeads(a *arena) {
 	viewer := a.view()
-	leader, t := a.leadsBy(none, 1)
+	leader, t := a.leadsBy(byRank, 1)
 	all := a.line(0, 5)
-	worse := a.waitsBy(none, 5, -3)
-	equal := a.waitsBy(none, 5, 0) // what is missing counts as 0
-	last := a.waitsBy(none, 3, 9)
+	worse := a.waitsBy(byRank, 5, -3)
+	equal := a.waitsBy(byRank, 5, 0) // what is missing counts as 0
+	last := a.waitsBy(byRank, 3, 9)
 	order := []*contender{all[1], equal, worse, last, all[0]}
 	a.inLine(viewer, append([]*contender{leader}, order...)...)
 	a.succeed(t, order...)
@@ -126,7 +126,7 @@ func rankedBestLeads(a *arena) {
 
 func rankedChanges(a *arena) {
 	viewer := a.view()
-	leader, t := a.leadsBy(none, 5)
+	leader, t := a.leadsBy(byRank, 5)
 	line := a.line(1, 2, 3)
 	b, c, d := line[0], line[1], line[2]
 	a.inLine(viewer, leader, d, c, b)
@@ -156,7 +156,7 @@ func rankedChanges(a *arena) {
 
 func rankedNegative(a *arena) {
 	viewer := a.view()
-	leader, t := a.leadsBy(none, 1)
+	leader, t := a.leadsBy(byRank, 1)
 	never := a.line(-1)[0]
 	a.inLine(viewer, leader, never)
 	a.resign(t)
@@ -164,7 +164,7 @@ func rankedNegative(a *arena) {
 	a.inLine(viewer, never)
 	a.Settle()
 	never.blocked()
-	second, t := a.leadsBy(none, 0)
+	second, t := a.leadsBy(byRank, 0)
 	line := a.line(5, 1)
 	line[0].change(-2) // the other has waited for it
 	a.inLine(viewer, second, line[1], never, line[0])
@@ -221,7 +221,7 @@ func rankedQuorum(a *arena) {
 
 func rankedPreempts(a *arena) {
 	a.in("it is not told to", func(a *arena) {
-		leader, t := a.leadsBy(none, 1)
+		leader, t := a.leadsBy(byRank, 1)
 		line := a.line(9, 1)
 		a.unasked(t)
 		a.holds(t)
@@ -274,7 +274,7 @@ func rankedPreempts(a *arena) {
 func rankedDesignated(a *arena) {
 	a.in("who waits", func(a *arena) {
 		viewer := a.view()
-		leader, t := a.leadsBy(none, 5)
+		leader, t := a.leadsBy(byRank, 5)
 		line := a.line(9, 1, 3)
 		best, worst, middle := line[0], line[1], line[2]
 		a.designate(worst.c.id)
@@ -295,16 +295,16 @@ func rankedDesignated(a *arena) {
 		a.succeed(t, never, last)
 	})
 	a.in("who does not stand yet", func(a *arena) {
-		_, t := a.leadsBy(none, 5)
+		_, t := a.leadsBy(byRank, 5)
 		id := a.id(99)
 		a.designate(id)
 		best := a.line(9)[0]
-		late := a.contend(none, func(cfg *elector.Config) { cfg.ID = id })
+		late := a.contend(byRank, func(cfg *elector.Config) { cfg.ID = id })
 		late.waits()
 		a.succeed(t, late, best)
 	})
 	a.in("several", func(a *arena) {
-		_, t := a.leadsBy(none, 5)
+		_, t := a.leadsBy(byRank, 5)
 		best := a.line(9)[0]
 		id := a.id(99)
 		var same []*contender
@@ -317,7 +317,7 @@ func rankedDesignated(a *arena) {
 		a.succeed(t, same[2], same[1], same[0], best)
 	})
 	each(a.in, "who takes the seat does not know what has changed, the designation is taken back: %v", []bool{false, true}, func(a *arena, taken bool) {
-		_, t := a.leadsBy(none, 5)
+		_, t := a.leadsBy(byRank, 5)
 		line := a.line(9, 1)
 		first, next, now := line[0], line[1], line[1].c.id
 		if taken {
@@ -348,7 +348,7 @@ func rankedDesignated(a *arena) {
 }
 
 func rankedNewcomer(a *arena) {
-	_, t := a.leadsBy(none, 5)
+	_, t := a.leadsBy(byRank, 5)
 	line := a.line(1, 0)
 	a.Settle()
 	woken := func() (n int) {
@@ -369,7 +369,7 @@ func rankedNewcomer(a *arena) {
 }
 
 func rankedListed(a *arena) {
-	_, t := a.leadsBy(none, 5)
+	_, t := a.leadsBy(byRank, 5)
 	other := a.line(3)[0]
 	viewer := a.stand()
 	a.catchesUp(viewer)

@@ -13,7 +13,7 @@ import (
 
 var removeRules = []rule{
 	promise("remove/leaves-nothing", removeLeavesNothing, needs{"Put", needLayout},
-		"Remove leaves nothing of an election in which nobody stands, and nothing else goes; whoever founds it anew leads with a higher token."),
+		"Remove leaves nothing of an election in which nobody stands, and nothing else goes; who founds it again leads with a higher token."),
 	promise("remove/in-use", removeInUse, needs{needLayout},
 		"Remove of an election in which somebody stands is ErrInUse, and changes nothing for anybody."),
 	promise("remove/any-time", removeAnyTime, needs{needLayout},

@@ -125,7 +125,7 @@ func replyLostAndCut(a *arena) {
 			b.blocked()
 			a.resume(c)
 			if e.occupied {
-				a.Until("it has entered anew", func() bool { return len(a.visible()) == others+1 })
+				a.Until("it has entered again", func() bool { return len(a.visible()) == others+1 })
 				b.waits()
 				a.holds(leader)
 				a.resign(leader)

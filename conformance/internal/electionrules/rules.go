@@ -142,7 +142,7 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 		case need == needHerd && !cfg.Herd:
 			return "a change of leader does not wake every candidate"
 		case need == needUnseen && cfg.Ordered && cfg.Herd:
-			return "whoever comes or goes wakes every candidate"
+			return "each that comes or goes wakes every candidate"
 		case need == needAside && !cfg.StepsAside:
 			return "nobody steps aside for the one that leadership is transferred to"
 		case need == needDense && !cfg.Dense:

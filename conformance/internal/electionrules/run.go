@@ -138,14 +138,15 @@ func runEnds(a *arena) {
 		lead  func(ctx context.Context, j *job) error
 		end   func(j *job, t *elector.Term, b *bid)
 		err   []error // that Run returns, none for nil
+		panic any     // of Run
 	}{
-		{"it returns nil", untilTold, func(j *job, _ *elector.Term, _ *bid) { j.finish(nil) }, nil},
+		{"it returns nil", untilTold, func(j *job, _ *elector.Term, _ *bid) { j.finish(nil) }, nil, nil},
 		{"it returns ErrStop", untilTold, func(j *job, _ *elector.Term, _ *bid) {
 			j.finish(fmt.Errorf("%w: %w", elector.ErrStop, why))
-		}, []error{elector.ErrStop, why}},
-		{"it panics", untilTold, func(j *job, _ *elector.Term, _ *bid) { j.finish(errPanic) }, nil},
-		{"ctx ends, which it heeds", untilOver, func(j *job, _ *elector.Term, _ *bid) { j.cancel() }, []error{context.Canceled}},
-		{"ctx ends, which it does not heed", untilTold, runLate, []error{context.Canceled, errWork}},
+		}, []error{elector.ErrStop, why}, nil},
+		{"it panics", untilTold, func(j *job, _ *elector.Term, _ *bid) { j.finish(errPanic) }, nil, errPanic},
+		{"ctx ends, which it heeds", untilOver, func(j *job, _ *elector.Term, _ *bid) { j.cancel() }, []error{context.Canceled}, nil},
+		{"ctx ends, which it does not heed", untilTold, runLate, []error{context.Canceled, errWork}, nil},
 	} {
 		a.in(x.state, func(a *arena) {
 			c := a.stand()
@@ -156,11 +157,7 @@ func runEnds(a *arena) {
 			err := j.result()
 			a.Refused("Run", err, x.err...)
 			a.FailIf(len(x.err) == 0 && err != nil, "Run returned %s", harness.Text(err))
-			panics := any(nil)
-			if x.state == "it panics" {
-				panics = errPanic
-			}
-			a.FailIf(j.panicked != panics, "the caller of Run saw panic %v, want the lead function's, %v", j.panicked, panics)
+			a.FailIf(j.panicked != x.panic, "the caller of Run saw panic %v, want the lead function's, %v", j.panicked, x.panic)
 			a.ends(t, elector.ErrResigned)
 			t = b.wins()
 			again := c.work(untilTold)

@@ -19,7 +19,7 @@ var termRules = []rule{
 	promise("term/order", termOrder, needs{needOrdered},
 		"Candidates lead in the order of their arrival; one that withdraws from the middle is passed over."),
 	promise("term/token", termToken, needs{"Delete", "Expire"},
-		"Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew."),
+		"Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded again."),
 }
 
 // reportRules are what an elector tells of its terms, and what it refuses.

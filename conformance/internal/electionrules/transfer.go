@@ -29,7 +29,7 @@ var successionRules = []rule{
 	promise("transfer/unknown", transferUnknown, needs{needTransfer, needAsk},
 		"Leadership cannot be transferred to who does not stand, nor to the leader itself: it leads on, and a request with that name is not written."),
 	promise("transfer/refused", transferRefused, needs{needNoTransfer},
-		"A strategy that cannot transfer leadership says so, to the leader and to whoever asks it, and all stays as it is."),
+		"A strategy that cannot transfer leadership says so, to the leader and to those who ask it, and all stays as it is."),
 	promise("transfer/request", transferRequest, needs{needTransfer, needAsk, needAside, needBackend},
 		"A leader that is asked to go for a candidate to lead works on until that is next, and then goes; if the candidate goes, the leader goes all the same."),
 	promise("transfer/same-id", transferSameID, needs{needTransfer},
@@ -212,7 +212,7 @@ func transferFails(a *arena) {
 		a.holds(t)
 		h.goOn()
 		a.Settle()
-		// Whoever comes to stand behind the leader now finds no heir named there.
+		// One that comes to stand behind the leader now finds no heir named there.
 		_, last := a.queue()
 		a.resign(t)
 		a.close(c)

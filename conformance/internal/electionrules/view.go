@@ -18,7 +18,7 @@ var viewRules = []rule{
 	promise("view/observe", viewObserve, nil,
 		"Observe yields the leader now and each change: vacancies, new leaders, new values. It ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough."),
 	promise("view/observe-founded", viewObserveFounded, needs{"Delete", needKnown},
-		"Observe follows an election that is founded after it began, deleted, and founded anew."),
+		"Observe follows an election that is founded after it began, deleted, and founded again."),
 	promise("view/observe-lost", viewObserveLost, needs{"Expire", "Suspend"},
 		"Observe rides out a lost session and a link that is cut, and yields what is so afterwards."),
 	promise("view/no-vacancy", viewNoVacancy, needs{needOrdered, needInLine, needBackend},
