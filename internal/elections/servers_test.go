@@ -58,8 +58,8 @@ var noOrder = []string{"data/used-up", "data/waiting-deleted", "recipe/observing
 
 // ofRanks are the rules about candidates with ranks.
 var ofRanks = []string{
-	"ranked/best-leads", "ranked/changes", "ranked/negative", "ranked/quorum", "ranked/sticky", "ranked/preempts",
-	"ranked/designated", "ranked/unseated", "ranked/newcomer", "ranked/listed", "ranked/wakes-few",
+	"ranked/best-leads", "ranked/changes", "ranked/negative", "ranked/quorum", "ranked/preempts",
+	"ranked/designated", "ranked/newcomer", "ranked/listed", "ranked/wakes-few",
 }
 
 // calm are the rules about those whom a change does not wake.
@@ -67,7 +67,7 @@ var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}
 
 // hops are the rules about a transfer past others who stand in line.
 var hops = []string{
-	"transfer/next", "transfer/prepare", "transfer/gone", "transfer/stuck", "transfer/request", "transfer/proclaim", "transfer/crash", "transfer/used-up",
+	"transfer/next", "transfer/prepare", "transfer/fails", "transfer/request", "transfer/used-up",
 }
 
 // notOnServers are the rules about processes that die: the candidates' is the test's own.

@@ -14,7 +14,7 @@ func fenceMutants() []Mutant {
 		{
 			Name:   "guard without conditions",
 			Breaks: "Guard returns no conditions, so that a transaction of the user's own always goes through.",
-			Rules:  map[string][]string{"fair": {"fence/guard"}},
+			Rules:  map[string][]string{"fair": {"fence/ended"}},
 			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
 				c.Guard = func() elector.Guard { return elector.Guard{Session: t.Guard().Session} }
 			}),
@@ -22,7 +22,7 @@ func fenceMutants() []Mutant {
 		{
 			Name:   "get after the end",
 			Breaks: "Get reads on when the term is over.",
-			Rules:  map[string][]string{"fair": {"fence/get"}},
+			Rules:  map[string][]string{"fair": {"fence/ended"}},
 			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
 				c.Get = func(ctx context.Context, key string) (backend.Entry, error) { return t.Guard().Session.Get(ctx, key) }
 			}),

@@ -13,7 +13,7 @@ func guardMutants() []Mutant {
 		{
 			Name:    "held asks for the version",
 			Breaks:  "The condition that an entry exists fails when it has a new value.",
-			Rules:   map[string][]string{Backend: {"condition/if-exists"}, "fair": {"fence/guard"}},
+			Rules:   map[string][]string{Backend: {"condition/if-exists"}, "fair": {"fence/ended"}},
 			session: calls(exact(true)),
 		},
 		{
@@ -25,7 +25,7 @@ func guardMutants() []Mutant {
 		{
 			Name:   "question not asked",
 			Breaks: "A commit of guards without ops always succeeds.",
-			Rules:  map[string][]string{Backend: {"condition/alone"}, "fair": {"fence/guard"}},
+			Rules:  map[string][]string{Backend: {"condition/alone"}, "fair": {"fence/ended"}},
 			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 				if len(c.ops) == 0 {
 					return nil, nil

@@ -35,7 +35,7 @@ func orderMutants() []Mutant {
 			Breaks: "Commit writes whether or not the guards hold.",
 			Rules: map[string][]string{
 				Backend: {"condition/if-exists", "condition/if-unchanged", "condition/race", "condition/incarnations"},
-				"fair":  {"fence/guard", "fence/frozen", "fence/stalled", "ask/proclaim"},
+				"fair":  {"fence/ended", "fence/frozen", "fence/stalled", "ask/proclaim"},
 			},
 			session: calls(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 				if len(c.ops) > 0 {

@@ -43,13 +43,13 @@ func rankedMutants() []Mutant {
 		{
 			Name:     "unseats unasked",
 			Breaks:   "The best candidate asks a leader of lower rank to go although it was not told to.",
-			Rules:    map[string][]string{suite: {"ranked/sticky", "ranked/designated"}},
+			Rules:    map[string][]string{suite: {"ranked/preempts", "ranked/designated"}},
 			strategy: settings(func(s *ranked.Strategy) { s.Preempt = true }),
 		},
 		{
 			Name:     "never unseats",
 			Breaks:   "The best candidate asks no leader to go, whatever it was told.",
-			Rules:    map[string][]string{suite: {"ranked/preempts", "ranked/unseated"}},
+			Rules:    map[string][]string{suite: {"ranked/preempts", "ranked/designated"}},
 			strategy: settings(func(s *ranked.Strategy) { s.Preempt = false }),
 		},
 		{
@@ -61,7 +61,7 @@ func rankedMutants() []Mutant {
 		{
 			Name:   "designation overlooked",
 			Breaks: "A candidate does not read who is designated.",
-			Rules:  map[string][]string{suite: {"ranked/designated", "ranked/unseated"}},
+			Rules:  map[string][]string{suite: {"ranked/designated"}},
 			campaign: readRecord(func(r *layout.Record) {
 				r.Designated = nil
 			}),

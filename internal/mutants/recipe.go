@@ -80,7 +80,7 @@ func recipeMutants() []Mutant {
 		{
 			Name:     "missing directory is final",
 			Breaks:   "A candidate that finds the election's directory gone gives up with an error that nobody knows.",
-			Rules:    map[string][]string{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
+			Rules:    map[string][]string{"fair": {"data/election-deleted"}},
 			campaign: inSession(told(backend.ErrNoParent, errors.New("no such directory"))),
 		},
 		{

@@ -22,13 +22,13 @@ func termMutants() []Mutant {
 		{
 			Name:   "end not reported",
 			Breaks: "A term that ends is not reported.",
-			Rules:  map[string][]string{"fair": {"term/once", "term/ended-first"}},
+			Rules:  map[string][]string{"fair": {"term/once"}},
 			config: func(c *elector.Config) { c.Hooks.Ended = nil },
 		},
 		{
 			Name:   "ended told beside the next term",
 			Breaks: "Ended is called on a goroutine of its own, so that the next term can begin meanwhile.",
-			Rules:  map[string][]string{"fair": {"term/ended-first"}},
+			Rules:  map[string][]string{"fair": {"term/once"}},
 			config: func(c *elector.Config) {
 				tell := c.Hooks.Ended
 				c.Hooks.Ended = func(t *elector.Term, cause error) { go tell(t, cause) }
@@ -37,7 +37,7 @@ func termMutants() []Mutant {
 		{
 			Name:   "elected told beside the end",
 			Breaks: "Elected is called on a goroutine of its own, so that Ended can come before it has returned.",
-			Rules:  map[string][]string{"fair": {"term/elected-first"}},
+			Rules:  map[string][]string{"fair": {"term/once"}},
 			config: func(c *elector.Config) {
 				tell := c.Hooks.Elected
 				c.Hooks.Elected = func(t *elector.Term) { go tell(t) }
@@ -46,7 +46,7 @@ func termMutants() []Mutant {
 		{
 			Name:   "no goodbye once ctx has ended",
 			Breaks: "Close returns at once when its ctx has ended, and leaves the session to time out.",
-			Rules:  map[string][]string{"fair": {"close/ended-ctx"}},
+			Rules:  map[string][]string{"fair": {"close/any-time"}},
 			elector: closing(func(ctx context.Context, e elector.Elector) error {
 				if err := ctx.Err(); err != nil {
 					return err

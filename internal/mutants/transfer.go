@@ -28,7 +28,7 @@ func transferMutants() []Mutant {
 		{
 			Name:   "leader goes though the heir is not next",
 			Breaks: "A transfer that fails ends the term all the same.",
-			Rules:  map[string][]string{"fair": {"transfer/gone", "transfer/stuck", "transfer/unknown"}, "unfair": {"transfer/refused"}},
+			Rules:  map[string][]string{"fair": {"transfer/fails", "transfer/unknown"}, "unfair": {"transfer/refused"}},
 			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
 				c.Prepare = func(ctx context.Context, id string) error {
 					err := t.Prepare(ctx, id)
@@ -55,7 +55,7 @@ func transferMutants() []Mutant {
 		{
 			Name:   "steps aside for one that has gone",
 			Breaks: "A candidate steps aside without a look whether the leader and the heir still stand.",
-			Rules:  map[string][]string{"fair": {"transfer/gone", "transfer/crash"}},
+			Rules:  map[string][]string{"fair": {"transfer/fails"}},
 			campaign: inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 				if stepsAside(c.ops) {
 					c.conditions = nil
@@ -101,7 +101,7 @@ func transferMutants() []Mutant {
 		{
 			Name:   "heir forgotten by a value",
 			Breaks: "A value that the leader publishes takes the heir's name out of its entry.",
-			Rules:  map[string][]string{"fair": {"transfer/proclaim"}},
+			Rules:  map[string][]string{"fair": {"transfer/prepare"}},
 			trusted: calls(func(s *backend.Session, o *over) {
 				var named atomic.Bool // an heir was
 				asks(func(_ context.Context, _ *backend.Session, c *commit) {

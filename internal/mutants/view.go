@@ -66,7 +66,7 @@ func viewMutants() []Mutant {
 		{
 			Name:   "observer ends without an error",
 			Breaks: "Observe just stops when its context ends or the elector is closed.",
-			Rules:  map[string][]string{"fair": {"view/observe-ends", "close/any-time"}},
+			Rules:  map[string][]string{"fair": {"view/observe", "close/any-time"}},
 			elector: observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
 				for l, err := range seq {
 					if err != nil || !yield(l, nil) {

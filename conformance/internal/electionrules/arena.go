@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -38,9 +37,11 @@ type arena struct {
 	bids       []*bid
 	operator   *operator
 
-	closeClients func()
-	// gone is closed when the rule is over, failed or not.
-	gone  chan struct{}
+	elsewhere backend.Backend // see outside
+	processes *[]*kit.Client  // those of all arenas of the rule
+	// life ends when the rule is over, failed or not.
+	life  context.Context
+	over  context.CancelFunc
 	parts int // of a rule with several states
 	// states are those that are tried beside each other.
 	states []func(a *arena)
@@ -58,18 +59,21 @@ func newArena(t *harness.Try, cfg *kit.ElectionConfig) *arena {
 		t.Patience = func() time.Duration { return 10 * time.Minute }
 		t.LongestPause = svc.TTL / 4
 	}
-	closeClients := closing(svc)
-	a := newArenaAt(svc.Root+"/election", t, cfg)
-	a.closeClients = closeClients
-	return a
+	a := &arena{Try: t, cfg: cfg, processes: new([]*kit.Client)}
+	a.life, a.over = context.WithCancel(context.Background())
+	t.T.Cleanup(a.over)
+	return a.at(svc.Root + "/election")
 }
 
-func newArenaAt(path string, t *harness.Try, cfg *kit.ElectionConfig) *arena {
-	a := &arena{Try: t, cfg: cfg, path: path, gone: make(chan struct{})}
+// at has the arena be one for the election at path.
+func (a *arena) at(path string) *arena {
+	a.path = path
+	t := a.Try
 	t.More = func() string { return "\n\n\t" + a.hist.tail() + "\n\t" + a.hist.save(t.T) }
-	a.hist = newChronicle(path, history.Options{Ordered: cfg.Ordered, Contexts: t.Service.Virtual, OthersWrite: true, Patience: time.Second})
-	a.operator = &operator{a: a}
-	t.T.Cleanup(func() { close(a.gone) })
+	a.hist = newChronicle(path, history.Options{Ordered: a.cfg.Ordered, Contexts: a.Service.Virtual, OthersWrite: true, Patience: time.Second})
+	if a.operator == nil {
+		a.operator = &operator{a: a}
+	}
 	return a
 }
 
@@ -77,14 +81,13 @@ func newArenaAt(path string, t *harness.Try, cfg *kit.ElectionConfig) *arena {
 func (a *arena) another(path, state string) *arena {
 	t := *a.Try
 	t.State = state
-	return newArenaAt(path, &t, a.cfg)
+	return (&arena{Try: &t, cfg: a.cfg, operator: a.operator, processes: a.processes, life: a.life, over: a.over}).at(path)
 }
 
 // in tries one state of the rule, in an election of its own.
 func (a *arena) in(state string, try func(a *arena)) {
 	a.parts++
 	sub := a.another(fmt.Sprintf("%s/part%d", a.Service.Root, a.parts), state)
-	sub.operator = a.operator
 	completed := false
 	defer func() { sub.End(completed) }()
 	try(sub)
@@ -106,15 +109,57 @@ func (a *arena) beside(state string, try func(a *arena)) {
 	})
 }
 
+// each tries a state of the rule for each of these, by a.in or a.beside.
+func each[T any](in func(string, func(*arena)), format string, of []T, try func(a *arena, x T)) {
+	for _, x := range of {
+		in(fmt.Sprintf(format, x), func(a *arena) { try(a, x) })
+	}
+}
+
 // An allowance is for at most so many of the states of a rule, which are tried beside each other.
 type allowance struct{ left atomic.Int64 }
 
 // use tells whether the state that calls it is one of those that are allowed.
 func (l *allowance) use() bool { return l.left.Add(-1) >= 0 }
 
-// within returns a ctx that ends when patience does.
-func (a *arena) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), a.Patience())
+// lacks tells whether the implementation has no such ability.
+func (a *arena) lacks(ability string) bool {
+	_, lacks := a.cfg.Why[ability]
+	return lacks
+}
+
+// within returns a ctx that ends when patience does, or the rule is over.
+func (a *arena) within() context.Context { return a.soon(a.Patience()) }
+
+// soon returns a ctx that ends after d, or when the rule is over.
+func (a *arena) soon(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(a.life, d)
+	a.T.Cleanup(cancel)
+	return ctx
+}
+
+// ended returns a ctx that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// process makes a process.
+func (a *arena) process() *kit.Client { return a.noted(a.Service.Client(a.T)) }
+
+// noted has a process closed at the end.
+func (a *arena) noted(c *kit.Client) *kit.Client {
+	*a.processes = append(*a.processes, c)
+	return c
+}
+
+// outside is a backend in a process of its own, where no candidate stands.
+func (a *arena) outside() backend.Backend {
+	if a.elsewhere == nil {
+		a.elsewhere = a.process().Backend
+	}
+	return a.elsewhere
 }
 
 // arrives waits for a channel to be closed or to deliver.
@@ -154,26 +199,23 @@ func (a *arena) finish() {
 		}
 		// The end of a session that was lost out of touch may be beyond confirmation. A server
 		// that has just been restarted may stall.
-		ctx, cancel := a.within()
-		_ = c.real.Close(ctx)
-		cancel()
+		_ = c.real.Close(a.within())
 	}
 	for _, b := range a.bids {
-		arrives(a, "Campaign of "+b.c.id+" returns after Close", b.done)
+		_ = b.result() // after Close
 	}
 	if len(a.candidates) > 0 {
 		a.Until("the service holds nothing of the candidates any more", func() bool { return len(a.visible()) == 0 })
 	}
 	a.Settle()
-	if wrong := a.hist.check(); wrong != "" {
-		a.Failf("%s", wrong)
+	wrong := a.hist.check()
+	a.FailIf(wrong != "", "%s", wrong)
+	if a.lacks(needHooks) {
+		return
 	}
-	if _, lacks := a.cfg.Why[needHooks]; !lacks {
-		for _, c := range a.candidates {
-			if wrong := c.transitions(); wrong != "" {
-				a.Failf("%s", wrong)
-			}
-		}
+	for _, c := range a.candidates {
+		wrong := c.transitions()
+		a.FailIf(wrong != "", "%s", wrong)
 	}
 }
 
@@ -212,7 +254,12 @@ func (a *arena) leave() {
 		return
 	}
 	a.operator.close()
-	a.closeClients()
+	for _, c := range *a.processes {
+		if c.Close != nil {
+			c.Close()
+		}
+	}
+	a.over()
 	// Reading the stacks takes long where many rules are tried side by side.
 	end := time.Now().Add(a.Patience())
 	if a.Service.Virtual {
@@ -224,9 +271,8 @@ func (a *arena) leave() {
 		if len(left) == 0 {
 			return
 		}
-		if time.Now().After(end) {
-			a.Failf("%d goroutines are left after all electors were closed:\n%s", len(left), strings.Join(slices.Compact(left), "\n\n"))
-		}
+		a.FailIf(time.Now().After(end),
+			"%d goroutines are left after all electors were closed:\n%s", len(left), strings.Join(slices.Compact(left), "\n\n"))
 		time.Sleep(pause)
 	}
 }
@@ -242,11 +288,18 @@ func (a *arena) entries() []backend.Entry {
 	return readNow(a, "the candidates' entries", a.listed)
 }
 
+// inLineOf is how many entries so many who wait have.
+func (a *arena) inLineOf(waiting int) int {
+	if a.cfg.Ordered {
+		return waiting
+	}
+	return 0
+}
+
 // left checks how many entries the candidates have.
 func (a *arena) left(n int, when string) {
-	if all := a.entries(); len(all) != n {
-		a.Failf("there are entries %v %s, want %d", harness.Keys(all), when, n)
-	}
+	all := a.entries()
+	a.FailIf(len(all) != n, "there are entries %v %s, want %d", harness.Keys(all), when, n)
 }
 
 func (a *arena) listed(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
@@ -256,9 +309,7 @@ func (a *arena) listed(ctx context.Context, s *backend.Session) ([]backend.Entry
 // seat returns the leader's entry, which has to be there.
 func (a *arena) seat() backend.Entry {
 	all := a.entries()
-	if len(all) == 0 {
-		a.Failf("the leader has no entry")
-	}
+	a.FailIf(len(all) == 0, "the leader has no entry")
 	return all[0]
 }
 
@@ -284,7 +335,7 @@ func (a *arena) seated(t *elector.Term) bool {
 
 // incarnation tells one founding of the election from the next.
 func (a *arena) incarnation() string {
-	if customLayout(a.cfg.Strategy) {
+	if is[elector.CustomLayout](a.cfg.Strategy) {
 		return fmt.Sprint(a.get(a.path).Rev)
 	}
 	return a.dir()
@@ -305,30 +356,45 @@ func (a *arena) put(key, value string) {
 	a.Must("put "+key, a.Service.Put(key, []byte(value)))
 }
 
+// stands checks that key has the value that a foreign writer has put there.
+func (a *arena) stands(key, value string) {
+	got := string(a.get(key).Value)
+	a.FailIf(got != value, "%s had value %q and has %q", key, value, got)
+}
+
+// nothing checks that nothing stands under key.
+func (a *arena) nothing(key string) {
+	e := a.get(key)
+	a.FailIf(e.Exists(), "%s is left: %+v", key, e)
+}
+
 // view returns an elector that only looks on.
 func (a *arena) view() elector.Elector {
 	return a.stand().e
 }
 
 // leads waits until the elector's Leader is the candidate, and returns it.
-func (a *arena) leads(e elector.Elector, c *candidate) elector.Leader {
-	var leader elector.Leader
+func (a *arena) leads(e elector.Elector, c *candidate) (l elector.Leader) {
 	a.Until("Leader says that "+c.id+" leads", func() bool {
-		l, err := a.leader(e)
-		leader = l
+		var err error
+		l, err = a.leader(e)
 		return err == nil && l.ID == c.id
 	})
-	return leader
+	return l
+}
+
+// sees waits until the elector's Leader is the candidate, in this term and with this value.
+func (a *arena) sees(e elector.Elector, c *candidate, t *elector.Term, value string) {
+	a.Until(fmt.Sprintf("Leader says that %s leads, with token %d and value %q", c.id, t.Token(), value), func() bool {
+		l, err := a.leader(e)
+		return err == nil && !l.Vacant() && l.ID == c.id && l.Token == t.Token() && string(l.Value) == value
+	})
 }
 
 // leader asks the elector for the leader. Only ErrNoLeader is no failure.
 func (a *arena) leader(e elector.Elector) (elector.Leader, error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	l, err := e.Leader(ctx)
-	if err != nil && !errors.Is(err, elector.ErrNoLeader) {
-		a.Failf("Leader: %v", err)
-	}
+	l, err := e.Leader(a.within())
+	a.FailIf(err != nil && !errors.Is(err, elector.ErrNoLeader), "Leader: %v", err)
 	return l, err
 }
 
@@ -339,9 +405,7 @@ func (a *arena) vacant(e elector.Elector) {
 
 // list asks the elector for the candidates' IDs.
 func (a *arena) list(e elector.Elector) []string {
-	ctx, cancel := a.within()
-	defer cancel()
-	all, err := e.Candidates(ctx)
+	all, err := e.Candidates(a.within())
 	a.Must("Candidates", err)
 	ids := make([]string, len(all))
 	for i, c := range all {
@@ -353,30 +417,4 @@ func (a *arena) list(e elector.Elector) []string {
 // lists waits until the elector's Candidates are those, the leader first.
 func (a *arena) lists(e elector.Elector, want ...string) {
 	a.Until(fmt.Sprintf("Candidates says %q", want), func() bool { return slices.Equal(a.list(e), want) })
-}
-
-// closing notes the clients that the service makes from now on. The function it
-// returns closes what they have open.
-func closing(s *kit.Service) func() {
-	var clients []*kit.Client
-	newClient, newClientAt := s.Client, s.ClientAt
-	s.Client = func(t testing.TB) *kit.Client {
-		c := newClient(t)
-		clients = append(clients, c)
-		return c
-	}
-	if newClientAt != nil {
-		s.ClientAt = func(t testing.TB, member int) (*kit.Client, func()) {
-			c, free := newClientAt(t, member)
-			clients = append(clients, c)
-			return c, free
-		}
-	}
-	return func() {
-		for _, c := range clients {
-			if c.Close != nil {
-				c.Close()
-			}
-		}
-	}
 }

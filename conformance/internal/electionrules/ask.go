@@ -9,59 +9,33 @@ import (
 )
 
 var askRules = []rule{
-	{
-		Name: "ask/run",
-		Text: "A leader that is asked to go ends its lead function's ctx with ErrAsked, and resigns when that has returned, and not before; then the next one leads.",
-		Need: []string{needAsk},
-		Run:  askRun,
-	}, {
-		Name: "ask/by-hand",
-		Text: "A term tells once that it is asked to go, by whom and why, and goes on until it resigns; the next term is not asked.",
-		Need: []string{needAsk, needHooks},
-		Run:  askByHand,
-	}, {
-		Name: "ask/proclaim",
-		Text: "A request is heard although the leader publishes a value at the same time, and the value is published.",
-		Need: []string{needAsk, needBackend},
-		Run:  askProclaim,
-	}, {
-		Name: "ask/lost",
-		Text: "A request to a leader whose session is lost ends with it: its next term is not asked.",
-		Need: []string{needAsk, "Expire"},
-		Run:  askLost,
-	}, {
-		Name: "ask/suspended",
-		Text: "A leader that is out of touch hears of a request when it is back in touch.",
-		Need: []string{needAsk, "Suspend"},
-		Run:  askSuspended,
-	}, {
-		Name: "ask/nobody",
-		Text: "Ask is ErrNoLeader where nobody leads, and ErrConfig where an argument is wrong, and changes nothing.",
-		Need: []string{needAsk},
-		Run:  askNobody,
-	},
+	promise("ask/run", askRun, needs{needAsk},
+		"A leader that is asked to go ends its lead function's ctx with ErrAsked, and resigns when that has returned, and not before; then the next one leads."),
+	promise("ask/by-hand", askByHand, needs{needAsk, needHooks},
+		"A term tells once that it is asked to go, by whom and why, and goes on until it resigns; the next term is not asked."),
+	promise("ask/proclaim", askProclaim, needs{needAsk, needBackend},
+		"A request is heard although the leader publishes a value at the same time, and the value is published."),
+	promise("ask/lost", askLost, needs{needAsk, "Expire"},
+		"A request to a leader whose session is lost ends with it: its next term is not asked."),
+	promise("ask/suspended", askSuspended, needs{needAsk, "Suspend"},
+		"A leader that is out of touch hears of a request when it is back in touch."),
+	promise("ask/nobody", askNobody, needs{needAsk},
+		"Ask is ErrNoLeader where nobody leads, and ErrConfig where an argument is wrong, and changes nothing."),
 }
 
 var request = elector.Request{By: "operator", Why: "deploy"}
 
-// asking returns an Ask of the leader, in a process of its own.
-func (a *arena) asking() func(elector.Request) (elector.Leader, error) {
-	b := a.Service.Client(a.T).Backend
-	return func(r elector.Request) (elector.Leader, error) {
-		ctx, cancel := a.within()
-		defer cancel()
-		a.hist.note("the leader is asked to go %v", r)
-		return elector.Ask(ctx, b, a.cfg.Strategy, a.path, r)
-	}
+// asks asks the leader to go.
+func (a *arena) asks(r elector.Request) (elector.Leader, error) {
+	a.hist.note("the leader is asked to go %v", r)
+	return elector.Ask(a.within(), a.outside(), a.cfg.Strategy, a.path, r)
 }
 
 // ask asks the leader, who has to be t's.
-func (a *arena) ask(asking func(elector.Request) (elector.Leader, error), t *elector.Term) {
-	leader, err := asking(request)
+func (a *arena) ask(t *elector.Term) {
+	leader, err := a.asks(request)
 	a.Must("Ask", err)
-	if leader.Token != t.Token() {
-		a.Failf("Ask says that it has asked %+v, and token %d leads", leader, t.Token())
-	}
+	a.FailIf(leader.Token != t.Token(), "Ask says that it has asked %+v, and token %d leads", leader, t.Token())
 }
 
 // hears waits until the term tells that it is asked to go.
@@ -86,16 +60,14 @@ func (a *arena) unasked(t *elector.Term) {
 }
 
 func askRun(a *arena) {
-	ask := a.asking()
-	c := a.stand()
-	j, causes, finish := c.obeys()
+	j := a.stand().obeys()
 	t := j.term()
 	_, b := a.queue()
-	a.ask(ask, t)
-	a.told(causes, elector.ErrAsked)
+	a.ask(t)
+	j.told(elector.ErrAsked)
 	a.stays(t)
 	b.blocked()
-	finish.give(nil) // which is not "the work is done": it was told to stop
+	j.finish(nil) // which is not "the work is done": it was told to stop
 	a.ends(t, elector.ErrResigned)
 	next := b.wins()
 	a.unasked(next)
@@ -103,19 +75,15 @@ func askRun(a *arena) {
 	again := j.term()
 	a.unasked(again)
 	a.holds(again)
-	j.cancel()
-	a.told(causes, context.Canceled)
-	finish.give(nil)
-	a.Refused("Run", j.result(), context.Canceled)
+	j.stops()
 }
 
 func askByHand(a *arena) {
-	ask := a.asking()
 	c, t := a.lead()
 	a.unasked(t)
 	_, b := a.queue()
 	for range 2 {
-		a.ask(ask, t)
+		a.ask(t)
 	}
 	a.hears(t)
 	a.stays(t)
@@ -125,43 +93,31 @@ func askByHand(a *arena) {
 	c.heard(request)
 	next := b.wins()
 	a.unasked(next)
-	a.ask(ask, next)
+	a.ask(next)
 	a.hears(next)
 }
 
 func askProclaim(a *arena) {
 	a.in("the leader has not heard of it when it publishes", func(a *arena) {
-		ask := a.asking()
 		c, t := a.lead()
 		a.speak(t)
-		thaw := c.tap.freeze()
-		c.atEnd(thaw)
-		a.ask(ask, t)
+		thaw := c.freeze()
+		a.ask(t)
 		a.speak(t)
 		thaw()
 		a.hears(t)
-		if l := a.leads(c.e, c); string(l.Value) != string(newValue) {
-			a.Failf("the leader's value is %q, want %q", l.Value, newValue)
-		}
+		a.sees(c.e, c, t, string(newValue))
 		a.stays(t)
 	})
 	a.in("it is asked between what publishing reads and what it writes", func(a *arena) {
-		ask := a.asking()
 		c, t := a.lead()
 		a.speak(t)
-		thaw, g := c.tap.freeze(), c.tap.stall(backend.OpUpdate)
-		c.atEnd(thaw)
-		c.atEnd(g.release)
-		proclaimed := make(chan error, 1)
-		go func() {
-			ctx, cancel := a.within()
-			defer cancel()
-			proclaimed <- t.Proclaim(ctx, newValue)
-		}()
-		arrives(a, "the value is on its way", g.reached)
-		a.ask(ask, t)
+		thaw, g := c.freeze(), c.stall(commits(backend.OpUpdate))
+		proclaim := a.begin("Proclaim", func(ctx context.Context) error { return t.Proclaim(ctx, newValue) })
+		g.reached("the value is on its way")
+		a.ask(t)
 		g.release()
-		a.Must("Proclaim", arrives(a, "Proclaim returns", proclaimed))
+		proclaim.must()
 		thaw()
 		a.hears(t)
 		a.stays(t)
@@ -169,9 +125,8 @@ func askProclaim(a *arena) {
 }
 
 func askLost(a *arena) {
-	ask := a.asking()
 	c, t := a.lead()
-	a.ask(ask, t)
+	a.ask(t)
 	a.hears(t)
 	a.expire(c)
 	a.ends(t, elector.ErrSessionLost)
@@ -181,27 +136,20 @@ func askLost(a *arena) {
 }
 
 func askSuspended(a *arena) {
-	ask := a.asking()
 	c, t := a.lead()
 	a.speak(t)
 	a.operator.look() // to have its session by then: the trust window will be running
+	a.outside()
 	a.suspend(c)
-	asked := make(chan error, 1)
-	go func() {
-		_, err := ask(request)
-		asked <- err
-	}()
-	a.Must("Ask", arrives(a, "Ask returns", asked))
-	if _, heard := t.Request(); heard {
-		a.Failf("a leader that is out of touch has heard of a request")
-	}
+	a.ask(t)
+	_, heard := t.Request()
+	a.FailIf(heard, "a leader that is out of touch has heard of a request")
 	a.resume(c)
 	a.hears(t)
 	a.holds(t)
 }
 
 func askLostReply(a *arena) {
-	ask := a.asking()
 	a.works() // the election is there, and nobody stands
 	for range 10 {
 		c := a.stand()
@@ -213,7 +161,7 @@ func askLostReply(a *arena) {
 		}
 		b := c.campaign()
 		c.sawState(backend.Suspended) // the offer is made, and its reply lost
-		leader, err := ask(request)
+		leader, err := a.asks(request)
 		a.resume(c)
 		t := b.wins()
 		if err == nil && t.Token() == leader.Token {
@@ -230,16 +178,13 @@ func askLostReply(a *arena) {
 }
 
 func askNobody(a *arena) {
-	ask := a.asking()
-	_, err := ask(request)
+	_, err := a.asks(request)
 	a.Refused("Ask where there is no election", err, elector.ErrNoLeader)
 	c, t := a.lead()
-	_, err = ask(elector.Request{Why: string(make([]byte, elector.MaxRequest+1))})
+	_, err = a.asks(elector.Request{Why: string(make([]byte, elector.MaxRequest+1))})
 	a.Refused("Ask with a reason that is too long", err, elector.ErrConfig)
 	a.unasked(t)
-	a.resign(t)
-	a.close(c)
-	a.Until("nobody stands", func() bool { return len(a.entries()) == 0 })
-	_, err = ask(request)
+	a.leaves(c, t)
+	_, err = a.asks(request)
 	a.Refused("Ask where nobody leads", err, elector.ErrNoLeader)
 }

@@ -4,69 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
-// A bid is one Campaign on a goroutine of its own.
+// A bid is one Campaign that is under way.
 type bid struct {
-	c      *candidate
-	cancel context.CancelFunc
-	done   chan struct{}
-	term   *elector.Term
-	err    error
-	log    int          // what had been reported before
-	atWin  meter.Counts // when it took up the term
+	*call
+	c     *candidate
+	term  *elector.Term
+	log   int          // what had been reported before
+	atWin meter.Counts // when it took up the term
 }
 
 // campaign starts a Campaign.
-func (c *candidate) campaign() *bid {
-	ctx, cancel := context.WithCancel(context.Background())
-	return c.campaignIn(ctx, cancel)
-}
+func (c *candidate) campaign() *bid { return c.campaignIn(context.Background()) }
 
-func (c *candidate) campaignIn(ctx context.Context, cancel context.CancelFunc) *bid {
-	b := &bid{c: c, cancel: cancel, done: make(chan struct{})}
+func (c *candidate) campaignIn(ctx context.Context) *bid {
+	b := &bid{c: c}
 	c.mu.Lock()
 	b.log = len(c.log)
 	c.mu.Unlock()
-	c.a.bids = append(c.a.bids, b)
-	c.atEnd(cancel)
-	go func() {
-		defer close(b.done)
-		b.term, b.err = c.e.Campaign(ctx)
+	b.call = c.a.beginIn(ctx, "Campaign of "+c.id, func(ctx context.Context) (err error) {
+		b.term, err = c.e.Campaign(ctx)
 		c.mu.Lock()
+		defer c.mu.Unlock()
 		b.atWin = c.atWin
-		c.mu.Unlock()
-	}()
+		return err
+	})
+	c.a.bids = append(c.a.bids, b)
+	c.atEnd(b.cancel)
+	return b
+}
+
+// enters starts a Campaign that waits for its turn.
+func (c *candidate) enters() *bid {
+	b := c.campaign()
+	b.waits()
 	return b
 }
 
 // wins waits until the candidate is elected.
 func (b *bid) wins() *elector.Term {
-	a := b.c.a
-	arrives(a, b.c.id+" is elected", b.done)
-	a.Must("Campaign of "+b.c.id, b.err)
+	b.must()
 	return b.term
 }
 
 // fails waits until Campaign returns an error that is all of want.
-func (b *bid) fails(want ...error) {
-	a := b.c.a
-	arrives(a, "Campaign of "+b.c.id+" returns", b.done)
-	if b.err == nil {
-		a.Failf("%s was elected, term %d; want error %q", b.c.id, b.term.Token(), want)
-	}
-	a.Refused("Campaign of "+b.c.id, b.err, want...)
+func (b *bid) fails(want ...error) { b.a.Refused(b.what, b.result(), want...) }
+
+// withdraws cancels the campaign.
+func (b *bid) withdraws() {
+	b.cancel()
+	b.fails(context.Canceled)
 }
 
-// returned tells whether Campaign has.
-func (b *bid) returned() bool { return harness.IsClosed(b.done) }
+// succeeds has the leader resign, and the candidate win.
+func (b *bid) succeeds(t *elector.Term) *elector.Term {
+	b.a.resign(t)
+	return b.wins()
+}
 
 // waits waits until the candidate has enrolled and waits for its turn.
 func (b *bid) waits() {
@@ -76,17 +78,15 @@ func (b *bid) waits() {
 
 // rests waits until the candidate waits for its turn, or Campaign has returned.
 func (b *bid) rests() {
-	a := b.c.a
-	_, lacks := a.cfg.Why[needStages]
-	if lacks || a.Service.Virtual {
+	a := b.a
+	if a.lacks(needStages) || a.Service.Virtual {
 		a.Settle()
 	}
-	if lacks {
+	if a.lacks(needStages) {
 		return
 	}
-	_, elsewhere := a.cfg.Why[needBackend]
 	a.Until(b.c.id+" waits for its turn", func() bool {
-		return b.returned() || b.isReady() && (elsewhere || b.c.tap.waiting())
+		return b.returned() || b.isReady() && (a.lacks(needBackend) || b.c.tap.waiting())
 	})
 }
 
@@ -105,22 +105,35 @@ func (b *bid) isReady() bool {
 // blocked checks that Campaign has not returned.
 func (b *bid) blocked() {
 	if b.returned() {
-		b.c.a.Failf("Campaign of %s returned (term %v, error %s), but it was not its turn", b.c.id, b.term != nil, harness.Text(b.err))
+		b.a.Failf("%s returned (term %v, error %s), but it was not its turn", b.what, b.term != nil, harness.Text(b.err))
+	}
+}
+
+// blocked checks that none of the Campaigns has returned.
+func blocked(bids ...*bid) {
+	for _, b := range bids {
+		b.blocked()
 	}
 }
 
 // lead makes a candidate that leads.
 func (a *arena) lead(set ...func(*elector.Config)) (*candidate, *elector.Term) {
-	c := a.stand(set...)
+	return a.leadIn(a.process(), set...)
+}
+
+func (a *arena) leadIn(at *kit.Client, set ...func(*elector.Config)) (*candidate, *elector.Term) {
+	c := a.standIn(at, set...)
 	return c, c.campaign().wins()
 }
 
 // queue makes a candidate that waits.
 func (a *arena) queue(set ...func(*elector.Config)) (*candidate, *bid) {
-	c := a.stand(set...)
-	b := c.campaign()
-	b.waits()
-	return c, b
+	return a.queueIn(a.process(), set...)
+}
+
+func (a *arena) queueIn(at *kit.Client, set ...func(*elector.Config)) (*candidate, *bid) {
+	c := a.standIn(at, set...)
+	return c, c.enters()
 }
 
 // queues makes n candidates that wait.
@@ -135,19 +148,15 @@ func (a *arena) queues(n int) (bids []*bid) {
 // ends waits until the term is over and checks why.
 func (a *arena) ends(t *elector.Term, cause error) {
 	arrives(a, fmt.Sprintf("term %d ends with %q", t.Token(), cause), t.Context().Done())
-	if got := context.Cause(t.Context()); !errors.Is(got, cause) {
-		a.Failf("term %d ended with %s, want %q", t.Token(), harness.Text(got), cause)
-	}
-	if t.Valid() {
-		a.Failf("Valid of term %d is true after it ended", t.Token())
-	}
+	got := context.Cause(t.Context())
+	a.FailIf(!errors.Is(got, cause), "term %d ended with %s, want %q", t.Token(), harness.Text(got), cause)
+	a.FailIf(t.Valid(), "Valid of term %d is true after it ended", t.Token())
 }
 
 // holds checks that the term has not ended.
 func (a *arena) holds(t *elector.Term) {
-	if cause := context.Cause(t.Context()); cause != nil || !t.Valid() {
-		a.Failf("term %d does not hold: cause %s, valid %v", t.Token(), harness.Text(cause), t.Valid())
-	}
+	cause, valid := context.Cause(t.Context()), t.Valid()
+	a.FailIf(cause != nil || !valid, "term %d does not hold: cause %s, valid %v", t.Token(), harness.Text(cause), valid)
 }
 
 // stays lets what is on its way arrive, and checks that the term has not ended then.
@@ -158,19 +167,15 @@ func (a *arena) stays(t *elector.Term) {
 
 // resign resigns and waits for the confirmation.
 func (a *arena) resign(t *elector.Term) {
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must(fmt.Sprintf("Resign of term %d", t.Token()), t.Resign(ctx))
+	a.Must(fmt.Sprintf("Resign of term %d", t.Token()), t.Resign(a.within()))
 	a.ends(t, elector.ErrResigned)
 }
 
 // close closes a candidate, and waits for the confirmation. Backends give a server one to three seconds to confirm the end of a
 // session (ZooKeeper's client library gives it one). A machine that stands still for as long leaves that to the session's timeout.
 func (a *arena) close(c *candidate) {
-	ctx, cancel := a.within()
-	defer cancel()
 	began := time.Now()
-	if err := c.real.Close(ctx); a.Service.Virtual || time.Since(began) < time.Second {
+	if err := c.real.Close(a.within()); a.Service.Virtual || time.Since(began) < time.Second {
 		a.Must("Close of "+c.id, err)
 	}
 }
@@ -198,9 +203,7 @@ func (a *arena) resume(c *candidate) {
 // freeze keeps notices of changes from the candidate.
 func (a *arena) freeze(c *candidate) (thaw func()) {
 	a.hist.note("%s: notices are held", c.id)
-	release := sync.OnceFunc(c.client.HoldWakeups())
-	c.atEnd(release)
-	return release
+	return c.atEnd(c.client.HoldWakeups())
 }
 
 // works checks that the election goes on: a newcomer is elected at once where

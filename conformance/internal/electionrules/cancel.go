@@ -2,45 +2,23 @@ package electionrules
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 var cancelRules = []rule{
-	{
-		Name: "cancel/every-stage",
-		Text: "A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none.",
-		Need: []string{needStages},
-		Run:  cancelEveryStage,
-	}, {
-		Name: "cancel/no-session",
-		Text: "A campaign that has not got a session yet ends with its ctx and leaves nothing behind.",
-		Need: []string{"Suspend"},
-		Run:  cancelNoSession,
-	}, {
-		Name: "cancel/lost-reply",
-		Text: "A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back.",
-		Need: []string{"CutReply", needHooks},
-		Run:  cancelLostReply,
-	}, {
-		Name: "cancel/handover",
-		Text: "A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on.",
-		Need: []string{"HoldWakeups"},
-		Run:  cancelHandover,
-	}, {
-		Name: "cancel/out-of-touch",
-		Text: "A campaign that is cancelled while it waits without a link returns, and its entry goes when the link is back, or with its session.",
-		Need: []string{"Suspend"},
-		Run:  cancelOutOfTouch,
-	}, {
-		Name: "cancel/deadline",
-		Text: "A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind.",
-		Run:  cancelDeadline,
-	},
+	promise("cancel/every-stage", cancelEveryStage, needs{needStages},
+		"A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none."),
+	promise("cancel/lost-reply", cancelLostReply, needs{"CutReply", needHooks},
+		"A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back."),
+	promise("cancel/handover", cancelHandover, needs{"HoldWakeups"},
+		"A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on."),
+	promise("cancel/out-of-touch", cancelOutOfTouch, needs{"Suspend"},
+		"A campaign that is cancelled without a link returns. If it waits, its entry goes when the link is back, or with its session; if it has no session yet, it leaves nothing behind."),
+	promise("cancel/deadline", cancelDeadline, nil,
+		"A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind."),
 }
 
 func cancelEveryStage(a *arena) {
@@ -72,13 +50,13 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	if occupied {
 		leader = a.standIn(c.client).campaign().wins()
 	}
-	b := c.campaignIn(ctx, cancel)
+	b := c.campaignIn(ctx)
 	if occupied {
 		b.rests()
 		// The cancel may be on its way: then the two of them race.
 		a.resign(leader)
 	}
-	arrives(a, "Campaign returns", b.done)
+	_ = b.result()
 	fired = ctx.Err() != nil
 	switch {
 	case b.err == nil:
@@ -93,21 +71,6 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	a.works()
 	cancel()
 	return fired
-}
-
-func cancelNoSession(a *arena) {
-	c := a.stand()
-	a.suspend(c)
-	b := c.campaign()
-	a.Settle()
-	b.blocked()
-	b.cancel()
-	b.fails(context.Canceled)
-	a.resume(c)
-	a.Settle()
-	a.left(0, "of a campaign that was cancelled before it had a session")
-	a.works()
-	c.campaign().wins()
 }
 
 // loseEnrolment arms the loss of the reply to what enters a candidate.
@@ -145,30 +108,35 @@ func (a *arena) enrolments() []enrolment {
 	return []enrolment{{"occupied: false", false, either}} // those who wait have no entry
 }
 
+// enrolsCut has a candidate enter, and its link cut by the reply. Others have so many entries; the leader's
+// term is nil where there is none.
+func (a *arena) enrolsCut(e enrolment) (c *candidate, b *bid, leader *elector.Term, others int) {
+	a.works() // the election is founded
+	if e.occupied {
+		_, leader = a.lead()
+		others = 1
+	}
+	c = a.stand(a.brief)
+	c.cut = true
+	lose(c.client.CutReply, e.ops...)
+	b = c.campaign()
+	c.sawState(backend.Suspended)
+	return c, b, leader, others
+}
+
 func cancelLostReply(a *arena) {
 	for _, e := range a.enrolments() {
 		for _, back := range []bool{true, false} {
 			a.beside(fmt.Sprintf("%s, link comes back in time: %v", e.state, back), func(a *arena) {
-				a.works() // the election is founded
-				var leader *elector.Term
-				if e.occupied {
-					_, leader = a.lead()
-				}
-				n := len(a.entries())
-				c := a.stand(a.brief)
-				c.cut = true
-				lose(c.client.CutReply, e.ops...)
-				b := c.campaign()
-				c.sawState(backend.Suspended)
+				c, b, leader, others := a.enrolsCut(e)
 				b.blocked()
-				b.cancel()
-				b.fails(context.Canceled)
+				b.withdraws()
 				if back {
 					a.resume(c)
 				} else {
 					c.sawState(backend.Lost)
 				}
-				a.Until("the entry is gone", func() bool { return len(a.visible()) == n })
+				a.Until("the entry is gone", func() bool { return len(a.visible()) == others })
 				if leader != nil {
 					a.holds(leader)
 					a.resign(leader)
@@ -180,73 +148,70 @@ func cancelLostReply(a *arena) {
 }
 
 func cancelHandover(a *arena) {
-	for _, thaw := range []string{"before it is cancelled", "after it is cancelled", "never"} {
-		a.in("notices come "+thaw, func(a *arena) {
-			_, t := a.lead()
-			c, b := a.queue()
-			_, third := a.queue()
-			release := a.freeze(c)
-			a.resign(t)
-			if thaw == "before it is cancelled" {
-				release() // the two race
-			}
-			b.cancel()
-			arrives(a, "Campaign returns", b.done)
-			if thaw == "after it is cancelled" {
-				release()
-			}
-			if b.err == nil {
-				a.resign(b.term)
-			} else {
-				a.Refused("Campaign", b.err, context.Canceled)
-			}
-			third.wins()
-			a.left(1, "where the leader's has to be the only one")
-		})
-	}
+	each(a.in, "notices come %s", []string{"before it is cancelled", "after it is cancelled", "never"}, func(a *arena, thaw string) {
+		_, t := a.lead()
+		c, b := a.queue()
+		_, third := a.queue()
+		release := a.freeze(c)
+		a.resign(t)
+		if thaw == "before it is cancelled" {
+			release() // the two race
+		}
+		b.cancel()
+		_ = b.result()
+		if thaw == "after it is cancelled" {
+			release()
+		}
+		if b.err == nil {
+			a.resign(b.term)
+		} else {
+			a.Refused("Campaign", b.err, context.Canceled)
+		}
+		third.wins()
+		a.left(1, "where the leader's has to be the only one")
+	})
 }
 
 func cancelOutOfTouch(a *arena) {
-	for _, back := range []bool{true, false} {
-		a.in(fmt.Sprintf("link comes back in time: %v", back), func(a *arena) {
-			_, t := a.lead()
-			c, b := a.queue(a.brief)
-			_, third := a.queue()
-			a.suspend(c)
-			a.Settle()
-			b.cancel()
-			b.fails(context.Canceled)
-			if back {
-				a.resume(c)
-			}
-			want := 1
-			if a.cfg.Ordered {
-				want = 2
-			}
-			a.Until("its entry is gone", func() bool { return len(a.visible()) == want })
-			a.holds(t)
-			a.resign(t)
-			third.wins()
+	each(a.in, "link comes back in time: %v", []bool{true, false}, func(a *arena, back bool) {
+		_, t := a.lead()
+		c, b := a.queue(a.brief)
+		_, third := a.queue()
+		a.suspend(c)
+		a.Settle()
+		b.withdraws()
+		if back {
 			a.resume(c)
-			a.Settle()
-			c.campaign().waits()
-		})
-	}
+		}
+		a.Until("its entry is gone", func() bool { return len(a.visible()) == 1+a.inLineOf(1) })
+		a.holds(t)
+		third.succeeds(t)
+		a.resume(c)
+		a.Settle()
+		c.enters()
+	})
+	a.in("it has no session yet", func(a *arena) {
+		c := a.stand()
+		a.suspend(c)
+		b := c.campaign()
+		a.Settle()
+		b.blocked()
+		b.withdraws()
+		a.resume(c)
+		a.Settle()
+		a.left(0, "of a campaign that was cancelled before it had a session")
+		a.works()
+		c.campaign().wins()
+	})
 }
 
 func cancelDeadline(a *arena) {
 	_, t := a.lead()
 	c := a.stand()
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := c.e.Campaign(over); !errors.Is(err, context.Canceled) {
-		a.Failf("Campaign with a ctx that is over: error is %s", harness.Text(err))
-	}
-	short, cancel := context.WithTimeout(context.Background(), a.Service.TTL/2)
-	defer cancel()
-	if _, err := c.e.Campaign(short); !errors.Is(err, context.DeadlineExceeded) {
-		a.Failf("Campaign past its deadline: error is %s", harness.Text(err))
-	}
+	_, err := c.e.Campaign(ended())
+	a.Refused("Campaign with a ctx that is over", err, context.Canceled)
+	_, err = c.e.Campaign(a.soon(a.Service.TTL / 2))
+	a.Refused("Campaign past its deadline", err, context.DeadlineExceeded)
 	a.left(1, "where the leader's has to be the only one")
 	a.holds(t)
 	a.resign(t)

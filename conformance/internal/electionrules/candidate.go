@@ -1,14 +1,15 @@
 package electionrules
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/conformance/kit"
 	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 )
@@ -57,7 +58,7 @@ const (
 
 // stand makes a candidate in a process of its own.
 func (a *arena) stand(set ...func(*elector.Config)) *candidate {
-	return a.standIn(a.Service.Client(a.T), set...)
+	return a.standIn(a.process(), set...)
 }
 
 // brief has the session end after TTL, for a rule that waits for that.
@@ -85,7 +86,7 @@ func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate
 		TTL:      a.Lasting(),
 		RetryMin: 10 * time.Millisecond,
 		RetryMax: max(a.Service.TTL/4, 10*time.Millisecond),
-		// After a look a wait begins anew, which would mend a notice that was missed.
+		// After a look a wait starts again, which would mend a notice that was missed.
 		SurveyEvery: -1,
 		// Nothing waits for the log.
 		Logger: asynclogtest.Stuck(a.T),
@@ -100,7 +101,7 @@ func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate
 	cfg.Hooks = rec.Hooks(name, c.hooks(cfg.Hooks))
 	e, err := a.cfg.New(at, cfg)
 	a.Must("New", err)
-	c.real, c.e = e, c.recording(e, name, rec)
+	c.real, c.e = e, history.Record(e, rec, name)
 	a.candidates = append(a.candidates, c)
 	a.T.Cleanup(c.end)
 	return c
@@ -112,9 +113,7 @@ func (c *candidate) end() {
 		return
 	}
 	c.unfault()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	_ = c.real.Close(ctx) // the rule has failed already, and has said why
+	shut(c.real.Close) // the rule has failed already, and has said why
 }
 
 // unfault ends what the rule has done to the process.
@@ -131,10 +130,13 @@ func (c *candidate) unfault() {
 	}
 }
 
-func (c *candidate) atEnd(release func()) {
+// atEnd has what was done to the candidate undone at the end, unless the rule has done so before.
+func (c *candidate) atEnd(undo func()) (once func()) {
+	once = sync.OnceFunc(undo)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.releases = append(c.releases, release)
+	c.releases = append(c.releases, once)
+	return once
 }
 
 // hooks returns hooks that record what is reported, and then call the rule's own.
@@ -184,32 +186,40 @@ func (c *candidate) record(r report, format string, args ...any) {
 	c.a.hist.note("%s: "+format, append([]any{c.id}, args...)...)
 }
 
-// reports returns what was reported so far that pick picks.
-func (c *candidate) reports(pick func(report) bool) []report {
+// reports returns what these hooks have reported so far.
+func (c *candidate) reports(hooks ...hookKind) (all []report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []report
 	for _, r := range c.log {
-		if pick(r) {
-			out = append(out, r)
+		if slices.Contains(hooks, r.what) {
+			all = append(all, r)
 		}
 	}
-	return out
+	return all
+}
+
+// stoodAside checks how often the candidate has stood aside, and why.
+func (c *candidate) stoodAside(times int, why error) {
+	// The heir of a transfer may lead before the one that made way has heard that its own commit is done.
+	c.a.Until(fmt.Sprintf("%s has stood aside %d times", c.id, times), func() bool { return len(c.reports(isAside)) >= times })
+	all := c.reports(isAside)
+	for _, r := range all {
+		c.a.Refused("why "+c.id+" stands aside", r.err, why)
+	}
+	c.a.FailIf(len(all) != times, "%s has stood aside %d times, want %d", c.id, len(all), times)
 }
 
 // heard checks that the hook Asked was called once, with this request.
 func (c *candidate) heard(r elector.Request) {
-	all := c.reports(func(r report) bool { return r.what == isAsked })
-	if len(all) != 1 || all[0].asked != r {
-		c.a.Failf("Asked was called with %+v, want %+v once", all, r)
-	}
+	all := c.reports(isAsked)
+	c.a.FailIf(len(all) != 1 || all[0].asked != r, "Asked was called with %+v, want %+v once", all, r)
 }
 
 // transitions finds terms that were not reported once each, in order: elected,
 // ended, elected, ended …
 func (c *candidate) transitions() string {
 	var leads uint64
-	for _, r := range c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded }) {
+	for _, r := range c.reports(isElected, isEnded) {
 		switch {
 		case r.what == isElected && leads != 0:
 			return fmt.Sprintf("%s reported Elected of %d before Ended of %d", c.id, r.token, leads)
@@ -232,32 +242,28 @@ func (c *candidate) transitions() string {
 // sawState waits for a report of the session's state.
 func (c *candidate) sawState(state backend.State) {
 	c.a.Until(fmt.Sprintf("%s reports that its session is %v", c.id, state), func() bool {
-		return len(c.reports(func(r report) bool { return r.what == isSession && r.state == state })) > 0
+		return slices.ContainsFunc(c.reports(isSession), func(r report) bool { return r.state == state })
 	})
 }
 
 // isIn waits until this is the session's last state that was reported.
 func (c *candidate) isIn(state backend.State) {
 	c.a.Until(fmt.Sprintf("the session of %s is %v", c.id, state), func() bool {
-		all := c.reports(func(r report) bool { return r.what == isSession })
+		all := c.reports(isSession)
 		return len(all) > 0 && all[len(all)-1].state == state
 	})
 }
 
-// holdAt stops the candidate in its Stage hook at the next event that at picks, once,
-// until release.
-func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop[elector.StageEvent] {
-	h := c.holds.add(at)
-	c.atEnd(h.release)
-	return h
+// holdAt stops the candidate in its Stage hook at the next event that at picks.
+func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop { return hold(c, &c.holds, at) }
+
+// holdIn stops the candidate in its next call of Elected or Ended.
+func (c *candidate) holdIn(hook hookKind) *stop {
+	return hold(c, &c.calls, func(k hookKind) bool { return k == hook })
 }
 
-// holdIn stops the candidate in its next call of Elected or Ended, once, until release.
-func (c *candidate) holdIn(hook hookKind) *stop[hookKind] {
-	h := c.calls.add(func(k hookKind) bool { return k == hook })
-	c.atEnd(h.release)
-	return h
-}
+// stall holds the next call that at picks on its way to the backend, or back.
+func (c *candidate) stall(at func(passing) bool) *stop { return hold(c, &c.tap.stalls, at) }
 
 // begun and completed pick stage events.
 func begun(s elector.Stage) func(elector.StageEvent) bool {

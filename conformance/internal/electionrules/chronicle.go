@@ -1,7 +1,6 @@
 package electionrules
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
@@ -25,8 +23,6 @@ type chronicle struct {
 	promised history.Options
 
 	mu    sync.Mutex
-	lines []string
-	led   []string // who led, one after the other
 	wrong []string // found while recording
 }
 
@@ -38,11 +34,7 @@ func newChronicle(election string, promised history.Options) *chronicle {
 
 // note adds a line to what is printed when a rule fails.
 func (h *chronicle) note(format string, args ...any) {
-	line := fmt.Sprintf("%10v  ", time.Since(h.began).Round(10*time.Microsecond)) + fmt.Sprintf(format, args...)
-	h.Note(line)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.lines = append(h.lines, line)
+	h.Note(fmt.Sprintf("%10v  ", time.Since(h.began).Round(10*time.Microsecond)) + fmt.Sprintf(format, args...))
 }
 
 // blame records what is wrong, for a goroutine that must not fail the rule itself.
@@ -55,9 +47,12 @@ func (h *chronicle) blame(format string, args ...any) {
 // tail returns the last lines.
 func (h *chronicle) tail() string {
 	const most = 60
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	lines := h.lines
+	var lines []string
+	for _, e := range h.History().Events {
+		if e.Kind == history.Note {
+			lines = append(lines, e.Text)
+		}
+	}
 	if len(lines) > most {
 		lines = append([]string{"…"}, lines[len(lines)-most:]...)
 	}
@@ -65,10 +60,11 @@ func (h *chronicle) tail() string {
 }
 
 // order returns who led, one after the other.
-func (h *chronicle) order() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clone(h.led)
+func (h *chronicle) order() (led []string) {
+	for _, t := range h.History().Terms() {
+		led = append(led, t.Candidate)
+	}
+	return led
 }
 
 // count returns the number of terms so far.
@@ -97,35 +93,10 @@ func (h *chronicle) save(t testing.TB) string {
 	return harness.Save(t, all)
 }
 
-// recording is the candidate's elector with all that it does recorded.
-func (c *candidate) recording(e elector.Elector, name string, at *history.Recorder) elector.Elector {
-	return noted{history.Record(e, at, name), c}
-}
-
 // name is the candidate's in the history: its ID, if no other has it.
 func (a *arena) name(id string) string {
 	if slices.ContainsFunc(a.candidates, func(c *candidate) bool { return c.id == id }) {
 		return fmt.Sprintf("%s again, number %d", id, len(a.candidates)+1)
 	}
 	return id
-}
-
-// noted is an elector whose campaigns are noted.
-type noted struct {
-	elector.Elector
-	c *candidate
-}
-
-func (n noted) Campaign(ctx context.Context) (*elector.Term, error) {
-	t, err := n.Elector.Campaign(ctx)
-	if err != nil {
-		n.c.a.hist.note("%s: Campaign: %v", n.c.id, err)
-		return t, err
-	}
-	h := n.c.a.hist
-	h.mu.Lock()
-	h.led = append(h.led, n.c.id)
-	h.mu.Unlock()
-	h.note("%s: Campaign returned term %d", n.c.id, t.Token())
-	return t, nil
 }

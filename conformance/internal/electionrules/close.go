@@ -2,67 +2,42 @@ package electionrules
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 var closeRules = []rule{
-	{
-		Name: "close/any-time",
-		Text: "Close works at any time and any number of times: the term or campaign ends with ErrClosed, the entry is gone, and all calls are refused.",
-		Run:  closeAnyTime,
-	}, {
-		Name: "close/race",
-		Text: "Close beside a Campaign that begins, waits or wins ends both, and leaves nothing behind.",
-		Run:  closeRace,
-	}, {
-		Name: "close/out-of-touch",
-		Text: "Close without a link returns by the end of its ctx at the latest, says that it is not confirmed, and blocks nobody for longer than the session.",
-		Need: []string{"Suspend"},
-		Run:  closeOutOfTouch,
-	}, {
-		Name: "close/ended-ctx",
-		Text: "Close with a ctx that has ended still says goodbye: the next candidate leads long before the session would have timed out.",
-		Run:  closeEndedCtx,
-	}, {
-		Name: "close/stalled-hook",
-		Text: "Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same.",
-		Need: []string{needHooks},
-		Run:  closeStalledHook,
-	}, {
-		Name: "config/all-violations",
-		Text: "New reports all violations of a Config in one error, each with field, value and rule.",
-		Need: []string{needConfig},
-		Run:  configAll,
-	}, {
-		Name: "config/duplicate",
-		Text: "Two open electors of one process cannot have the same ID in one election; a closed one gives its ID free.",
-		Need: []string{needConfig},
-		Run:  configDuplicate,
-	},
+	promise("close/any-time", closeAnyTime, nil,
+		"Close works at any time, any number of times, and with a ctx that has ended: the term or campaign ends with ErrClosed, the next leads long before a timeout, the entry is gone, and all calls are refused."),
+	promise("close/race", closeRace, nil,
+		"Close beside a Campaign that begins, waits or wins ends both, and leaves nothing behind."),
+	promise("close/out-of-touch", closeOutOfTouch, needs{"Suspend"},
+		"Close without a link returns by the end of its ctx at the latest, says that it is not confirmed, and blocks nobody for longer than the session."),
+	promise("close/stalled-hook", closeStalledHook, needs{needHooks},
+		"Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same."),
+	promise("config/all-violations", configAll, needs{needConfig},
+		"New reports all violations of a Config in one error, each with field, value and rule."),
+	promise("config/duplicate", configDuplicate, needs{needConfig},
+		"Two open electors of one process cannot have the same ID in one election; a closed one gives its ID free."),
 }
 
-// refusesAll checks that a closed elector refuses every call.
-func (a *arena) refusesAll(c *candidate) {
-	ctx, cancel := a.within()
-	defer cancel()
+// refusesAll checks that an elector refuses every call.
+func (a *arena) refusesAll(c *candidate, want error) {
+	ctx := a.within()
 	_, err := c.real.Campaign(ctx)
-	a.Refused("Campaign on a closed elector", err, elector.ErrClosed)
+	a.Refused("Campaign", err, want)
 	_, err = c.real.Leader(ctx)
-	a.Refused("Leader on a closed elector", err, elector.ErrClosed)
+	a.Refused("Leader", err, want)
 	_, err = c.real.Candidates(ctx)
-	a.Refused("Candidates on a closed elector", err, elector.ErrClosed)
+	a.Refused("Candidates", err, want)
 	err = nil
 	for _, err = range c.real.Observe(ctx) {
 	}
-	a.Refused("Observe on a closed elector", err, elector.ErrClosed)
+	a.Refused("the end of Observe", err, want)
 }
 
 func closeAnyTime(a *arena) {
@@ -70,14 +45,14 @@ func closeAnyTime(a *arena) {
 		c := a.stand()
 		a.close(c)
 		a.close(c)
-		a.refusesAll(c)
+		a.refusesAll(c, elector.ErrClosed)
 	})
 	a.in("idle", func(a *arena) {
 		c, t := a.lead()
 		a.resign(t)
 		a.close(c)
 		a.ends(t, elector.ErrResigned)
-		a.refusesAll(c)
+		a.refusesAll(c, elector.ErrClosed)
 	})
 	a.in("leading", func(a *arena) {
 		c, t := a.lead()
@@ -86,7 +61,7 @@ func closeAnyTime(a *arena) {
 		a.ends(t, elector.ErrClosed)
 		next := b.wins()
 		a.close(c)
-		a.refusesAll(c)
+		a.refusesAll(c, elector.ErrClosed)
 		a.stays(next)
 	})
 	a.in("leading, and nobody waits", func(a *arena) {
@@ -101,23 +76,26 @@ func closeAnyTime(a *arena) {
 		c, b := a.queue()
 		a.close(c)
 		b.fails(elector.ErrClosed)
-		a.refusesAll(c)
+		a.refusesAll(c, elector.ErrClosed)
 		a.left(1, "after Close has returned")
 		a.holds(t)
 	})
 	a.in("several times at once", func(a *arena) {
 		c, t := a.lead()
-		ctx, cancel := a.within()
-		defer cancel()
-		errs := make(chan error, 4)
-		for range cap(errs) {
-			go func() { errs <- c.real.Close(ctx) }()
-		}
-		for range cap(errs) {
-			a.Must("Close", arrives(a, "Close returns", errs))
-		}
+		a.atOnce("Close", c.real.Close)
 		a.ends(t, elector.ErrClosed)
-		a.refusesAll(c)
+		a.refusesAll(c, elector.ErrClosed)
+	})
+	a.in("leading, with a ctx that has ended", func(a *arena) {
+		c, t := a.lead()
+		_, b := a.queue()
+		began := time.Now()
+		a.Must("Close with a ctx that has ended", c.real.Close(ended()))
+		a.ends(t, elector.ErrClosed)
+		next := b.wins()
+		took := time.Since(began)
+		a.FailIf(took > a.Service.TTL/2, "the next candidate leads %v after Close", took)
+		a.holds(next)
 	})
 }
 
@@ -132,48 +110,27 @@ func closeRace(a *arena) {
 			if i%4 == 3 {
 				a.leader(c.e) // it has a session already
 			}
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			ctx, cancel := a.within()
-			defer cancel()
 			b := c.campaign()
-			closed := make(chan error, 1)
-			wg.Go(func() {
+			a.begin("Close", func(ctx context.Context) error {
 				// Not a wait for something: the campaign is to be caught at various points.
 				time.Sleep(time.Duration(i) * 300 * time.Microsecond)
-				closed <- c.real.Close(ctx)
-			})
-			a.Must("Close", arrives(a, "Close returns", closed))
+				return c.real.Close(ctx)
+			}).must()
 			want := 0
 			if t != nil {
 				want = 1
 				a.holds(t)
 			}
 			a.left(want, "after Close has returned")
-			arrives(a, "Campaign returns", b.done)
+			_ = b.result()
 			if b.err != nil {
 				a.Refused("Campaign", b.err, elector.ErrClosed)
 			} else {
 				a.ends(b.term, elector.ErrClosed)
 			}
-			a.refusesAll(c)
+			a.refusesAll(c, elector.ErrClosed)
 		})
 	}
-}
-
-func closeEndedCtx(a *arena) {
-	c, t := a.lead()
-	_, b := a.queue()
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	began := time.Now()
-	a.Must("Close with a ctx that has ended", c.real.Close(ctx))
-	a.ends(t, elector.ErrClosed)
-	next := b.wins()
-	if took := time.Since(began); took > a.Service.TTL/2 {
-		a.Failf("the next candidate leads %v after Close", took)
-	}
-	a.holds(next)
 }
 
 func closeOutOfTouch(a *arena) {
@@ -181,15 +138,10 @@ func closeOutOfTouch(a *arena) {
 		c, t := a.lead()
 		_, b := a.queue()
 		a.suspend(c)
-		ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/10)
-		defer cancel()
 		began := time.Now()
-		if err := c.real.Close(ctx); err == nil {
-			a.Failf("Close returned nil without a link")
-		}
-		if took := time.Since(began); a.Service.Virtual && took > a.Service.TTL/10 {
-			a.Failf("Close took %v, and its ctx ended after %v", took, a.Service.TTL/10)
-		}
+		a.FailIf(c.real.Close(a.soon(a.Service.TTL/10)) == nil, "Close returned nil without a link")
+		took := time.Since(began)
+		a.FailIf(a.Service.Virtual && took > a.Service.TTL/10, "Close took %v, and its ctx ended after %v", took, a.Service.TTL/10)
 		a.ends(t, elector.ErrClosed)
 		b.wins()
 	})
@@ -198,13 +150,10 @@ func closeOutOfTouch(a *arena) {
 		c, b := a.queue()
 		_, third := a.queue()
 		a.suspend(c)
-		ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/10)
-		defer cancel()
-		_ = c.real.Close(ctx) // whether it can say more than that its session is shut
+		_ = c.real.Close(a.soon(a.Service.TTL / 10)) // whether it can say more than that its session is shut
 		b.fails(elector.ErrClosed)
 		a.holds(t)
-		a.resign(t)
-		third.wins()
+		third.succeeds(t)
 	})
 	a.in("before it has got a session", func(a *arena) {
 		c := a.stand()
@@ -220,13 +169,9 @@ func closeStalledHook(a *arena) {
 	c, t := a.lead()
 	hook := c.holdIn(isEnded)
 	_, b := a.queue()
-	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL)
-	defer cancel()
-	if err := c.real.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		a.Failf("Close while a hook hangs: error is %s", harness.Text(err))
-	}
+	a.Refused("Close while a hook hangs", c.real.Close(a.soon(a.Service.TTL)), context.DeadlineExceeded)
 	a.ends(t, elector.ErrClosed)
-	arrives(a, "Ended is called", hook.reached)
+	hook.reached("Ended is called")
 	b.wins()
 	hook.release()
 	a.close(c)
@@ -235,7 +180,7 @@ func closeStalledHook(a *arena) {
 // configAll tries two Configs. Package elector tries each violation by itself.
 func configAll(a *arena) {
 	var none *tap
-	client := a.Service.Client(a.T)
+	client := a.process()
 	for name, x := range map[string]struct {
 		cfg  elector.Config
 		says []string
@@ -255,28 +200,26 @@ func configAll(a *arena) {
 		}
 		a.Refused("New where "+name, err, elector.ErrConfig)
 		for _, field := range x.says {
-			if !strings.Contains(err.Error(), "Config."+field) {
-				a.Failf("the error of New where %s does not name Config.%s: %v", name, field, err)
-			}
+			a.FailIf(!strings.Contains(err.Error(), "Config."+field),
+				"the error of New where %s does not name Config.%s: %v", name, field, err)
 		}
 	}
 	a.left(0, "of electors that were refused")
 }
 
 func configDuplicate(a *arena) {
-	client := a.Service.Client(a.T)
-	ctx, cancel := a.within()
-	defer cancel()
+	client := a.process()
+	ctx := a.within()
 	cfg := elector.Config{Backend: client.Backend, Strategy: a.cfg.Strategy, Election: a.path, ID: a.id(7), TTL: a.Service.TTL}
 	for range 2 {
 		first, err := a.cfg.New(client, cfg)
 		a.Must("New", err)
-		if second, err := a.cfg.New(client, cfg); err == nil {
-			_ = second.Close(ctx)
-			a.Failf("New with an ID that an open elector has: no error")
-		} else if !errors.Is(err, elector.ErrConfig) || !strings.Contains(err.Error(), strconv.Quote(cfg.ID)) {
-			a.Failf("New with an ID that an open elector has: error %s", harness.Text(err))
+		second, err := a.cfg.New(client, cfg)
+		if err == nil {
+			_ = second.Close(ctx) // it should not be there, which is said below
 		}
+		a.Refused("New with an ID that an open elector has", err, elector.ErrConfig)
+		a.FailIf(!strings.Contains(err.Error(), strconv.Quote(cfg.ID)), "the error does not name the ID: %v", err)
 		elsewhere := cfg
 		elsewhere.Election += "-other"
 		third, err := a.cfg.New(client, elsewhere)

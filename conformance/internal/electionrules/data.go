@@ -1,7 +1,7 @@
 package electionrules
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,67 +10,28 @@ import (
 )
 
 var dataRules = []rule{
-	{
-		Name: "data/leader-deleted",
-		Text: "An operator who deletes the leader's entry moves leadership: the leader ends with ErrDeposed, and the next one leads.",
-		Need: []string{"Delete"},
-		Run:  dataLeaderDeleted,
-	}, {
-		Name: "data/waiting-deleted",
-		Text: "A waiting candidate whose entry is deleted enrols again, at the end of the line, and is elected in its turn.",
-		Need: []string{"Delete", needOrdered},
-		Run:  dataWaitingDeleted,
-	}, {
-		Name: "data/foreign-seat",
-		Text: "A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for.",
-		Need: []string{"Put", "Delete", needKnown, needSeat},
-		Run:  dataForeignSeat,
-	}, {
-		Name: "data/predecessor-gone",
-		Text: "A predecessor that goes just before a candidate looks at it, or waits for it, is not missed.",
-		Need: []string{needStages},
-		Run:  dataPredecessorGone,
-	}, {
-		Name: "data/election-deleted",
-		Text: "When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on.",
-		Need: []string{"Delete", needKnown},
-		Run:  dataElectionDeleted,
-	}, {
-		Name: "data/deleted-at-enrolment",
-		Text: "An election that is deleted while a candidate is about to enrol is founded anew.",
-		Need: []string{"Delete", needKnown, needStages},
-		Run:  dataDeletedAtEnrolment,
-	}, {
-		Name: "data/foreign-children",
-		Text: "Foreign and malformed children in the election's directory neither block nor mislead anybody.",
-		Need: []string{"Put", "Delete", needKnown},
-		Run:  dataForeignChildren,
-	}, {
-		Name: "data/used-up",
-		Text: "When the election's directory takes no more candidates, those in it lead in their order; the others wait, say so, and lead in a new directory once none is left.",
-		Need: []string{"UseUp", needOrdered, needKnown},
-		Run:  dataUsedUp,
-	}, {
-		Name: "data/mismatch",
-		Text: "A candidate with another strategy gets ErrStrategyMismatch from every call, at once, and disturbs nobody.",
-		Need: []string{needLayout},
-		Run:  dataMismatch,
-	}, {
-		Name: "data/foreign-path",
-		Text: "A path that holds something else gives ErrStrategyMismatch, and can be used when that is gone.",
-		Need: []string{"Put", "Delete", needLayout},
-		Run:  dataForeignPath,
-	}, {
-		Name: "data/occupied",
-		Text: "Where an ephemeral entry stands directly under the election's path, whoever founds or enters it gets ErrOccupied, which names it; persistent ones, and nested elections, are no matter.",
-		Need: []string{"Put", needLayout},
-		Run:  dataOccupied,
-	}, {
-		Name: "data/occupied-late",
-		Text: "When such an entry comes later, leader and waiting candidates report it; the leader goes on, and no term begins until it is gone.",
-		Need: []string{needLayout, needHooks, needBackend},
-		Run:  dataOccupiedLate,
-	},
+	promise("data/leader-deleted", dataLeaderDeleted, needs{"Delete"},
+		"An operator who deletes the leader's entry moves leadership: the leader ends with ErrDeposed, and the next one leads."),
+	promise("data/waiting-deleted", dataWaitingDeleted, needs{"Delete", needOrdered},
+		"A waiting candidate whose entry is deleted enrols again, at the end of the line, and is elected in its turn."),
+	promise("data/foreign-seat", dataForeignSeat, needs{"Put", "Delete", needKnown, needSeat},
+		"A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for."),
+	promise("data/predecessor-gone", dataPredecessorGone, needs{needStages},
+		"A predecessor that goes just before a candidate looks at it, or waits for it, is not missed."),
+	promise("data/election-deleted", dataElectionDeleted, needs{"Delete", needKnown},
+		"When the whole election is deleted, or its directory, the leader is deposed and the candidates found it again and go on, also one that is about to enrol."),
+	promise("data/foreign-children", dataForeignChildren, needs{"Put", "Delete", needKnown},
+		"Foreign and malformed children in the election's directory neither block nor mislead anybody."),
+	promise("data/used-up", dataUsedUp, needs{"UseUp", needOrdered, needKnown},
+		"When the election's directory takes no more candidates, those in it lead in their order; the others wait, say so, and lead in a new directory once none is left."),
+	promise("data/mismatch", dataMismatch, needs{needLayout},
+		"A candidate with another strategy gets ErrStrategyMismatch from every call, at once, and disturbs nobody."),
+	promise("data/foreign-path", dataForeignPath, needs{"Put", "Delete", needLayout},
+		"A path that holds something else gives ErrStrategyMismatch, and can be used when that is gone."),
+	promise("data/occupied", dataOccupied, needs{"Put", needLayout},
+		"Where an ephemeral entry stands directly under the election's path, those who found or enter it get ErrOccupied, which names it; persistent ones, and nested elections, are no matter."),
+	promise("data/occupied-late", dataOccupiedLate, needs{needLayout, needHooks, needBackend},
+		"When such an entry comes later, leader and waiting candidates report it; the leader goes on, and no term begins until it is gone."),
 }
 
 func dataLeaderDeleted(a *arena) {
@@ -85,10 +46,7 @@ func dataLeaderDeleted(a *arena) {
 	if s := c.tap.session(); s != nil {
 		a.Until("the deposed leader's session is live", func() bool { return s.State() == backend.Live })
 	}
-	again := c.campaign()
-	again.waits()
-	a.resign(t)
-	again.wins()
+	c.enters().succeeds(t)
 }
 
 func dataWaitingDeleted(a *arena) {
@@ -105,46 +63,45 @@ func dataWaitingDeleted(a *arena) {
 	b.blocked()
 	second.blocked()
 	a.holds(t)
-	a.resign(t)
-	t = second.wins()
+	t = second.succeeds(t)
 	a.Settle()
 	b.blocked()
 	a.holds(t)
-	a.resign(t)
-	a.ownEntry(first, b.wins())
+	a.ownEntry(first, b.succeeds(t))
 }
 
 func dataPredecessorGone(a *arena) {
-	stages := []func(elector.StageEvent) bool{begun(elector.StageReady)}
-	names := []string{"when it is about to wait"}
+	type instant struct {
+		name string
+		at   func(elector.StageEvent) bool
+	}
+	instants := []instant{{"when it is about to wait", begun(elector.StageReady)}}
 	if !a.cfg.LooksFirst {
-		stages = append(stages, completed(elector.StageOffer))
-		names = append(names, "when it has made its offer")
+		instants = append(instants, instant{"when it has made its offer", completed(elector.StageOffer)})
 	}
 	if a.cfg.Ordered || a.cfg.LooksFirst {
-		stages = append(stages, begun(elector.StageDetermine), completed(elector.StageDetermine))
-		names = append(names, "when it is about to look who stands before it", "when it has seen who stands before it")
+		instants = append(instants, instant{"when it is about to look who stands before it", begun(elector.StageDetermine)},
+			instant{"when it has seen who stands before it", completed(elector.StageDetermine)})
 	}
-	for i, at := range stages {
+	for _, in := range instants {
 		for _, going := range []string{"leader", "one that waits"} {
 			if going != "leader" && !a.cfg.Ordered {
 				continue
 			}
-			a.in(fmt.Sprintf("the %s goes %s", going, names[i]), func(a *arena) {
+			a.in(fmt.Sprintf("the %s goes %s", going, in.name), func(a *arena) {
 				_, t := a.lead()
 				var middle *bid
 				if going != "leader" {
 					_, middle = a.queue()
 				}
 				c := a.stand()
-				h := c.holdAt(at)
+				h := c.holdAt(in.at)
 				b := c.campaign()
-				arrives(a, "the candidate is "+names[i], h.reached)
+				h.reached("the candidate is there, " + in.name)
 				if middle == nil {
 					a.resign(t)
 				} else {
-					middle.cancel()
-					middle.fails(context.Canceled)
+					middle.withdraws()
 				}
 				h.release()
 				if middle != nil {
@@ -158,106 +115,141 @@ func dataPredecessorGone(a *arena) {
 	}
 }
 
-// extents are whether all of an election is deleted, or only its directory, which a
-// foreign layout does not have.
-func (a *arena) extents() []bool {
-	if customLayout(a.cfg.Strategy) {
-		return []bool{true}
+// extents are how much of an election is deleted. A foreign layout has no directory.
+func (a *arena) extents() []string {
+	if is[elector.CustomLayout](a.cfg.Strategy) {
+		return []string{"all of it"}
 	}
-	return []bool{true, false}
+	return []string{"all of it", "its directory"}
+}
+
+func (a *arena) uproot(extent string) {
+	if extent == "all of it" {
+		a.delete(a.path)
+	} else {
+		a.delete(a.dir())
+	}
 }
 
 func dataElectionDeleted(a *arena) {
-	for _, whole := range a.extents() {
-		what := "only its directory"
-		if whole {
-			what = "all of it"
+	each(a.in, "%s", a.extents(), func(a *arena, extent string) {
+		viewer := a.view()
+		c, t := a.lead()
+		rest := a.queues(3)
+		// An operator's tool may delete one entry after the other. Who leads in between is
+		// deposed, as soon as it hears of it, and campaigns again.
+		again := func() {
+			for i, b := range rest {
+				if b.returned() && !b.wins().Valid() {
+					rest[i] = b.c.campaign()
+				}
+			}
 		}
-		a.in(what, func(a *arena) {
-			viewer := a.view()
-			c, t := a.lead()
-			rest := a.queues(3)
-			// An operator's tool may delete one entry after the other. Who leads in between is
-			// deposed, as soon as it hears of it, and campaigns again.
-			again := func() {
-				for i, b := range rest {
-					if b.returned() && b.err != nil {
-						a.Failf("Campaign of %s: %v", b.c.id, b.err)
-					}
-					if b.returned() && !b.term.Valid() {
-						rest[i] = b.c.campaign()
-					}
-				}
-			}
-			for len(rest) > 0 {
-				before, terms := a.incarnation(), a.hist.count()
-				if whole {
-					a.delete(a.path)
-				} else {
-					a.delete(a.dir())
-				}
-				a.ends(t, elector.ErrDeposed)
-				at := -1
-				a.Until("one of those who waited leads in a new directory", func() bool {
+		for len(rest) > 0 {
+			before, terms := a.incarnation(), a.hist.count()
+			a.uproot(extent)
+			a.ends(t, elector.ErrDeposed)
+			at := -1
+			a.Until("one of those who waited leads in a new directory", func() bool {
+				again()
+				at = slices.IndexFunc(rest, func(b *bid) bool { return b.returned() && a.seated(b.term) })
+				return at >= 0 && a.incarnation() != before
+			})
+			winner := rest[at]
+			rest = slices.Delete(rest, at, at+1)
+			t = winner.wins()
+			n := a.hist.count() - terms
+			a.FailIf(a.Service.Virtual && n != 1, "%d terms began, but all entries went at one instant", n)
+			a.stays(t)
+			a.leads(viewer, winner.c)
+			if a.cfg.Ordered {
+				a.Until("all others have enrolled again", func() bool {
 					again()
-					at = slices.IndexFunc(rest, func(b *bid) bool { return b.returned() && a.seated(b.term) })
-					return at >= 0 && a.incarnation() != before
+					return len(a.visible()) == len(rest)+1
 				})
-				winner := rest[at]
-				rest = slices.Delete(rest, at, at+1)
-				t = winner.wins()
-				if n := a.hist.count() - terms; a.Service.Virtual && n != 1 {
-					a.Failf("%d terms began, but all entries went at one instant", n)
-				}
-				a.stays(t)
-				a.leads(viewer, winner.c)
-				if a.cfg.Ordered {
-					a.Until("all others have enrolled again", func() bool {
-						again()
-						return len(a.visible()) == len(rest)+1
-					})
-				}
 			}
-			a.resign(t)
-			if whole {
-				a.delete(a.path)
-			} else {
-				a.delete(a.dir())
-			}
-			a.holds(c.campaign().wins())
-		})
+		}
+		a.resign(t)
+		a.uproot(extent)
+		a.holds(c.campaign().wins())
+	})
+	if a.lacks(needStages) {
+		return
 	}
-}
-
-func dataDeletedAtEnrolment(a *arena) {
-	for _, whole := range a.extents() {
-		for _, twice := range []bool{false, true} {
-			a.in(fmt.Sprintf("all of it: %v, twice: %v", whole, twice), func(a *arena) {
+	for _, extent := range a.extents() {
+		for _, times := range []int{1, 2} {
+			a.in(fmt.Sprintf("%s goes when one is about to enrol, %d times", extent, times), func(a *arena) {
 				a.works()
 				c := a.stand()
 				a.catchesUp(c)
 				h := c.holdAt(begun(elector.StageOffer))
 				b := c.campaign()
-				for range 2 {
-					arrives(a, "it is about to enrol", h.reached)
-					if whole {
-						a.delete(a.path)
-					} else {
-						a.delete(a.dir())
-					}
+				for n := range times {
+					h.reached("it is about to enrol")
+					a.uproot(extent)
 					last := h
-					if twice {
+					if n+1 < times {
 						h = c.holdAt(begun(elector.StageOffer))
 					}
 					last.release()
-					if !twice {
-						break
-					}
-					twice = false
 				}
-				h.release()
 				a.only(c, b.wins())
 			})
 		}
 	}
+}
+
+func dataUsedUp(a *arena) {
+	old := a.usedUp(3)
+	_, t := a.lead()
+	inside, outside := a.queues(2), []*bid{}
+	for range 3 {
+		b := a.stand().campaign()
+		outside = append(outside, b)
+		if !a.lacks(needHooks) {
+			a.Until(b.c.id+" says that it has to wait", b.isOutside)
+		}
+	}
+	for {
+		a.stays(t)
+		now := a.dir()
+		a.FailIf(now != old, "the election has a new directory, %s, while a candidate leads in %s", now, old)
+		blocked(append(inside, outside...)...)
+		n := len(a.entries())
+		a.FailIf(n != 1+len(inside), "the directory that is used up has %d entries, want those of the %d that got in", n, 1+len(inside))
+		a.resign(t)
+		if len(inside) == 0 {
+			break
+		}
+		t = inside[0].wins()
+		inside = inside[1:]
+	}
+	for len(outside) > 0 {
+		t = anyReturns(a, &outside) // they enrol as they come
+		a.holds(t)
+		a.FailIf(a.dir() == old, "%d leads in %s, which is used up", t.Token(), old)
+		a.resign(t)
+	}
+	a.works()
+}
+
+// usedUp founds the election, and returns its directory, which takes no more than so many.
+func (a *arena) usedUp(left int) (dir string) {
+	a.works()
+	dir = a.dir()
+	a.operator.close()
+	a.Must("use up "+dir, a.Service.UseUp(dir, left))
+	return dir
+}
+
+// isOutside tells whether the campaign has said that the directory takes no more.
+func (b *bid) isOutside() bool {
+	b.c.mu.Lock()
+	defer b.c.mu.Unlock()
+	for _, r := range b.c.log[b.log:] {
+		if r.what == isRetry && errors.Is(r.err, backend.ErrUsedUp) {
+			return true
+		}
+	}
+	return false
 }

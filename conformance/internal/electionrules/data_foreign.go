@@ -1,9 +1,12 @@
 package electionrules
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -64,8 +67,7 @@ func dataForeignChildren(a *arena) {
 	rest := []*bid{b, third}
 	t = anyWins(a, &rest)
 	a.leads(viewer, winnerOf(a, t))
-	a.resign(t)
-	t = anyWins(a, &rest)
+	t = a.passOn(t, &rest)
 	a.resign(t)
 	_, t = a.lead() // none but foreign children stands before it
 	for _, name := range names {
@@ -97,27 +99,13 @@ func (r renamed) Name() string { return r.name }
 func dataMismatch(a *arena) {
 	c, t := a.lead()
 	other := a.stand(func(cfg *elector.Config) { cfg.Strategy = renamed{cfg.Strategy, "other"} })
-	a.mismatched(other)
+	a.refusesAll(other, elector.ErrStrategyMismatch)
 	a.stays(t)
 	a.leads(c.e, c)
 	a.left(1, "where the leader's has to be the only one")
 	a.resign(t)
-	a.mismatched(other) // the record stays
+	a.refusesAll(other, elector.ErrStrategyMismatch) // the record stays
 	c.campaign().wins()
-}
-
-// mismatched checks that every call gets ErrStrategyMismatch.
-func (a *arena) mismatched(c *candidate) {
-	ctx, cancel := a.within()
-	defer cancel()
-	c.campaign().fails(elector.ErrStrategyMismatch)
-	_, err := c.e.Leader(ctx)
-	a.Refused("Leader", err, elector.ErrStrategyMismatch)
-	_, err = c.e.Candidates(ctx)
-	a.Refused("Candidates", err, elector.ErrStrategyMismatch)
-	for _, err = range c.e.Observe(ctx) {
-	}
-	a.Refused("the end of Observe", err, elector.ErrStrategyMismatch)
 }
 
 func dataForeignPath(a *arena) {
@@ -130,10 +118,8 @@ func dataForeignPath(a *arena) {
 	for _, value := range values {
 		a.put(a.path, value)
 		a.hist.note("the path holds %q", value)
-		a.mismatched(c)
-		if got := string(a.get(a.path).Value); got != value {
-			a.Failf("what the path held was %q and is %q", value, got)
-		}
+		a.refusesAll(c, elector.ErrStrategyMismatch)
+		a.stands(a.path, value)
 	}
 	a.delete(a.path)
 	a.seesGone(c, a.path)
@@ -141,9 +127,7 @@ func dataForeignPath(a *arena) {
 	a.in("the path is the parent of other data", func(a *arena) {
 		a.put(a.path+"/other/thing", "x")
 		a.holds(a.stand().campaign().wins())
-		if got := string(a.get(a.path + "/other/thing").Value); got != "x" {
-			a.Failf("the other data is %q now", got)
-		}
+		a.stands(a.path+"/other/thing", "x")
 	})
 }
 
@@ -156,16 +140,20 @@ func (a *arena) blockSeat() (seat string) {
 	return seat
 }
 
-// seesGone waits until the candidate, which may be a little behind, sees that key is gone.
+// until waits until the session that the candidate has, which may be a little behind, shows what it has to.
+func (c *candidate) until(what string, shows func(ctx context.Context, s *backend.Session) bool) {
+	c.a.Until(c.id+" "+what, func() bool {
+		ctx := c.a.within()
+		_, _ = c.e.Leader(ctx) // so that it has one
+		session := c.tap.session()
+		return session == nil || shows(ctx, session) // without one it goes past the tap
+	})
+}
+
+// seesGone waits until the candidate sees that key is gone.
 func (a *arena) seesGone(c *candidate, key string) {
-	session := c.tap.session()
-	if session == nil {
-		return
-	}
-	a.Until(c.id+" sees that "+key+" is gone", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		_, err := session.Get(ctx, key)
+	c.until("sees that "+key+" is gone", func(ctx context.Context, s *backend.Session) bool {
+		_, err := s.Get(ctx, key)
 		return errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrSessionLost)
 	})
 }
@@ -179,16 +167,130 @@ func dataForeignSeat(a *arena) {
 	t := c.campaign().wins()
 	next := a.stand()
 	a.catchesUp(next)
-	b := next.campaign()
-	b.waits()
+	b := next.enters()
 	a.delete(seat)
 	a.put(seat, "foreign") // it may come late, when another has the seat already
 	a.ends(t, elector.ErrDeposed)
 	if b.returned() || a.get(seat).Session == "" {
-		arrives(a, "Campaign returns", b.done)
+		_ = b.result()
 	}
 	if b.returned() && b.err != nil {
 		a.Refused("Campaign", b.err, elector.ErrStrategyMismatch)
 	}
 	a.delete(seat)
+}
+
+// stranger has the operator make an ephemeral entry directly under the election's path,
+// where no candidate of this library's has one.
+func (a *arena) stranger() backend.Entry {
+	return a.made("make a stranger", backend.Enqueue(a.path, []byte("stranger")))[0]
+}
+
+func (a *arena) goes(stranger backend.Entry) {
+	a.operate("drop a stranger", func(ctx context.Context, s *backend.Session) error { return s.Discard(ctx, stranger) })
+}
+
+// seesIt waits until the candidate sees an entry.
+func (a *arena) seesIt(c *candidate, e backend.Entry) {
+	c.until("sees "+e.Key, func(ctx context.Context, s *backend.Session) bool {
+		_, err := s.Get(ctx, e.Key)
+		return err == nil
+	})
+}
+
+// catchesUp has the candidate see what there is now.
+func (a *arena) catchesUp(c *candidate) {
+	c.until("has caught up", func(ctx context.Context, s *backend.Session) bool {
+		_, err := s.Commit(ctx, []backend.Condition{backend.IfExists(backend.Unknown(a.path))})
+		return errors.Is(err, backend.ErrCondition)
+	})
+}
+
+// occupied checks that the candidate is refused, and leaves nothing behind.
+func (a *arena) occupied(c *candidate, by backend.Entry) {
+	_, _ = a.leader(c.e) // which it can still look for
+	a.seesIt(c, by)
+	before := len(a.entries())
+	b := c.campaign()
+	b.fails(elector.ErrOccupied)
+	a.FailIf(!strings.Contains(b.err.Error(), by.Key), "the error does not name %s: %v", by.Key, b.err)
+	n := len(a.entries())
+	a.FailIf(n != before, "there were %d entries in the election, and are %d", before, n)
+}
+
+func dataOccupied(a *arena) {
+	a.put(a.path, "") // it may be there as the parent of others
+	a.put(a.path+"/notes", "somebody's")
+	e := a.stranger()
+	c := a.stand()
+	a.occupied(c, e)
+	record := a.get(a.path)
+	a.FailIf(len(record.Value) > 0, "the election is founded beside a stranger: %q", record.Value)
+	a.goes(e)
+	a.seesGone(c, e.Key)
+	t := c.campaign().wins()
+
+	e = a.stranger()
+	other := a.stand()
+	a.occupied(other, e)
+	a.leads(other.e, c)
+	a.holds(t)
+	a.resign(t)
+	a.occupied(c, e)
+	a.goes(e)
+	a.seesGone(c, e.Key)
+	a.holds(c.campaign().wins())
+
+	a.in("elections stand in each other's path", func(a *arena) {
+		_, t := a.lead()
+		_, nested := a.lead(func(cfg *elector.Config) { cfg.Election += "/inner" })
+		_, b := a.queue()
+		a.holds(b.succeeds(t))
+		a.resign(nested)
+	})
+}
+
+func dataOccupiedLate(a *arena) {
+	every := max(a.Service.TTL/4, time.Second)
+	looks := 2 * every
+	watchful := func(cfg *elector.Config) { cfg.SurveyEvery = every }
+	c, t := a.lead(watchful)
+	d, b := a.queue(watchful)
+	time.Sleep(looks) // they find nothing, and nothing changes
+	a.holds(t)
+	b.waits()
+
+	e := a.stranger()
+	reports := func(c *candidate) int {
+		return len(slices.DeleteFunc(c.reports(isOccupied), func(r report) bool {
+			return !errors.Is(r.err, elector.ErrOccupied) || !strings.Contains(r.err.Error(), e.Key)
+		}))
+	}
+	for _, c := range []*candidate{c, d} {
+		a.Until(c.id+" reports the stranger", func() bool { return reports(c) > 0 })
+	}
+	a.Until("only the leader's entry is left", func() bool { return len(a.visible()) == 1 })
+	a.holds(t)
+	b.blocked()
+	a.resign(t)
+	time.Sleep(looks)
+	b.blocked()
+	a.goes(e)
+	t = b.wins()
+	n := reports(d)
+	time.Sleep(looks)
+	a.holds(t)
+	again := reports(d)
+	a.FailIf(again > n, "%s reports a stranger that is gone, %d times", d.id, again-n)
+
+	a.in("a leader looks soon after its term has begun", func(a *arena) {
+		rarely := func(cfg *elector.Config) { cfg.SurveyEvery = time.Hour }
+		_, t := a.lead(rarely)
+		d, b := a.queue(rarely)
+		e := a.stranger()
+		t = b.succeeds(t)
+		a.Until(d.id+" reports the stranger", func() bool { return len(d.reports(isOccupied)) > 0 })
+		a.holds(t)
+		a.goes(e)
+	})
 }

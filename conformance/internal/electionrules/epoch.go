@@ -8,27 +8,14 @@ import (
 )
 
 var epochRules = []rule{
-	{
-		Name: "epoch/dense",
-		Text: "The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost.",
-		Need: []string{needDense, "Delete", "Expire", "LoseReply", "LoseRequest"},
-		Run:  epochDense,
-	}, {
-		Name: "epoch/stalled-claim",
-		Text: "A claim that is stalled on its way while another is faster takes nothing and raises nothing.",
-		Need: []string{needDense, needBackend},
-		Run:  epochStalled,
-	}, {
-		Name: "epoch/raised",
-		Text: "When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there.",
-		Need: []string{needDense, needKnown, "Put", needCommit},
-		Run:  epochRaised,
-	}, {
-		Name: "epoch/restart",
-		Text: "The token goes on from where it was when the service has been restarted, and nobody was there meanwhile.",
-		Need: []string{needDense, "Stop"},
-		Run:  epochRestart,
-	},
+	promise("epoch/dense", epochDense, needs{needDense, "Delete", "Expire", "LoseReply", "LoseRequest"},
+		"The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost."),
+	promise("epoch/stalled-claim", epochStalled, needs{needDense, needBackend},
+		"A claim that is stalled on its way while another is faster takes nothing and raises nothing."),
+	promise("epoch/raised", epochRaised, needs{needDense, needKnown, "Put", needCommit},
+		"When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there."),
+	promise("epoch/restart", epochRestart, needs{needDense, "Stop"},
+		"The token goes on from where it was when the service has been restarted, and nobody was there meanwhile."),
 }
 
 // epochs counts the terms of an election, which nothing else may do.
@@ -39,9 +26,7 @@ type epochs struct {
 
 // next checks that the term is the one after the last.
 func (e *epochs) next(after string, t *elector.Term) *elector.Term {
-	if t.Token() != e.last+1 {
-		e.a.Failf("token %d after %s, want %d", t.Token(), after, e.last+1)
-	}
+	e.a.FailIf(t.Token() != e.last+1, "token %d after %s, want %d", t.Token(), after, e.last+1)
 	e.last = t.Token()
 	e.a.speak(t) // its guards are those of the claim
 	return t
@@ -54,8 +39,7 @@ func epochDense(a *arena) {
 	a.resign(t)
 	t = e.next("a resignation", c.campaign().wins())
 	rest := a.queues(4)
-	a.resign(t)
-	t = e.next("a handover to several who wait", anyWins(a, &rest))
+	t = e.next("a handover to several who wait", a.passOn(t, &rest))
 	a.delete(a.seat().Key)
 	a.ends(t, elector.ErrDeposed)
 	t = e.next("a deletion of the leader's entry", anyWins(a, &rest))
@@ -79,36 +63,31 @@ func epochDense(a *arena) {
 			fault.arm(b.c.client)(backend.OpCreateEphemeral)
 		}
 		for len(rest) > 0 {
-			a.resign(t)
-			t = e.next(fault.name, anyWins(a, &rest))
+			t = e.next(fault.name, a.passOn(t, &rest))
 			a.stays(t)
 		}
 	}
 }
 
 func epochStalled(a *arena) {
-	for _, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral} {
-		a.in(fmt.Sprintf("at what is a %v", kind), func(a *arena) {
-			e := &epochs{a: a}
-			c, t := a.lead()
-			e.next("the founding", t)
-			for range 3 {
-				slow := a.stand()
-				g := slow.tap.stall(kind)
-				slow.atEnd(g.release)
-				a.resign(t)
-				late := slow.campaign()
-				arrives(a, "its claim is on its way", g.reached)
-				t = e.next("a claim that is stalled", c.campaign().wins())
-				g.release()
-				late.waits()
-				a.holds(t)
-				a.resign(t)
-				t = e.next("a claim that came late", late.wins())
-				c = slow
-			}
-		})
-	}
+	each(a.in, "at what is a %v", []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral}, func(a *arena, kind backend.OpKind) {
+		e := &epochs{a: a}
+		c, t := a.lead()
+		e.next("the founding", t)
+		for range 3 {
+			slow := a.stand()
+			g := slow.stall(commits(kind))
+			a.resign(t)
+			late := slow.campaign()
+			g.reached("its claim is on its way")
+			t = e.next("a claim that is stalled", c.campaign().wins())
+			g.release()
+			late.waits()
+			a.holds(t)
+			t = e.next("a claim that came late", late.succeeds(t))
+			c = slow
+		}
+	})
 }
 
 func epochRaised(a *arena) {
@@ -118,9 +97,7 @@ func epochRaised(a *arena) {
 			return err
 		},
 		"Proclaim": func(a *arena, t *elector.Term) error {
-			ctx, cancel := a.within()
-			defer cancel()
-			return t.Proclaim(ctx, []byte("late"))
+			return t.Proclaim(a.within(), []byte("late"))
 		},
 	}
 	for name, write := range writes {

@@ -3,6 +3,7 @@ package electionrules
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/elector-go/elector"
@@ -11,82 +12,32 @@ import (
 )
 
 var fenceRules = []rule{
-	{
-		Name: "fence/commit",
-		Text: "A commit does all that it is made of at one instant and returns what there is then; every later leader sees it at once.",
-		Need: []string{needCommit},
-		Run:  fenceCommit,
-	}, {
-		Name: "fence/get",
-		Text: "Get returns what the term has written, and at once what earlier leaders have; it is ErrDeposed once the term has ended.",
-		Need: []string{"Delete", "Expire", needCommit},
-		Run:  fenceGet,
-	}, {
-		Name: "fence/conflict",
-		Text: "A commit that finds an entry other than it expects is refused as a whole, with ErrConflict or ErrNoEntry, and the term goes on.",
-		Need: []string{needCommit},
-		Run:  fenceConflict,
-	}, {
-		Name: "fence/bad-input",
-		Text: "A commit that cannot be right is refused with an error that names the key, before anything is written, and the term goes on.",
-		Need: []string{needCommit},
-		Run:  fenceBadInput,
-	}, {
-		Name: "fence/too-large",
-		Text: "A commit over the service's limit of bytes, or of ops, is refused with ErrTooLarge, which names it; nothing is written, and the term goes on.",
-		Need: []string{needCommit},
-		Run:  fenceTooLarge,
-	}, {
-		Name: "fence/guard",
-		Text: "The conditions of Guard hold in anybody's commit for as long as the term does, and fail with ErrCondition afterwards.",
-		Need: []string{"Delete", "Expire", needCommit},
-		Run:  fenceGuard,
-	}, {
-		Name: "fence/ended",
-		Text: "A Commit or Proclaim after the term has ended is refused with ErrDeposed and the cause of the end, and writes nothing.",
-		Need: []string{"Delete", "Expire", needCommit},
-		Run:  fenceEnded,
-	}, {
-		Name: "fence/frozen",
-		Text: "A deposed leader that hears nothing of it cannot write: the first try is refused with ErrDeposed, and ends its term.",
-		Need: []string{"Delete", "Expire", needCommit, needBackend},
-		Run:  fenceFrozen,
-	}, {
-		Name: "fence/queued",
-		Text: "Writes that wait for a link while leadership moves are not done when the link is back.",
-		Need: []string{"Delete", "Suspend", needCommit, needBackend},
-		Run:  fenceQueued,
-	}, {
-		Name: "fence/stalled",
-		Text: "A commit that is stalled on its way while leadership moves is refused; one beside others of its own term succeeds.",
-		Need: []string{"Delete", "Expire", needCommit, needBackend},
-		Run:  fenceStalled,
-	}, {
-		Name: "fence/overdue",
-		Text: "A leader whose window has passed does not write, though no timer has told it yet and the service would let it.",
-		Need: []string{needCommit, needBackend},
-		Run:  fenceOverdue,
-	}, {
-		Name: "fence/race",
-		Text: "Of many commits beside the end of their term, those that succeed come before its end, and none after it.",
-		Need: []string{needCommit, needBackend},
-		Run:  fenceRace,
-	}, {
-		Name: "fence/lost-and-cut",
-		Text: "A commit whose fate is unknown when its term ends returns ErrIndeterminate, not sooner, and is done once or not at all.",
-		Need: []string{"CutReply", needCommit, needSuspend},
-		Run:  fenceLostAndCut,
-	}, {
-		Name: "fence/cancel",
-		Text: "A commit whose ctx ends returns ctx's error, or ErrIndeterminate if it may have been done, and the term goes on.",
-		Need: []string{"Suspend", "CutReply", needCommit},
-		Run:  fenceCancel,
-	}, {
-		Name: "fence/late",
-		Text: "A Commit or Proclaim that was told as ErrIndeterminate is not done any more once a later write of the term to the same key has succeeded.",
-		Need: []string{"DelayRequest", needCommit, needBackend},
-		Run:  fenceLate,
-	},
+	promise("fence/commit", fenceCommit, needs{needCommit},
+		"A commit does all that it is made of at one instant and returns what there is then; Get returns at once what the term and earlier leaders have written."),
+	promise("fence/conflict", fenceConflict, needs{needCommit},
+		"A commit that finds an entry other than it expects is refused as a whole, with ErrConflict or ErrNoEntry, and the term goes on."),
+	promise("fence/bad-input", fenceBadInput, needs{needCommit},
+		"A commit that cannot be right is refused with an error that names the key, before anything is written, and the term goes on."),
+	promise("fence/too-large", fenceTooLarge, needs{needCommit},
+		"A commit over the service's limit of bytes, or of ops, is refused with ErrTooLarge, which names it; nothing is written, and the term goes on."),
+	promise("fence/ended", fenceEnded, needs{"Delete", "Expire", needCommit},
+		"Once a term has ended, Commit, Proclaim and Get are ErrDeposed and the cause of the end; the conditions of Guard hold in anybody's commit until then, and are ErrCondition afterwards."),
+	promise("fence/frozen", fenceFrozen, needs{"Delete", "Expire", needCommit, needBackend},
+		"A deposed leader that hears nothing of it cannot write: the first try is refused with ErrDeposed, and ends its term."),
+	promise("fence/queued", fenceQueued, needs{"Delete", "Suspend", needCommit, needBackend},
+		"Writes that wait for a link while leadership moves are not done when the link is back."),
+	promise("fence/stalled", fenceStalled, needs{"Delete", "Expire", needCommit, needBackend},
+		"A commit that is stalled on its way while leadership moves is refused; one beside others of its own term succeeds."),
+	promise("fence/overdue", fenceOverdue, needs{needCommit, needBackend},
+		"A leader whose window has passed does not write, though no timer has told it yet and the service would let it."),
+	promise("fence/race", fenceRace, needs{needCommit, needBackend},
+		"Of many commits beside the end of their term, those that succeed come before its end, and none after it."),
+	promise("fence/lost-and-cut", fenceLostAndCut, needs{"CutReply", needCommit, needSuspend},
+		"A commit whose fate is unknown when its term ends returns ErrIndeterminate, not sooner, and is done once or not at all."),
+	promise("fence/cancel", fenceCancel, needs{"Suspend", "CutReply", needCommit},
+		"A commit whose ctx ends returns ctx's error, or ErrIndeterminate if it may have been done, and the term goes on."),
+	promise("fence/late", fenceLate, needs{"DelayRequest", needCommit, needBackend},
+		"A Commit or Proclaim that was told as ErrIndeterminate is not done any more once a later write of the term to the same key has succeeded."),
 }
 
 func fenceCommit(a *arena) {
@@ -100,6 +51,7 @@ func fenceCommit(a *arena) {
 			seen := a.observeAll(s)
 			made := a.commit(t, w.ops(s)...)
 			a.effect(w, s, made)
+			a.reads(t, w.after(s, made))
 			if now, ok := <-seen; ok {
 				a.agree("another session that has seen a part of it", w.after(s, made), now)
 			}
@@ -109,11 +61,11 @@ func fenceCommit(a *arena) {
 		a.putAtOnce(t, s[0])
 		a.holds(t)
 		all = append(all, a.commit(t, elector.Create(a.own(fmt.Sprintf("last-%d", len(rest))), newValue))...)
-		a.resign(t)
-		t = anyWins(a, &rest)
+		t = a.passOn(t, &rest)
 		now, err := a.getAll(t.Guard().Session, all)
 		a.Must("read by the next leader", err)
 		a.agree("the next leader", all, now)
+		a.reads(t, all)
 	}
 }
 
@@ -127,9 +79,7 @@ func (a *arena) putAtOnce(t *elector.Term, e backend.Entry) {
 	for _, p := range all {
 		made, err := p.result()
 		a.Must("one of several puts of one key at once", err)
-		if versions[made[0].Version] {
-			a.Failf("two puts of one key returned version %d", made[0].Version)
-		}
+		a.FailIf(versions[made[0].Version], "two puts of one key returned version %d", made[0].Version)
 		versions[made[0].Version] = true
 	}
 }
@@ -138,11 +88,9 @@ func (a *arena) putAtOnce(t *elector.Term, e backend.Entry) {
 // reads them all.
 func (a *arena) observeAll(s shelf) <-chan shelf {
 	a.seen(s...)
-	session := a.operator.look()
-	ctx, cancel := a.within()
+	session, ctx := a.operator.look(), a.within()
 	seen := make(chan shelf, 1)
 	go func() {
-		defer cancel()
 		defer close(seen)
 		_, err := session.Await(ctx, s...)
 		var now shelf
@@ -158,9 +106,7 @@ func (a *arena) observeAll(s shelf) <-chan shelf {
 
 // getAll reads what stands under the keys now.
 func (a *arena) getAll(session *backend.Session, s shelf) (shelf, error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	now := make(shelf, len(s))
+	ctx, now := a.within(), make(shelf, len(s))
 	for i, e := range s {
 		var err error
 		if now[i], err = find(ctx, session, e.Key); err != nil {
@@ -172,47 +118,7 @@ func (a *arena) getAll(session *backend.Session, s shelf) (shelf, error) {
 
 func (a *arena) agree(who string, want, got shelf) {
 	for i, e := range want {
-		if !e.Same(got[i]) || string(e.Value) != string(got[i].Value) {
-			a.Failf("%s sees %+v, want %+v", who, got[i], e)
-		}
-	}
-}
-
-func fenceGet(a *arena) {
-	const leaders = 4
-	_, t := a.lead()
-	rest := a.queues(leaders)
-	key, missing := a.own("state"), a.own("missing")
-	for term := 1; ; term++ {
-		for step := range 3 {
-			value := fmt.Sprintf("term %d, step %d", term, step)
-			made := a.commit(t, elector.Put(key, []byte(value)))
-			a.reads(t, shelf{made[0], {Key: missing}})
-		}
-		last := a.commit(t, elector.Put(key, []byte("the end")), elector.Put(fmt.Sprintf("%s-%d", key, term), newValue))
-		a.resign(t)
-		if len(rest) == 0 {
-			break
-		}
-		t = anyWins(a, &rest)
-		a.reads(t, last)
-	}
-	for _, way := range []ending{resigned, closed, expired, overthrow} {
-		a.in("the leader "+way.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			a.reads(t, s)
-			_, err := a.tryGet(t, "relative")
-			a.Refused("Get of a bad key", err, backend.ErrBadKey)
-			a.holds(t)
-			way.end(a, c, t)
-			a.ends(t, way.cause)
-			for _, e := range s {
-				_, err := a.tryGet(t, e.Key)
-				a.Refused("Get", err, elector.ErrDeposed, way.cause)
-				a.isNot("Get", err, backend.ErrNoEntry)
-			}
-		})
+		a.FailIf(!e.Same(got[i]) || string(e.Value) != string(got[i].Value), "%s sees %+v, want %+v", who, got[i], e)
 	}
 }
 
@@ -230,16 +136,29 @@ func (a *arena) reads(t *elector.Term, want shelf) {
 
 // tryGet is Get with the rule's patience.
 func (a *arena) tryGet(t *elector.Term, key string) (backend.Entry, error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	return t.Get(ctx, key)
+	return t.Get(a.within(), key)
+}
+
+// refused tries a commit that is refused with an error that is want, if there is one, and
+// says what it has to. The term goes on.
+func (a *arena) refused(t *elector.Term, what string, want error, says string, ops ...elector.Op) {
+	_, err := a.tryCommit(t, ops...)
+	a.FailIf(err == nil || !strings.Contains(err.Error(), says), "%s: error %s does not say %q", what, harness.Text(err), says)
+	a.isNot(what, err, elector.ErrDeposed, elector.ErrIndeterminate)
+	if conflicts := []error{elector.ErrConflict, backend.ErrNoEntry}; !slices.Contains(conflicts, want) {
+		a.isNot(what, err, conflicts...)
+	}
+	if want != nil {
+		a.Refused(what, err, want)
+	}
+	a.holds(t)
 }
 
 func fenceConflict(a *arena) {
 	_, t := a.lead()
 	s := a.stock(t, "shelf")
 	below := a.commit(t, elector.Create(a.own("dir"), nil), elector.Create(a.own("dir/below"), nil))
-	alien := a.ephemeral("alien")
+	alien := a.made("create an ephemeral entry", backend.CreateEphemeral(a.own("alien"), nil))[0]
 	at := func(key string, version uint64) elector.Op { return elector.CompareAndSet(key, newValue, version) }
 	for _, x := range []struct {
 		what string
@@ -256,42 +175,23 @@ func fenceConflict(a *arena) {
 		{"a delete of an ephemeral entry", func() elector.Op { return elector.Delete(alien.Key) }, elector.ErrConflict},
 	} {
 		first, last := elector.Put(s[1].Key, newValue), elector.Create(s[3].Key, newValue)
-		for _, ops := range [][]elector.Op{{x.op()}, {first, x.op(), last}} {
-			what := fmt.Sprintf("%s, one of %d ops", x.what, len(ops))
-			_, err := a.tryCommit(t, ops...)
-			a.Refused(what, err, x.want)
-			a.isNot(what, err, elector.ErrDeposed, elector.ErrIndeterminate)
-			a.holds(t)
-		}
+		a.refused(t, x.what, x.want, "", x.op())
+		a.refused(t, x.what+", one of 3 ops", x.want, "", first, x.op(), last)
 		all := a.untouched(append(s[:4:4], below...)...)
 		s, below = all[:4], all[4:]
 	}
-	w := writes[0]
-	a.effect(w, s, a.commit(t, w.ops(s)...))
+	a.effect(writes[0], s, a.commit(t, writes[0].ops(s)...))
 	a.holds(t)
-}
-
-// ephemeral has the operator make an ephemeral entry.
-func (a *arena) ephemeral(name string) backend.Entry {
-	ctx, cancel := a.within()
-	defer cancel()
-	made, err := a.operator.look().Commit(ctx, nil, backend.CreateEphemeral(a.own(name), nil))
-	a.Must("create "+a.own(name), err)
-	return made[0]
 }
 
 func fenceBadInput(a *arena) {
 	_, t := a.lead()
 	a.speak(t)
 	s := a.stock(t, "shelf")
-	refused := func(what, says string, ops ...elector.Op) {
-		_, err := a.tryCommit(t, ops...)
-		if err == nil || !strings.Contains(err.Error(), says) {
-			a.Failf("a commit with %s: error %s does not say %q", what, harness.Text(err), says)
-		}
-		a.isNot("a commit with "+what, err, elector.ErrDeposed, elector.ErrConflict, elector.ErrIndeterminate, backend.ErrNoEntry)
-		a.holds(t)
-	}
+	refused := func(what, says string, ops ...elector.Op) { a.refused(t, "a commit with "+what, nil, says, ops...) }
+	_, err := a.tryGet(t, "relative")
+	a.Refused("Get of a bad key", err, backend.ErrBadKey)
+	a.holds(t)
 	good := elector.Create(s[2].Key, newValue)
 	refused("nothing", "op")
 	refused("an empty op", "Op", elector.Op{})
@@ -304,9 +204,9 @@ func fenceBadInput(a *arena) {
 		"/" + strings.Repeat("x", backend.MaxKey): "key",
 	} {
 		for _, op := range []elector.Op{elector.Create(key, newValue), elector.Put(key, newValue), elector.CompareAndSet(key, newValue, 1), elector.Delete(key)} {
-			refused(fmt.Sprintf("key %.20q", key), says, good, op)
-			_, err := a.tryCommit(t, op)
-			a.Refused(fmt.Sprintf("a commit with key %.20q", key), err, backend.ErrBadKey)
+			what := fmt.Sprintf("a commit with key %.20q", key)
+			a.refused(t, what, nil, says, good, op)
+			a.refused(t, what, backend.ErrBadKey, says, op)
 		}
 	}
 	reserved := a.reserved(t)
@@ -372,13 +272,7 @@ func (a *arena) limited(limit int, within [][]byte, over ...[][]byte) {
 		return ops
 	}
 	for _, values := range over {
-		_, err := a.tryCommit(t, ops("over", values)...)
-		a.Refused("a commit over the limit", err, backend.ErrTooLarge)
-		a.isNot("a commit over the limit", err, elector.ErrDeposed, elector.ErrConflict, elector.ErrIndeterminate)
-		if !strings.Contains(err.Error(), fmt.Sprint(limit)) {
-			a.Failf("the limit is %d, and the error does not say so: %q", limit, err)
-		}
-		a.holds(t)
+		a.refused(t, "a commit over the limit", backend.ErrTooLarge, fmt.Sprint(limit), ops("over", values)...)
 	}
 	s = a.untouched(append(s, backend.Entry{Key: a.own("over")})...)
 	a.commit(t, ops("within", within)...)

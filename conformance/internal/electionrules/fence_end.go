@@ -16,12 +16,16 @@ type ending struct {
 	end   func(a *arena, c *candidate, t *elector.Term)
 }
 
+func (e ending) String() string { return e.name }
+
 var (
 	resigned  = ending{"resigned", elector.ErrResigned, func(a *arena, _ *candidate, t *elector.Term) { a.resign(t) }}
 	closed    = ending{"was closed", elector.ErrClosed, func(a *arena, c *candidate, _ *elector.Term) { a.close(c) }}
 	expired   = ending{"lost its session", elector.ErrSessionLost, func(a *arena, c *candidate, _ *elector.Term) { a.expire(c) }}
 	overthrow = ending{"lost its entry", elector.ErrDeposed, func(a *arena, _ *candidate, _ *elector.Term) { a.delete(a.seat().Key) }}
 )
+
+var endings = []ending{resigned, closed, expired, overthrow}
 
 // seatOf returns the entry that the term's claim is about.
 func seatOf(a *arena, t *elector.Term) backend.Entry {
@@ -34,64 +38,78 @@ func seatOf(a *arena, t *elector.Term) backend.Entry {
 	return backend.Entry{}
 }
 
-func fenceGuard(a *arena) {
-	for _, way := range []ending{resigned, closed, expired, overthrow} {
-		a.in("the leader "+way.name, func(a *arena) {
-			c, t := a.lead()
-			conditions := t.Guard().Conditions
-			at := backend.Entry{Key: a.own("entry")}
-			write := func(when string, want error) {
-				a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
-					made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
-					if want != nil {
-						a.Refused("a commit under the conditions of a term "+when, err, want)
-						_, err = s.Commit(ctx, conditions)
-						a.Refused("a question for the conditions of a term "+when, err, want)
-						return nil
-					}
-					if err == nil {
-						at = made[0]
-					}
-					return err
-				})
-			}
-			write("that goes on", nil)
-			a.speak(t)
-			write("that has published a value", nil)
-			a.holds(t)
-			way.end(a, c, t)
-			a.ends(t, way.cause)
-			write("that has ended", backend.ErrCondition)
-			_, next := a.lead()
-			write("that another has followed", backend.ErrCondition)
-			at = a.untouched(at)[0]
-			conditions = next.Guard().Conditions
-			write("that goes on", nil)
-			a.holds(next)
+// deposed checks that a call was refused for the end of its term, and for nothing else.
+func (a *arena) deposed(what string, err error, cause ...error) {
+	a.Refused(what, err, append(cause, elector.ErrDeposed)...)
+	a.isNot(what, err, elector.ErrConflict, backend.ErrNoEntry, elector.ErrIndeterminate)
+}
+
+// guarded checks that the conditions of a term hold, and returns a check that they hold no more.
+func (a *arena) guarded(t *elector.Term) (ended func()) {
+	if a.lacks(needCommit) {
+		return func() {}
+	}
+	conditions := t.Guard().Conditions
+	ask := func(ctx context.Context, s *backend.Session) error {
+		_, err := s.Commit(ctx, conditions)
+		return err
+	}
+	a.operate("ask for the conditions of a term that goes on", ask)
+	return func() {
+		a.operate("", func(ctx context.Context, s *backend.Session) error {
+			a.Refused("a question for the conditions of a term that has ended", ask(ctx, s), backend.ErrCondition)
+			return nil
 		})
 	}
 }
 
 func fenceEnded(a *arena) {
-	for _, way := range []ending{resigned, closed, expired, overthrow} {
-		a.in("the leader "+way.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			way.end(a, c, t)
-			a.ends(t, way.cause)
-			ctx, cancel := a.within()
-			defer cancel()
-			for _, w := range writes {
-				_, err := a.tryCommit(t, w.ops(s)...)
-				a.Refused(w.name, err, elector.ErrDeposed, way.cause)
-				a.isNot(w.name, err, elector.ErrConflict, elector.ErrIndeterminate)
-			}
-			a.Refused("Proclaim", t.Proclaim(ctx, newValue), elector.ErrDeposed, way.cause)
-			a.ends(t, way.cause)
-			a.untouched(s...)
-			t.Guard()
-		})
-	}
+	each(a.in, "the leader %s", endings, func(a *arena, way ending) {
+		c, t := a.lead()
+		s := a.stock(t, "shelf")
+		conditions := t.Guard().Conditions
+		at := backend.Entry{Key: a.own("entry")}
+		anybody := func(when string, want error) {
+			a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
+				made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
+				if want != nil {
+					a.Refused("a commit under the conditions of a term "+when, err, want)
+					_, err = s.Commit(ctx, conditions)
+					a.Refused("a question for the conditions of a term "+when, err, want)
+					return nil
+				}
+				if err == nil {
+					at = made[0]
+				}
+				return err
+			})
+		}
+		anybody("that goes on", nil)
+		a.speak(t)
+		anybody("that has published a value", nil)
+		a.holds(t)
+		way.end(a, c, t)
+		a.ends(t, way.cause)
+		for _, w := range writes {
+			_, err := a.tryCommit(t, w.ops(s)...)
+			a.deposed(w.name, err, way.cause)
+		}
+		for _, e := range s {
+			_, err := a.tryGet(t, e.Key)
+			a.deposed("Get", err, way.cause)
+		}
+		a.deposed("Proclaim", t.Proclaim(a.within(), newValue), way.cause)
+		a.ends(t, way.cause)
+		a.untouched(s...)
+		t.Guard()
+		anybody("that has ended", backend.ErrCondition)
+		_, next := a.lead()
+		anybody("that another has followed", backend.ErrCondition)
+		at = a.untouched(at)[0]
+		conditions = next.Guard().Conditions
+		anybody("that goes on", nil)
+		a.holds(next)
+	})
 }
 
 // A zombie leads no more, hears nothing of it, and trusts its session.
@@ -111,8 +129,7 @@ func (a *arena) zombie(way ending) *zombie {
 	z.c, z.term = a.lead()
 	z.shelf = a.stock(z.term, "shelf")
 	z.next, b = a.queue()
-	z.thaw = z.c.tap.freeze()
-	z.c.atEnd(z.thaw)
+	z.thaw = z.c.freeze()
 	way.end(a, z.c, z.term)
 	z.led = b.wins()
 	z.seat = seatOf(a, z.led)
@@ -123,9 +140,8 @@ func (a *arena) zombie(way ending) *zombie {
 func (z *zombie) harmless(a *arena) {
 	a.stays(z.led)
 	a.untouched(z.shelf...)
-	if have := a.get(z.seat.Key); have.Rev != z.seat.Rev {
-		a.Failf("the successor's entry was %+v and is %+v", z.seat, have)
-	}
+	have := a.get(z.seat.Key)
+	a.FailIf(have.Rev != z.seat.Rev, "the successor's entry was %+v and is %+v", z.seat, have)
 	a.leads(z.next.e, z.next)
 	a.commit(z.led, elector.Create(a.own("by-the-successor"), nil))
 }
@@ -143,9 +159,7 @@ func fenceFrozen(a *arena) {
 				z := a.zombie(way)
 				try := func() error {
 					if w.changes == nil {
-						ctx, cancel := a.within()
-						defer cancel()
-						return z.term.Proclaim(ctx, newValue)
+						return z.term.Proclaim(a.within(), newValue)
 					}
 					_, err := a.tryCommit(z.term, w.ops(z.shelf)...)
 					return err
@@ -161,166 +175,139 @@ func fenceFrozen(a *arena) {
 		}
 	}
 	// What its successor has done since is no fault of the caller's.
-	for _, w := range writes {
-		a.beside("its successor has done the same before: "+w.name, func(a *arena) {
-			z := a.zombie(overthrow)
-			ops := w.ops(z.shelf)
-			z.shelf = w.after(z.shelf, a.commit(z.led, ops...))
-			z.refused(a, overthrow, func() error {
-				_, err := a.tryCommit(z.term, ops...)
-				return err
-			})
+	each(a.beside, "its successor has done the same before: %s", writes, func(a *arena, w write) {
+		z := a.zombie(overthrow)
+		ops := w.ops(z.shelf)
+		z.shelf = w.after(z.shelf, a.commit(z.led, ops...))
+		z.refused(a, overthrow, func() error {
+			_, err := a.tryCommit(z.term, ops...)
+			return err
 		})
-	}
+	})
 }
 
 // refused checks that a zombie's write is, twice, and ends its term.
 func (z *zombie) refused(a *arena, way ending, try func() error) {
 	for range 2 {
 		err := try()
-		a.Refused("the zombie's write", err, elector.ErrDeposed, way.cause)
-		a.isNot("the zombie's write", err, elector.ErrConflict, backend.ErrNoEntry, elector.ErrIndeterminate)
-		if z.term.Valid() || z.term.Context().Err() == nil {
-			a.Failf("the term goes on after its write was refused for good")
-		}
+		a.deposed("the zombie's write", err, way.cause)
+		a.FailIf(z.term.Valid() || z.term.Context().Err() == nil, "the term goes on after its write was refused for good")
 	}
 	a.ends(z.term, way.cause)
 	z.harmless(a)
 	z.thaw()
-	again := z.c.campaign()
-	again.waits()
+	again := z.c.enters()
 	a.resign(z.led)
 	a.holds(again.wins())
 }
 
 func fenceQueued(a *arena) {
-	for _, inTime := range []bool{true, false} {
-		a.in(fmt.Sprintf("the link is back before its session is lost: %v", inTime), func(a *arena) {
-			timeout := a.brief
-			if inTime { // an operator ends the term
-				timeout = func(*elector.Config) {}
-			}
-			c, t := a.lead(timeout)
-			s := a.stock(t, "shelf")
-			next, b := a.queue()
-			if inTime { // else it would hear of its own entry first
-				c.atEnd(c.tap.freeze())
-			}
-			seat := seatOf(a, t)
-			a.suspend(c)
-			queue := a.startAll(t, s)
-			for _, p := range queue {
-				p.blocked("there is no link")
-			}
-			if inTime {
-				a.delete(seat.Key)
-			}
-			led := b.wins()
-			a.resume(c)
-			for i, p := range queue {
-				_, err := p.result()
-				if !errors.Is(err, elector.ErrIndeterminate) {
-					a.Refused(writes[i].name, err, elector.ErrDeposed)
-					a.isNot(writes[i].name, err, elector.ErrConflict, backend.ErrNoEntry)
-				}
-			}
-			a.Settle()
-			a.untouched(s...)
-			a.holds(led)
-			a.leads(next.e, next)
-		})
-	}
-	// Those above that have to read first get no further before the link is back. Here each has read.
-	for _, w := range writes {
-		a.in("the link goes when it has read: "+w.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			_, b := a.queue()
-			c.atEnd(c.tap.freeze()) // else it would hear of its own entry first
-			seat := seatOf(a, t)
-			p, g := a.stall(c, t, w.kind, w.ops(s)...)
-			a.suspend(c)
-			g.release()
-			a.Settle()
-			p.blocked("there is no link")
+	each(a.in, "the link is back before its session is lost: %v", []bool{true, false}, func(a *arena, inTime bool) {
+		timeout := a.brief
+		if inTime { // an operator ends the term
+			timeout = func(*elector.Config) {}
+		}
+		c, t := a.lead(timeout)
+		s := a.stock(t, "shelf")
+		next, b := a.queue()
+		if inTime { // else it would hear of its own entry first
+			c.freeze()
+		}
+		seat := seatOf(a, t)
+		a.suspend(c)
+		queue := a.startAll(t, s)
+		for _, p := range queue {
+			p.pending("there is no link")
+		}
+		if inTime {
 			a.delete(seat.Key)
-			led := b.wins()
-			a.resume(c)
-			_, err := p.result()
-			if !errors.Is(err, elector.ErrIndeterminate) {
-				a.Refused(w.name, err, elector.ErrDeposed)
-				a.isNot(w.name, err, elector.ErrConflict, backend.ErrNoEntry)
+		}
+		led := b.wins()
+		a.resume(c)
+		for i, p := range queue {
+			if _, err := p.result(); !errors.Is(err, elector.ErrIndeterminate) {
+				a.deposed(writes[i].name, err)
 			}
-			a.Settle()
-			a.untouched(s...)
-			a.holds(led)
-		})
+		}
+		a.Settle()
+		a.untouched(s...)
+		a.holds(led)
+		a.leads(next.e, next)
+	})
+	// Those above that have to read first get no further before the link is back. Here each has read.
+	each(a.in, "the link goes when it has read: %s", writes, func(a *arena, w write) { overtaken(a, w, true) })
+}
+
+// overtaken has leadership move while a commit is on its way, or, if the link is cut then, waits there.
+func overtaken(a *arena, w write, cut bool) {
+	c, t := a.lead()
+	s := a.stock(t, "shelf")
+	_, b := a.queue()
+	c.freeze() // else it would hear of its own entry first, and its ctx would end
+	p, g := a.stall(c, t, commits(w.kind), w.ops(s)...)
+	seat := seatOf(a, t)
+	if cut {
+		a.suspend(c)
+		g.release()
+		a.Settle()
+		p.pending("there is no link")
 	}
+	a.delete(seat.Key)
+	led := b.wins()
+	a.commit(led, elector.Create(a.own("by-the-successor"), nil))
+	if cut {
+		a.resume(c)
+	}
+	g.release()
+	_, err := p.result()
+	if !cut || !errors.Is(err, elector.ErrIndeterminate) {
+		a.deposed(w.name, err)
+	}
+	if !cut {
+		a.ends(t, elector.ErrDeposed)
+	}
+	a.Settle()
+	a.untouched(s...)
+	a.holds(led)
 }
 
-// stall has a commit stop on its way to the service.
-func (a *arena) stall(c *candidate, t *elector.Term, kind backend.OpKind, ops ...elector.Op) (*committing, *stop[passing]) {
-	return a.startStalled(c, t, c.tap.stall(kind), ops...)
-}
-
-func (a *arena) startStalled(c *candidate, t *elector.Term, g *stop[passing], ops ...elector.Op) (*committing, *stop[passing]) {
-	c.atEnd(g.release)
+// stall has a commit stop on its way to the service, or back.
+func (a *arena) stall(c *candidate, t *elector.Term, at func(passing) bool, ops ...elector.Op) (*committing, *stop) {
+	g := c.stall(at)
 	p := a.startCommit(t, ops...)
-	arrives(a, "the commit is on its way", g.reached)
+	g.reached("the commit is on its way")
 	return p, g
 }
 
 func fenceStalled(a *arena) {
-	for _, w := range writes {
-		a.in("leadership moves meanwhile: "+w.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			_, b := a.queue()
-			c.atEnd(c.tap.freeze()) // else its ctx would end
-			p, g := a.stall(c, t, w.kind, w.ops(s)...)
-			overthrow.end(a, c, t)
-			led := b.wins()
-			a.commit(led, elector.Create(a.own("by-the-successor"), nil))
-			g.release()
-			_, err := p.result()
-			a.Refused(w.name, err, elector.ErrDeposed)
-			a.isNot(w.name, err, elector.ErrIndeterminate, elector.ErrConflict, backend.ErrNoEntry)
-			a.ends(t, elector.ErrDeposed)
-			a.untouched(s...)
-			a.holds(led)
-		})
-	}
-	for _, way := range []ending{resigned, overthrow, expired} {
-		a.in("a conflict is reported when the leader has "+way.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			_, b := a.queue()
-			c.atEnd(c.tap.freeze())
-			p, g := a.startStalled(c, t, c.tap.stallAnswer(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
-			way.end(a, c, t)
-			b.wins()
-			g.release()
-			_, err := p.result()
-			// ErrConflict would say that the term goes on.
-			a.Refused("the commit", err, elector.ErrDeposed, way.cause)
-			a.isNot("the commit", err, elector.ErrConflict)
-			a.ends(t, way.cause)
-		})
-	}
+	each(a.in, "leadership moves meanwhile: %s", writes, func(a *arena, w write) { overtaken(a, w, false) })
+	each(a.in, "a conflict is reported when the leader has %s", []ending{resigned, overthrow, expired}, func(a *arena, way ending) {
+		c, t := a.lead()
+		s := a.stock(t, "shelf")
+		_, b := a.queue()
+		c.freeze()
+		p, g := a.stall(c, t, answers(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
+		way.end(a, c, t)
+		b.wins()
+		g.release()
+		_, err := p.result()
+		// ErrConflict would say that the term goes on.
+		a.Refused("the commit", err, elector.ErrDeposed, way.cause)
+		a.isNot("the commit", err, elector.ErrConflict)
+		a.ends(t, way.cause)
+	})
 	a.in("others of the same term are faster", func(a *arena) {
 		c, t := a.lead()
 		s := a.stock(t, "shelf")
 		for _, at := range []int{0, 2} { // which exists, and which does not
-			put, g := a.stall(c, t, backend.OpCompareAndSet, elector.Put(s[at].Key, newValue))
+			put, g := a.stall(c, t, commits(backend.OpCompareAndSet), elector.Put(s[at].Key, newValue))
 			sooner := a.commit(t, elector.Put(s[at].Key, newValue))
 			g.release()
 			made, err := put.result()
 			a.Must("a put", err)
-			if made[0].Rev != sooner[0].Rev || made[0].Version <= sooner[0].Version {
-				a.Failf("a put turned %+v into %+v", sooner[0], made[0])
-			}
+			a.FailIf(made[0].Rev != sooner[0].Rev || made[0].Version <= sooner[0].Version, "a put turned %+v into %+v", sooner[0], made[0])
 		}
-		gone, g := a.stall(c, t, backend.OpDelete, elector.Delete(s[1].Key))
+		gone, g := a.stall(c, t, commits(backend.OpDelete), elector.Delete(s[1].Key))
 		a.commit(t, elector.Delete(s[1].Key))
 		a.commit(t, elector.Create(s[1].Key, newValue))
 		g.release()
@@ -332,15 +319,13 @@ func fenceStalled(a *arena) {
 }
 
 func fenceOverdue(a *arena) {
-	for _, w := range writes {
-		a.in(w.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			c.tap.oversleep()
-			_, err := a.tryCommit(t, w.ops(s)...)
-			a.Refused(w.name, err, elector.ErrDeposed, elector.ErrSessionLost)
-			a.ends(t, elector.ErrSessionLost)
-			a.untouched(s...)
-		})
-	}
+	each(a.in, "%s", writes, func(a *arena, w write) {
+		c, t := a.lead()
+		s := a.stock(t, "shelf")
+		c.tap.oversleep()
+		_, err := a.tryCommit(t, w.ops(s)...)
+		a.Refused(w.name, err, elector.ErrDeposed, elector.ErrSessionLost)
+		a.ends(t, elector.ErrSessionLost)
+		a.untouched(s...)
+	})
 }

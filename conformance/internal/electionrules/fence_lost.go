@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -11,48 +12,42 @@ import (
 )
 
 func fenceLostAndCut(a *arena) {
-	for _, w := range writes {
-		a.beside(w.name+", and the link comes back in time", func(a *arena) {
-			c, t, s := a.cutOff(w)
-			p := a.startCommit(t, w.ops(s)...)
-			a.cutBy(p, w, s)
-			a.resume(c)
-			made, err := p.result()
-			a.Must(w.name, err)
-			a.effect(w, s, made)
-			a.holds(t)
-		})
-		a.beside(w.name+", and the link stays cut until the session is lost", func(a *arena) {
-			c, t, s := a.cutOff(w, a.brief)
-			_, b := a.queue()
-			p := a.startCommit(t, w.ops(s)...)
-			a.unknown(p, w, func() { a.ends(t, elector.ErrSessionLost) })
-			led := b.wins()
-			a.resume(c)
-			a.Settle()
-			a.onceOrNever(w, s)
-			a.holds(led)
-		})
-		a.beside(w.name+", and the leader steps down", func(a *arena) {
-			c, t, s := a.cutOff(w, strict)
-			p := a.startCommit(t, w.ops(s)...)
-			a.unknown(p, w, func() { a.ends(t, elector.ErrSuspended) })
-			a.resume(c)
-			a.Settle()
-			a.onceOrNever(w, s)
-		})
-	}
+	each(a.beside, "%s, and the link comes back in time", writes, func(a *arena, w write) {
+		c, t, s, p := a.cutOff(w)
+		a.cutBy(p, w, s)
+		a.resume(c)
+		made, err := p.result()
+		a.Must(w.name, err)
+		a.effect(w, s, made)
+		a.holds(t)
+	})
+	each(a.beside, "%s, and the link stays cut until the session is lost", writes, func(a *arena, w write) {
+		c, t, s, p := a.cutOff(w, a.brief)
+		a.unknown(p, w, func() { a.ends(t, elector.ErrSessionLost) })
+		_, led := a.lead()
+		a.resume(c)
+		a.Settle()
+		a.onceOrNever(w, s)
+		a.holds(led)
+	})
+	each(a.beside, "%s, and the leader steps down", writes, func(a *arena, w write) {
+		c, t, s, p := a.cutOff(w, strict)
+		a.unknown(p, w, func() { a.ends(t, elector.ErrSuspended) })
+		a.resume(c)
+		a.Settle()
+		a.onceOrNever(w, s)
+	})
 }
 
-// cutOff makes a leader whose link will be cut by the reply to its next commit.
-func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elector.Term, shelf) {
+// cutOff has a leader commit, and its link cut by the reply.
+func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elector.Term, shelf, *committing) {
 	c, t := a.lead(set...)
 	a.speak(t)
 	s := a.stock(t, "shelf")
 	a.operator.look() // to have its session by then: the trust window will be running
 	c.cut = true
 	c.client.CutReply(w.kind)
-	return c, t, s
+	return c, t, s, a.startCommit(t, w.ops(s)...)
 }
 
 // cutBy waits until the commit has been done and has cut the link.
@@ -60,7 +55,7 @@ func (a *arena) cutBy(p *committing, w write, s shelf) {
 	was := s[w.changes[0].at]
 	a.Until("the commit is done", func() bool { return !a.get(was.Key).Same(was) })
 	a.Settle()
-	p.blocked("its reply is lost and the link is cut")
+	p.pending("its reply is lost and the link is cut")
 }
 
 // unknown checks that a commit does not say what it cannot know, and gives up when
@@ -69,16 +64,12 @@ func (a *arena) unknown(p *committing, w write, ends func()) {
 	ends()
 	if a.Service.Virtual {
 		a.Settle()
-		if !p.returned() {
-			a.Failf("Commit goes on after the term has ended")
-		}
+		a.FailIf(!p.returned(), "Commit goes on after the term has ended")
 	}
 	_, err := p.result()
 	a.Refused(w.name, err, elector.ErrIndeterminate)
 	a.isNot(w.name, err, elector.ErrDeposed, elector.ErrConflict, backend.ErrNoEntry)
-	if p.held {
-		a.Failf("Commit gave up while the term was valid: %s", harness.Text(err))
-	}
+	a.FailIf(p.held, "Commit gave up while the term was valid: %s", harness.Text(err))
 }
 
 // onceOrNever checks that the write has had its one effect or none.
@@ -99,8 +90,7 @@ func (a *arena) onceOrNever(w write, s shelf) {
 func fenceCancel(a *arena) {
 	a.in("before it begins", func(a *arena) {
 		_, t := a.lead()
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
+		ctx := ended()
 		for i, w := range writes {
 			s := a.stock(t, fmt.Sprint(i))
 			_, err := t.Commit(ctx, w.ops(s)...)
@@ -114,7 +104,7 @@ func fenceCancel(a *arena) {
 		s := a.stock(t, "shelf")
 		a.suspend(c)
 		queue := a.startAll(t, s)
-		queue[0].blocked("there is no link")
+		queue[0].pending("there is no link")
 		for _, p := range queue {
 			p.cancel()
 		}
@@ -134,20 +124,17 @@ func fenceCancel(a *arena) {
 		a.commit(t, elector.Create(a.own("later"), nil))
 		a.holds(t)
 	})
-	for _, w := range writes {
-		a.beside("when it may have been done: "+w.name, func(a *arena) {
-			c, t, s := a.cutOff(w)
-			p := a.startCommit(t, w.ops(s)...)
-			a.cutBy(p, w, s)
-			p.cancel()
-			_, err := p.result()
-			a.Refused(w.name, err, elector.ErrIndeterminate)
-			a.holds(t)
-			a.resume(c)
-			a.cancelled(t, w, s, err)
-			a.holds(t)
-		})
-	}
+	each(a.beside, "when it may have been done: %s", writes, func(a *arena, w write) {
+		c, t, s, p := a.cutOff(w)
+		a.cutBy(p, w, s)
+		p.cancel()
+		_, err := p.result()
+		a.Refused(w.name, err, elector.ErrIndeterminate)
+		a.holds(t)
+		a.resume(c)
+		a.cancelled(t, w, s, err)
+		a.holds(t)
+	})
 }
 
 // cancelled checks the error of a commit whose ctx has ended, and what it has done.
@@ -161,4 +148,30 @@ func (a *arena) cancelled(t *elector.Term, w write, s shelf, err error) {
 		return
 	}
 	a.untouched(s...)
+}
+
+func fenceLate(a *arena) {
+	c, t := a.lead()
+	a.speak(t)
+	s := a.stock(t, "shelf")
+	delay := a.Service.TTL / 2
+	giveUp := func(what string, kind backend.OpKind, write func(ctx context.Context) error) {
+		sent := c.client.DelayRequest(kind, delay)
+		p := a.begin(what, write)
+		a.Until(what+" is under way", sent)
+		p.cancel()
+		a.Refused(what, p.result(), elector.ErrIndeterminate, context.Canceled)
+		a.holds(t)
+	}
+	giveUp("Proclaim", backend.OpUpdate, func(ctx context.Context) error { return t.Proclaim(ctx, []byte("late")) })
+	a.speak(t)
+	want := a.present(seatOf(a, t))
+	giveUp("Delete", backend.OpDelete, func(ctx context.Context) error {
+		_, err := t.Commit(ctx, elector.Delete(s[0].Key))
+		return err
+	})
+	want = append(want, a.commit(t, elector.CompareAndSet(s[0].Key, newValue, s[0].Version))...)
+	time.Sleep(delay + a.Service.TTL/4) // for what was late to be done
+	a.seen(want...)
+	a.holds(t)
 }

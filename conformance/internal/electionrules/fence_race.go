@@ -1,7 +1,6 @@
 package electionrules
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,28 +17,25 @@ func fenceRace(a *arena) {
 		rounds = 10
 	}
 	for _, way := range []struct {
-		name  string
-		cause error
-		end   func(a *arena, c *candidate, t *elector.Term) (mark backend.Entry) // what came later than the end, if it is known
-	}{
-		{"resigned", elector.ErrResigned, func(a *arena, _ *candidate, t *elector.Term) backend.Entry {
-			a.resign(t)
-			return backend.Entry{}
-		}},
-		{"lost its entry", elector.ErrDeposed, func(a *arena, _ *candidate, t *elector.Term) backend.Entry { return a.depose(t) }},
-		{"lost its entry, unheard", elector.ErrDeposed, func(a *arena, c *candidate, t *elector.Term) backend.Entry {
-			c.atEnd(c.tap.freeze())
-			return a.depose(t)
-		}},
-	} {
+		ending
+		unheard bool
+	}{{resigned, false}, {overthrow, false}, {overthrow, true}} {
 		for i := range rounds {
-			a.in(fmt.Sprintf("the leader %s, try %d", way.name, i+1), func(a *arena) {
+			a.in(fmt.Sprintf("the leader %s, unheard: %v, try %d", way.name, way.unheard, i+1), func(a *arena) {
 				c, t := a.lead()
 				_, b := a.queue()
 				race := startRace(a, t)
 				defer race.last()
 				arrives(a, "several commits succeed", race.enough)
-				mark := way.end(a, c, t)
+				var mark backend.Entry // what came later than the end, if it is known
+				if way.unheard {
+					c.freeze()
+				}
+				if way.cause == elector.ErrDeposed {
+					mark = a.depose(t)
+				} else {
+					way.end(a, c, t)
+				}
 				race.last()
 				led := b.wins()
 				if first := a.commit(led, elector.Create(a.own("first"), nil))[0]; !mark.Exists() {
@@ -56,32 +52,18 @@ func fenceRace(a *arena) {
 
 // depose is an operator who removes the leader's entry, and makes a mark in the same step.
 func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
-	// A member that is behind the others does not know it.
-	seat := readNow(a, "the leader's entry", func(ctx context.Context, s *backend.Session) (backend.Entry, error) {
-		return s.Get(ctx, seatOf(a, t).Key)
-	})
+	seat := a.get(seatOf(a, t).Key)
 	a.hist.note("operator deletes %s", seat.Key)
 	defer a.hist.During(history.Force, "operator deletes "+seat.Key)()
-	a.operate("delete "+seat.Key, func(ctx context.Context, s *backend.Session) error {
-		made, err := s.Commit(ctx, nil, backend.Delete(seat), backend.CompareAndSet(a.own("mark"), nil, 0))
-		if err == nil {
-			mark = made[1]
-		}
-		return err
-	})
-	return mark
+	return a.made("delete "+seat.Key, backend.Delete(seat), backend.CompareAndSet(a.own("mark"), nil, 0))[1]
 }
 
 // endedBefore checks that nothing of the term was done at the mark or after it, and nothing
 // at all that was refused.
 func (r *race) endedBefore(mark backend.Entry) {
-	if r.wrong != nil {
-		r.a.Failf("a commit beside the end of its term: %v", r.wrong)
-	}
+	r.a.FailIf(r.wrong != nil, "a commit beside the end of its term: %v", r.wrong)
 	for _, e := range append(r.made, r.a.present(r.unknown...)...) {
-		if e.Rev >= mark.Rev {
-			r.a.Failf("%+v of the old term came after its end, when %+v was made", e, mark)
-		}
+		r.a.FailIf(e.Rev >= mark.Rev, "%+v of the old term came after its end, when %+v was made", e, mark)
 	}
 	r.a.untouched(r.refused...)
 }
@@ -116,8 +98,7 @@ func (r *race) last() { r.ended.Store(true) }
 // since the term was over. With every second it deletes the one before.
 func (r *race) write(t *elector.Term, writer int) {
 	const several = 20
-	ctx, cancel := r.a.within()
-	defer cancel()
+	ctx := r.a.within()
 	key := func(i int) string { return r.a.own(fmt.Sprintf("w%d-%d", writer, i)) }
 	for i, left := 0, 2000; left > 0; i++ {
 		if r.ended.Load() {

@@ -34,6 +34,8 @@ type write struct {
 	changes []change
 }
 
+func (w write) String() string { return w.name }
+
 // A change is one op on the shelf's entry number at.
 type change struct {
 	at int
@@ -93,9 +95,7 @@ func (w write) after(s shelf, made []backend.Entry) shelf {
 // effect checks that the write has had its one effect on the shelf, and that what it
 // returned is what others see.
 func (a *arena) effect(w write, s shelf, made []backend.Entry) {
-	if len(made) != len(w.changes) {
-		a.Failf("%s of %d ops returned %d entries", w.name, len(w.changes), len(made))
-	}
+	a.FailIf(len(made) != len(w.changes), "%s of %d ops returned %d entries", w.name, len(w.changes), len(made))
 	// Where versions count the writes to an entry, and not those to others in between, a
 	// write that was done twice shows.
 	counted := s[0].Version == 2
@@ -112,9 +112,7 @@ func (a *arena) effect(w write, s shelf, made []backend.Entry) {
 			right = right && now.Exists() && now.Version == 1 && (rev == 0 || now.Rev == rev)
 			rev = now.Rev
 		}
-		if !right || !c.gone && string(now.Value) != string(newValue) {
-			a.Failf("%s turned %+v into %+v", w.name, old, now)
-		}
+		a.FailIf(!right || !c.gone && string(now.Value) != string(newValue), "%s turned %+v into %+v", w.name, old, now)
 	}
 	a.seen(made...)
 }
@@ -126,9 +124,7 @@ func (a *arena) seen(want ...backend.Entry) {
 
 // tryCommit is Commit with the rule's patience.
 func (a *arena) tryCommit(t *elector.Term, ops ...elector.Op) ([]backend.Entry, error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	made, err := t.Commit(ctx, ops...)
+	made, err := t.Commit(a.within(), ops...)
 	a.hist.note("Commit of %d ops in term %d: %v", len(ops), t.Token(), err)
 	return made, err
 }
@@ -137,17 +133,13 @@ func (a *arena) tryCommit(t *elector.Term, ops ...elector.Op) ([]backend.Entry, 
 func (a *arena) commit(t *elector.Term, ops ...elector.Op) []backend.Entry {
 	made, err := a.tryCommit(t, ops...)
 	a.Must(fmt.Sprintf("Commit in term %d", t.Token()), err)
-	if len(made) != len(ops) {
-		a.Failf("Commit of %d ops returned %d entries", len(ops), len(made))
-	}
+	a.FailIf(len(made) != len(ops), "Commit of %d ops returned %d entries", len(ops), len(made))
 	return made
 }
 
 // proclaim has the leader publish a value.
 func (a *arena) proclaim(t *elector.Term, value string) {
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must("Proclaim", t.Proclaim(ctx, []byte(value)))
+	a.Must("Proclaim", t.Proclaim(a.within(), []byte(value)))
 }
 
 // speak has the leader publish a value, so that no write of the elector's own is to come.
@@ -158,9 +150,7 @@ func (a *arena) speak(t *elector.Term) {
 // isNot fails the rule if err is one of these.
 func (a *arena) isNot(what string, err error, none ...error) {
 	for _, n := range none {
-		if errors.Is(err, n) {
-			a.Failf("%s: error %s is %q, which it must not be", what, harness.Text(err), n)
-		}
+		a.FailIf(errors.Is(err, n), "%s: error %s is %q, which it must not be", what, harness.Text(err), n)
 	}
 }
 
@@ -202,31 +192,32 @@ func (a *arena) present(s ...backend.Entry) shelf {
 
 // operate has the operator do something in its session.
 func (a *arena) operate(what string, do func(ctx context.Context, s *backend.Session) error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must(what, do(ctx, a.operator.look()))
+	a.Must(what, do(a.within(), a.operator.look()))
 }
 
-// A committing is a Commit on a goroutine of its own.
+// made has the operator commit, and returns what there is then.
+func (a *arena) made(what string, ops ...backend.Op) (made []backend.Entry) {
+	a.operate(what, func(ctx context.Context, s *backend.Session) (err error) {
+		made, err = s.Commit(ctx, nil, ops...)
+		return err
+	})
+	return made
+}
+
+// A committing is a Commit that is under way.
 type committing struct {
-	a      *arena
-	cancel context.CancelFunc
-	done   chan struct{}
-	made   []backend.Entry
-	err    error
-	held   bool // the term was valid when it had returned
+	*call
+	made []backend.Entry
+	held bool // the term was valid when it had returned
 }
 
 func (a *arena) startCommit(t *elector.Term, ops ...elector.Op) *committing {
-	ctx, cancel := a.within()
-	p := &committing{a: a, cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer cancel()
-		defer close(p.done)
-		p.made, p.err = t.Commit(ctx, ops...)
+	p := &committing{}
+	p.call = a.begin(fmt.Sprintf("Commit of %d ops in term %d", len(ops), t.Token()), func(ctx context.Context) (err error) {
+		p.made, err = t.Commit(ctx, ops...)
 		p.held = t.Valid()
-		a.hist.note("Commit of %d ops in term %d: %v", len(ops), t.Token(), p.err)
-	}()
+		return err
+	})
 	return p
 }
 
@@ -241,16 +232,6 @@ func (a *arena) startAll(t *elector.Term, s shelf) (queue []*committing) {
 
 // result waits for Commit to return.
 func (p *committing) result() ([]backend.Entry, error) {
-	arrives(p.a, "Commit returns", p.done)
-	return p.made, p.err
+	err := p.call.result()
+	return p.made, err
 }
-
-// blocked checks that Commit has not returned.
-func (p *committing) blocked(why string) {
-	if p.returned() {
-		p.a.Failf("Commit returned (%v, %s), but %s", p.made, harness.Text(p.err), why)
-	}
-}
-
-// returned tells whether Commit has.
-func (p *committing) returned() bool { return harness.IsClosed(p.done) }

@@ -12,37 +12,18 @@ import (
 )
 
 var fitRules = []rule{
-	{
-		Name: "fit/waits",
-		Text: "A candidate that is not fit from the start has no entry in anybody's way, says so once, and stands when it is fit.",
-		Need: []string{needFit, needHooks},
-		Run:  fitWaits,
-	}, {
-		Name: "fit/withdraws",
-		Text: "A candidate that is not fit any more while it waits lets the others go first, and stands again when it is fit.",
-		Need: []string{needFit, needHooks},
-		Run:  fitWithdraws,
-	}, {
-		Name: "fit/win",
-		Text: "A win that comes when the candidate is not fit any more is not taken; the next one leads.",
-		Need: []string{needFit, needHooks, needStages},
-		Run:  fitWin,
-	}, {
-		Name: "fit/leading",
-		Text: "A leader that is not fit any more is asked to go, once, by itself; Run heeds it, the next one leads, and it stands again when it is fit.",
-		Need: []string{needFit, needHooks},
-		Run:  fitLeading,
-	}, {
-		Name: "fit/hangs",
-		Text: "A check that hangs has failed when its timeout is over, and no other is begun before it has returned.",
-		Need: []string{needFit, needHooks},
-		Run:  fitHangs,
-	}, {
-		Name: "fit/close",
-		Text: "A check runs while a campaign or a term does, and at no other time; one that hangs keeps no Close from returning.",
-		Need: []string{needFit, needHooks},
-		Run:  fitClose,
-	},
+	promise("fit/waits", fitWaits, needs{needFit, needHooks},
+		"A candidate that is not fit from the start has no entry in anybody's way, says so once, and stands when it is fit."),
+	promise("fit/withdraws", fitWithdraws, needs{needFit, needHooks},
+		"A candidate that is not fit any more while it waits lets the others go first, and stands again when it is fit."),
+	promise("fit/win", fitWin, needs{needFit, needHooks, needStages},
+		"A win that comes when the candidate is not fit any more is not taken; the next one leads."),
+	promise("fit/leading", fitLeading, needs{needFit, needHooks},
+		"A leader that is not fit any more is asked to go, once, by itself; Run heeds it, the next one leads, and it stands again when it is fit."),
+	promise("fit/hangs", fitHangs, needs{needFit, needHooks},
+		"A check that hangs has failed when its timeout is over, and no other is begun before it has returned."),
+	promise("fit/close", fitClose, needs{needFit, needHooks},
+		"A check runs while a campaign or a term does, and at no other time; one that hangs keeps no Close from returning."),
 }
 
 var errIll = errors.New("the disk is full")
@@ -107,13 +88,12 @@ func (h *health) becomes(why error) {
 // hangs has checks hang from now on, until release.
 func (h *health) hangs(c *candidate) (release func()) {
 	hang := make(chan struct{})
-	release = sync.OnceFunc(func() {
+	release = c.atEnd(func() {
 		h.mu.Lock()
 		h.hang = nil
 		h.mu.Unlock()
 		close(hang)
 	})
-	c.atEnd(release)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hang = hang
@@ -131,29 +111,15 @@ func (h *health) rests(after string) {
 	before := h.count()
 	time.Sleep(10 * h.every)
 	h.a.Settle()
-	if n := h.count() - before; n > 0 {
-		h.a.Failf("%d checks have begun after %s", n, after)
-	}
+	n := h.count() - before
+	h.a.FailIf(n > 0, "%d checks have begun after %s", n, after)
 }
 
-// aside waits until the candidate has reported n times that it stands aside because it is not fit.
+// aside checks that the candidate has reported n times that it stands aside because it is not fit.
 func (c *candidate) aside(n int) {
-	var all []report
-	c.a.Until(fmt.Sprintf("%s has reported %d times that it stands aside", c.id, n), func() bool {
-		all = c.reports(func(r report) bool { return r.what == isAside })
-		return len(all) >= n
-	})
+	c.stoodAside(n, elector.ErrUnfit)
 	c.a.Settle()
-	if all = c.reports(func(r report) bool { return r.what == isAside }); len(all) > n {
-		c.a.Failf("%s has reported %d times that it stands aside, and has become unfit %d times", c.id, len(all), n)
-	}
-	c.a.Refused("what Hooks.Aside tells", all[n-1].err, elector.ErrUnfit)
-}
-
-// unfitStand tells whether those that are not fit stand on.
-func (a *arena) unfitStand() bool {
-	_, stand := a.cfg.Strategy.(elector.UnfitStands)
-	return stand
+	c.stoodAside(n, elector.ErrUnfit)
 }
 
 func fitWaits(a *arena) {
@@ -163,18 +129,15 @@ func fitWaits(a *arena) {
 	time.Sleep(5 * h.every)
 	c.aside(1)
 	b.blocked()
-	if n := len(a.entries()); n > 0 && !a.unfitStand() {
-		a.Failf("one that is not fit has %d entries", n)
-	}
+	n := len(a.entries())
+	a.FailIf(n > 0 && !is[elector.UnfitStands](a.cfg.Strategy), "one that is not fit has %d entries", n)
 	_, t := a.lead() // nobody is in its way
 	_, behind := a.queue()
-	a.resign(t)
-	t = behind.wins()
+	t = behind.succeeds(t)
 	b.blocked()
 	h.becomes(nil)
 	b.waits()
-	a.resign(t)
-	a.holds(b.wins())
+	a.holds(b.succeeds(t))
 	c.aside(1)
 }
 
@@ -191,17 +154,19 @@ func fitWithdraws(a *arena) {
 		_, behind := a.queue()
 		h.becomes(errIll)
 		c.aside(1)
-		if !a.unfitStand() {
+		if !is[elector.UnfitStands](a.cfg.Strategy) {
 			a.Until("the entry of one that is not fit is gone", func() bool { return len(a.entries()) == others })
 		}
 		a.holds(t)
-		a.resign(t)
-		t = behind.wins()
+		t = behind.succeeds(t)
 		b.blocked()
 		h.becomes(nil)
 		b.waits()
+		t = b.succeeds(t)
+		a.holds(t)
+		ended := a.guarded(t)
 		a.resign(t)
-		a.holds(b.wins())
+		ended()
 		c.aside(1)
 	})
 	a.in("nobody else waits", func(a *arena) {
@@ -228,8 +193,7 @@ func fitWithdraws(a *arena) {
 		c, b := a.queue(h.is)
 		h.becomes(errIll)
 		c.aside(1)
-		b.cancel()
-		b.fails(context.Canceled)
+		b.withdraws()
 		a.resign(t)
 		a.works()
 	})
@@ -240,7 +204,7 @@ func fitWin(a *arena) {
 	c := a.stand(h.is)
 	offered := c.holdAt(completed(elector.StageOffer))
 	b := c.campaign()
-	arrives(a, c.id+" has made an offer", offered.reached)
+	offered.reached(c.id + " has made an offer")
 	h.becomes(errIll)
 	c.aside(1)
 	offered.release()
@@ -248,22 +212,19 @@ func fitWin(a *arena) {
 	b.blocked()
 	a.holds(t)
 	h.becomes(nil)
-	a.resign(t)
-	a.holds(b.wins())
+	a.holds(b.succeeds(t))
 }
 
 func fitLeading(a *arena) {
 	h := a.health(nil)
 	c := a.stand(h.is)
-	j, causes, finish := c.obeys()
+	j := c.obeys()
 	t := j.term()
 	_, b := a.queue()
 	h.becomes(errIll)
-	a.told(causes, elector.ErrAsked)
+	j.told(elector.ErrAsked)
 	r, _ := t.Request()
-	if r.By != c.id || !strings.Contains(r.Why, errIll.Error()) {
-		a.Failf("the leader asks itself to go %v", r)
-	}
+	a.FailIf(r.By != c.id || !strings.Contains(r.Why, errIll.Error()), "the leader asks itself to go %v", r)
 	a.stays(t)
 	b.blocked()
 	h.becomes(nil) // which takes no request back
@@ -273,7 +234,7 @@ func fitLeading(a *arena) {
 	}
 	a.holds(t)
 	b.blocked()
-	finish.give(nil)
+	j.finish(nil)
 	a.ends(t, elector.ErrResigned)
 	c.heard(r)
 	next := b.wins()
@@ -285,10 +246,7 @@ func fitLeading(a *arena) {
 	again := j.term()
 	a.unasked(again)
 	a.holds(again)
-	j.cancel()
-	a.told(causes, context.Canceled)
-	finish.give(nil)
-	a.Refused("Run", j.result(), context.Canceled)
+	j.stops()
 }
 
 func fitHangs(a *arena) {
@@ -307,9 +265,7 @@ func fitHangs(a *arena) {
 	a.holds(b.wins())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.most > 1 {
-		a.Failf("%d checks have run at once", h.most)
-	}
+	a.FailIf(h.most > 1, "%d checks have run at once", h.most)
 }
 
 func fitClose(a *arena) {
@@ -319,8 +275,7 @@ func fitClose(a *arena) {
 		h.rests("New")
 		b := c.campaign()
 		c.aside(1)
-		b.cancel()
-		b.fails(context.Canceled)
+		b.withdraws()
 		a.Settle()
 		h.rests("the campaign")
 	})

@@ -5,43 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 var leaveRules = []rule{
-	{
-		Name: "leave/resign",
-		Text: "Resign ends the term at once and hands the seat to the next; a second one, and one after the term was lost, is harmless.",
-		Need: []string{"Delete", "Expire"},
-		Run:  leaveResign,
-	}, {
-		Name: "leave/resign-out-of-touch",
-		Text: "A Resign whose ctx ends first ends the term at once, says that it is not confirmed, and releases the seat when the link is back.",
-		Need: []string{"Suspend"},
-		Run:  leaveOutOfTouch,
-	}, {
-		Name: "leave/withdraw",
-		Text: "A candidate that withdraws, wherever it waits, is gone when Campaign returns and disturbs nobody else.",
-		Run:  leaveWithdraw,
-	}, {
-		Name: "leave/zombie",
-		Text: "A leader that resigns, proclaims or closes when its successor has taken over, whether or not it has heard of that, does not touch the successor's entry.",
-		Need: []string{"Suspend", "Delete", "Expire"},
-		Run:  leaveZombie,
-	}, {
-		Name: "leave/nothing",
-		Text: "After many terms and campaigns an election has no more in the service than after its first ones.",
-		Need: []string{"Stored", needCommit},
-		Run:  leaveNothing,
-	},
+	promise("leave/resign", leaveResign, needs{"Delete", "Expire"},
+		"Resign ends the term at once and hands the seat to the next; a second one, and one after the term was lost, is harmless."),
+	promise("leave/resign-out-of-touch", leaveOutOfTouch, needs{"Suspend"},
+		"A Resign whose ctx ends first ends the term at once, says that it is not confirmed, and releases the seat when the link is back."),
+	promise("leave/withdraw", leaveWithdraw, nil,
+		"A candidate that withdraws, wherever it waits, is gone when Campaign returns and disturbs nobody else."),
+	promise("leave/zombie", leaveZombie, needs{"Suspend", "Delete", "Expire"},
+		"A leader that resigns, proclaims or closes when its successor has taken over, whether or not it has heard of that, does not touch the successor's entry."),
+	promise("leave/nothing", leaveNothing, needs{"Stored", needCommit},
+		"After many terms and campaigns an election has no more in the service than after its first ones."),
 }
 
 func leaveResign(a *arena) {
-	ctx, cancel := a.within()
-	defer cancel()
+	ctx := a.within()
 	a.in("nobody waits", func(a *arena) {
 		_, t := a.lead()
 		a.resign(t)
@@ -59,8 +41,7 @@ func leaveResign(a *arena) {
 	})
 	a.in("at the instant of the win", func(a *arena) {
 		for range 5 {
-			c := a.stand()
-			t := c.campaign().wins()
+			c, t := a.lead()
 			a.Must("Resign", t.Resign(ctx))
 			a.ends(t, elector.ErrResigned)
 			t = c.campaign().wins()
@@ -71,41 +52,24 @@ func leaveResign(a *arena) {
 	a.in("twice, and by several goroutines", func(a *arena) {
 		c, t := a.lead()
 		_, b := a.queue()
-		errs := make(chan error, 4)
-		for range cap(errs) {
-			go func() { errs <- t.Resign(ctx) }()
-		}
-		for range cap(errs) {
-			a.Must("Resign", arrives(a, "Resign returns", errs))
-		}
+		a.atOnce("Resign", t.Resign)
 		next := b.wins()
 		a.Must("Resign again", t.Resign(ctx))
 		a.stays(next)
-		again := c.campaign()
-		again.waits()
+		again := c.enters()
 		a.Must("Resign of the old term", t.Resign(ctx))
 		a.Settle()
 		again.blocked()
 		a.holds(next)
 	})
-	a.in("after the session was lost", func(a *arena) {
+	each(a.in, "after it %s", []ending{expired, overthrow}, func(a *arena, way ending) {
 		c, t := a.lead()
 		_, b := a.queue()
-		a.expire(c)
-		a.ends(t, elector.ErrSessionLost)
+		way.end(a, c, t)
+		a.ends(t, way.cause)
 		next := b.wins()
 		a.Must("Resign", t.Resign(ctx))
-		a.ends(t, elector.ErrSessionLost)
-		a.stays(next)
-	})
-	a.in("after it was deposed", func(a *arena) {
-		_, t := a.lead()
-		_, b := a.queue()
-		a.delete(a.seat().Key)
-		a.ends(t, elector.ErrDeposed)
-		next := b.wins()
-		a.Must("Resign", t.Resign(ctx))
-		a.ends(t, elector.ErrDeposed)
+		a.ends(t, way.cause)
 		a.stays(next)
 	})
 }
@@ -114,11 +78,7 @@ func leaveOutOfTouch(a *arena) {
 	c, t := a.lead()
 	_, b := a.queue()
 	a.suspend(c)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := t.Resign(ctx); err == nil {
-		a.Failf("Resign returned nil without a link and with an ended ctx")
-	}
+	a.FailIf(t.Resign(ended()) == nil, "Resign returned nil without a link and with an ended ctx")
 	a.ends(t, elector.ErrResigned)
 	a.Settle()
 	b.blocked()
@@ -136,38 +96,26 @@ func leaveWithdraw(a *arena) {
 				first, t := a.lead()
 				var bids []*bid
 				for range waiting {
-					c := a.standIn(first.client)
-					b := c.campaign()
-					b.waits()
+					_, b := a.queueIn(first.client)
 					bids = append(bids, b)
 				}
 				leaver := bids[place]
-				before := a.entries()
+				before := len(a.entries())
 				if by == "cancel" {
-					leaver.cancel()
-					leaver.fails(context.Canceled)
+					leaver.withdraws()
 				} else {
 					a.close(leaver.c)
 					leaver.fails(elector.ErrClosed)
 				}
-				left := a.entries()
-				want := len(before)
-				if a.cfg.Ordered {
-					want--
-				}
-				if len(left) != want {
-					a.Failf("%d entries after it left, want %d: %v", len(left), want, harness.Keys(left))
-				}
+				a.left(before-a.inLineOf(1), "after it has left")
 				a.stays(t)
 				rest := slices.Delete(slices.Clone(bids), place, place+1)
 				for len(rest) > 0 {
-					a.resign(t)
-					t = anyWins(a, &rest)
+					t = a.passOn(t, &rest)
 				}
 				a.resign(t)
-				if got := a.hist.count(); got != waiting {
-					a.Failf("%d terms, want %d: %v", got, waiting, a.hist.order())
-				}
+				got := a.hist.count()
+				a.FailIf(got != waiting, "%d terms, want %d: %v", got, waiting, a.hist.order())
 			})
 		}
 	}
@@ -189,23 +137,23 @@ func anyReturns(a *arena, bids *[]*bid) *elector.Term {
 func anyWins(a *arena, bids *[]*bid) *elector.Term {
 	first := (*bids)[0]
 	t := anyReturns(a, bids)
-	if a.cfg.Ordered && first.term != t {
-		a.Failf("%s was elected before %s", winnerOf(a, t).id, first.c.id)
-	}
+	a.FailIf(a.cfg.Ordered && first.term != t, "%s was elected before %s", winnerOf(a, t).id, first.c.id)
 	return t
+}
+
+// passOn has the leader resign, and is anyWins.
+func (a *arena) passOn(t *elector.Term, bids *[]*bid) *elector.Term {
+	a.resign(t)
+	return anyWins(a, bids)
 }
 
 func leaveNothing(a *arena) {
 	const turns = 6
 	c, t := a.lead()
 	turn := func() {
-		next := a.standIn(c.client)
-		b := next.campaign()
-		b.waits()
-		leaver := a.standIn(c.client).campaign()
-		leaver.waits()
-		leaver.cancel()
-		leaver.fails(context.Canceled)
+		next, b := a.queueIn(c.client)
+		leaver := a.standIn(c.client).enters()
+		leaver.withdraws()
 		a.close(leaver.c)
 		a.commit(t, elector.Put(a.own("progress"), newValue))
 		a.resign(t)
@@ -235,12 +183,8 @@ func leaveZombie(a *arena) {
 		}
 		return nil
 	}}
-	for _, d := range []deed{resigns, proclaims} {
-		a.beside("it "+d.name+" while the link is cut", func(a *arena) { zombieCutOff(a, d, true) })
-	}
-	for _, d := range []deed{resigns, proclaims, closes} {
-		a.beside("it "+d.name+" when the link is back", func(a *arena) { zombieCutOff(a, d, false) })
-	}
+	each(a.beside, "it %s while the link is cut", []deed{resigns, proclaims}, func(a *arena, d deed) { zombieCutOff(a, d, true) })
+	each(a.beside, "it %s when the link is back", []deed{resigns, proclaims, closes}, func(a *arena, d deed) { zombieCutOff(a, d, false) })
 	if lacks(*a.cfg, rule{Need: []string{needCommit, needBackend}}) != "" {
 		return
 	}
@@ -248,9 +192,7 @@ func leaveZombie(a *arena) {
 		for _, d := range []deed{resigns, closes} {
 			a.in(fmt.Sprintf("it %s, hears nothing of it, and %s", way.name, d.name), func(a *arena) {
 				z := a.zombie(way)
-				ctx, cancel := a.within()
-				defer cancel()
-				a.Must("the zombie "+d.name, d.do(ctx, z.c, z.term))
+				a.Must("the zombie "+d.name, d.do(a.within(), z.c, z.term))
 				if d.name == resigns.name {
 					a.ends(z.term, elector.ErrResigned)
 				}
@@ -266,6 +208,8 @@ type deed struct {
 	do   func(ctx context.Context, c *candidate, t *elector.Term) error
 }
 
+func (d deed) String() string { return d.name }
+
 // zombieCutOff cuts a leader's link until another leads. The old one does d during the cut, or after
 // it.
 func zombieCutOff(a *arena, d deed, during bool) {
@@ -275,26 +219,24 @@ func zombieCutOff(a *arena, d deed, during bool) {
 		a.freeze(c)
 	}
 	a.suspend(c)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ctx, cancel := a.within()
-	defer cancel()
-	done := make(chan error, 1)
+	does := func() *call {
+		return a.begin("the zombie "+d.name, func(ctx context.Context) error { return d.do(ctx, c, t) })
+	}
+	var done *call
 	if during {
-		wg.Go(func() { done <- d.do(ctx, c, t) })
+		done = does()
 	}
 	successor := b.wins()
 	a.Until("the zombie's term is over", func() bool { return t.Context().Err() != nil && !t.Valid() })
 	before := a.entries()
 	a.resume(c)
 	if !during {
-		wg.Go(func() { done <- d.do(ctx, c, t) })
+		done = does()
 	}
-	a.Must("the zombie "+d.name, arrives(a, "the zombie "+d.name, done))
+	done.must()
 	a.stays(successor)
 	after := a.entries()
-	if len(after) == 0 || after[0].Key != before[0].Key || after[0].Rev != before[0].Rev {
-		a.Failf("the successor's entry was %+v and is %+v", before, after)
-	}
+	a.FailIf(len(after) == 0 || after[0].Key != before[0].Key || after[0].Rev != before[0].Rev,
+		"the successor's entry was %+v and is %+v", before, after)
 	a.leads(next.e, next)
 }

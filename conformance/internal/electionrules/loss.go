@@ -2,8 +2,6 @@ package electionrules
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -12,72 +10,32 @@ import (
 )
 
 var lossRules = []rule{
-	{
-		Name: "loss/leader-expires",
-		Text: "A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again.",
-		Need: []string{"Expire"},
-		Run:  lossLeaderExpires,
-	}, {
-		Name: "loss/waiting-expires",
-		Text: "A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only.",
-		Need: []string{"Expire", needBackend},
-		Run:  lossWaitingExpires,
-	}, {
-		Name: "loss/at-handover",
-		Text: "A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with the entry it had.",
-		Need: []string{"Delete", "Expire", "HoldWakeups"},
-		Run:  func(a *arena) { lossAtHandover(a, true) },
-	}, {
-		Name: "loss/after-handover",
-		Text: "The same right after its predecessor's entry has gone, before the candidate hears of either.",
-		Need: []string{"Delete", "Expire", "HoldWakeups"},
-		Run:  func(a *arena) { lossAtHandover(a, false) },
-	}, {
-		Name: "loss/short-cut-held",
-		Text: "With HoldWhileTrusted a link that is cut for less than the trust window does not end the term.",
-		Need: []string{"Suspend", needSuspend, needHooks},
-		Run:  lossShortCutHeld,
-	}, {
-		Name: "loss/short-cut-steps-down",
-		Text: "With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back.",
-		Need: []string{"Suspend", needSuspend},
-		Run:  lossStepsDown,
-	}, {
-		Name: "loss/long-cut",
-		Text: "A link that is cut for longer than the trust window ends the term before another can lead, under both policies.",
-		Need: []string{"Suspend", needSuspend},
-		Run:  lossLongCut,
-	}, {
-		Name: "loss/deadline",
-		Text: "At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session.",
-		Need: []string{"Suspend", needBackend},
-		Run:  lossDeadline,
-	}, {
-		Name: "loss/throttled",
-		Text: "A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask.",
-		Need: []string{"Throttle"},
-		Run:  lossThrottled,
-	}, {
-		Name: "loss/denied",
-		Text: "Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again.",
-		Need: []string{"Deny"},
-		Run:  lossDenied,
-	}, {
-		Name: "loss/at-win",
-		Text: "A seat that was won in a session that is lost by then is not announced as a term.",
-		Need: []string{"Expire", needBackend, needStages},
-		Run:  lossAtWin,
-	}, {
-		Name: "loss/process-dies",
-		Text: "When the leader's process dies the next is elected with a higher token: at once if its will is executed, else after its window; and what it had sent before is not done any more.",
-		Need: []string{"Kill", "DelayRequest", needCommit, needBackend},
-		Run:  lossProcessDies,
-	}, {
-		Name: "loss/waiting-cut",
-		Text: "A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again.",
-		Need: []string{"Suspend", needBackend},
-		Run:  lossWaitingCut,
-	},
+	promise("loss/leader-expires", lossLeaderExpires, needs{"Expire"},
+		"A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again."),
+	promise("loss/waiting-expires", lossWaitingExpires, needs{"Expire", needBackend},
+		"A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only."),
+	promise("loss/at-handover", func(a *arena) { lossAtHandover(a, true) }, needs{"Delete", "Expire", "HoldWakeups"},
+		"A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with the entry it had."),
+	promise("loss/after-handover", func(a *arena) { lossAtHandover(a, false) }, needs{"Delete", "Expire", "HoldWakeups"},
+		"The same right after its predecessor's entry has gone, before the candidate hears of either."),
+	promise("loss/short-cut-held", lossShortCutHeld, needs{"Suspend", needSuspend, needHooks},
+		"With HoldWhileTrusted a link that is cut for less than the trust window does not end the term."),
+	promise("loss/short-cut-steps-down", lossStepsDown, needs{"Suspend", needSuspend},
+		"With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back."),
+	promise("loss/long-cut", lossLongCut, needs{"Suspend", needSuspend},
+		"A link that is cut for longer than the trust window ends the term before another can lead, under both policies."),
+	promise("loss/deadline", lossDeadline, needs{"Suspend", needBackend},
+		"At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session."),
+	promise("loss/throttled", lossThrottled, needs{"Throttle"},
+		"A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask."),
+	promise("loss/denied", lossDenied, needs{"Deny"},
+		"Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again."),
+	promise("loss/at-win", lossAtWin, needs{"Expire", needBackend, needStages},
+		"A seat that was won in a session that is lost by then is not announced as a term."),
+	promise("loss/process-dies", lossProcessDies, needs{"Kill", "DelayRequest", needCommit, needBackend},
+		"When the leader's process dies the next is elected with a higher token: at once if its will is executed, else after its window; and what it had sent before is not done any more."),
+	promise("loss/waiting-cut", lossWaitingCut, needs{"Suspend", needBackend},
+		"A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again."),
 }
 
 func lossLeaderExpires(a *arena) {
@@ -87,11 +45,9 @@ func lossLeaderExpires(a *arena) {
 		a.expire(c)
 		a.ends(t, elector.ErrSessionLost)
 		next := b.wins()
-		again := c.campaign()
-		again.waits()
+		again := c.enters()
 		a.holds(next)
-		a.resign(next)
-		a.holds(again.wins())
+		a.holds(again.succeeds(next))
 	})
 	a.in("nobody else is there", func(a *arena) {
 		c, t := a.lead(a.brief)
@@ -101,7 +57,7 @@ func lossLeaderExpires(a *arena) {
 			t = c.campaign().wins()
 		}
 	})
-	if _, lacks := a.cfg.Why[needBackend]; !lacks {
+	if !a.lacks(needBackend) {
 		a.in("the leader is about to watch its entry", lossBeforeWatch)
 	}
 	a.in("by the instant of the win", func(a *arena) {
@@ -109,24 +65,28 @@ func lossLeaderExpires(a *arena) {
 			c := a.stand()
 			b := c.campaign()
 			a.expire(c)
-			arrives(a, "Campaign returns", b.done)
+			_ = b.result()
 			a.Must("Campaign", b.err)
 			a.close(c)
 		}
 	})
 }
 
+// losesSession expires the session, and waits until the backend knows.
+func (c *candidate) losesSession() {
+	session := c.tap.session()
+	c.a.expire(c)
+	c.a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
+}
+
 // lossBeforeWatch has the session end between two calls of the leader. The next call, too,
 // has to find it lost.
 func lossBeforeWatch(a *arena) {
 	c := a.stand(a.brief)
-	watch := c.tap.stallAwait()
-	c.atEnd(watch.release)
+	watch := c.stall(func(p passing) bool { return p.await })
 	t := c.campaign().wins()
-	arrives(a, "the leader is about to watch its entry", watch.reached)
-	session := c.tap.session()
-	a.expire(c)
-	a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
+	watch.reached("the leader is about to watch its entry")
+	c.losesSession()
 	watch.release()
 	a.ends(t, elector.ErrSessionLost)
 	a.holds(c.campaign().wins())
@@ -150,18 +110,14 @@ func lossWaitingExpires(a *arena) {
 		b.waits()
 		a.holds(t)
 		if a.cfg.Ordered { // it is the last now; have the third be that again
-			third.cancel()
-			third.fails(context.Canceled)
-			third = third.c.campaign()
-			third.waits()
+			third.withdraws()
+			third = third.c.enters()
 		}
 	}
-	third.cancel()
-	third.fails(context.Canceled)
-	a.resign(t)
-	t = b.wins()
+	third.withdraws()
+	t = b.succeeds(t)
 	a.ownEntry(d, t)
-	c.campaign().waits()
+	c.enters()
 	a.holds(t)
 }
 
@@ -189,9 +145,7 @@ func deletedAtHandover(a *arena, itFirst bool) {
 	c, b := a.queue()
 	thaw := a.freeze(c)
 	all := a.entries()
-	if len(all) != 2 {
-		a.Failf("there are %d entries, want those of the leader and of who waits", len(all))
-	}
+	a.FailIf(len(all) != 2, "there are %d entries, want those of the leader and of who waits", len(all))
 	if itFirst {
 		all[0], all[1] = all[1], all[0]
 	}
@@ -202,9 +156,7 @@ func deletedAtHandover(a *arena, itFirst bool) {
 	a.Settle()
 	thaw()
 	t = b.wins()
-	if t.Token() == all[0].Rev || t.Token() == all[1].Rev {
-		a.Failf("%s was elected with an entry that was deleted", c.id)
-	}
+	a.FailIf(t.Token() == all[0].Rev || t.Token() == all[1].Rev, "%s was elected with an entry that was deleted", c.id)
 	a.stays(t)
 	a.only(c, t)
 }
@@ -222,26 +174,16 @@ func expiresAtHandover(a *arena, itFirst bool) {
 		a.resign(t)
 		a.expire(c)
 	}
-	next := third
-	if !a.cfg.Ordered {
-		next = nil
-	}
 	thaw()
-	if next != nil {
-		t = next.wins()
+	rest := []*bid{b, third}
+	if a.cfg.Ordered {
+		t = third.wins()
 		a.stays(t)
 		b.waits()
 		a.resign(t)
+		rest = rest[:1]
 	}
-	rest := []*bid{b}
-	if next == nil {
-		rest = append(rest, third)
-	}
-	for len(rest) > 0 {
-		t = anyWins(a, &rest)
-		a.holds(t)
-		a.resign(t)
-	}
+	a.allLead(rest)
 }
 
 func lossShortCutHeld(a *arena) {
@@ -259,64 +201,48 @@ func lossShortCutHeld(a *arena) {
 	a.holds(t)
 	b.blocked()
 	a.proclaim(t, "still here")
-	a.resign(t)
-	b.wins()
+	b.succeeds(t)
 }
 
 func lossThrottled(a *arena) {
 	leader, t := a.lead()
 	next, b := a.queue()
-	releaseLeader, releaseNext := a.throttle(leader), a.throttle(next)
-	ctx, cancel := a.within()
-	defer cancel()
-	proclaimed := make(chan error, 1)
-	go func() { proclaimed <- t.Proclaim(ctx, []byte("still here")) }()
+	releaseLeader, releaseNext := leader.client.Throttle(), next.client.Throttle()
+	proclaim := a.begin("Proclaim", func(ctx context.Context) error { return t.Proclaim(ctx, []byte("still here")) })
 	time.Sleep(a.Service.TTL / 8)
 	a.holds(t)
 	releaseLeader()
-	a.Must("Proclaim", <-proclaimed)
+	proclaim.must()
 	a.holds(t)
 	a.resign(t) // while the next one is still turned away, as what follows a notice may be a read
 	time.Sleep(a.Service.TTL / 20)
 	releaseNext()
 	after := b.wins()
 	joins := a.stand()
-	release := a.throttle(joins)
+	release := joins.client.Throttle()
 	b = joins.campaign()
 	time.Sleep(a.Service.TTL / 20)
 	release()
 	b.waits()
-	a.resign(after)
-	a.holds(b.wins())
+	a.holds(b.succeeds(after))
 }
 
 func lossDenied(a *arena) {
 	leader, t := a.lead(a.brief)
 	_, b := a.queue()
 	release := leader.client.Deny()
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Refused("Proclaim while denied", t.Proclaim(ctx, []byte("not allowed")), backend.ErrDenied)
+	a.Refused("Proclaim while denied", t.Proclaim(a.within(), []byte("not allowed")), backend.ErrDenied)
 	time.Sleep(a.Service.TTL / 8)
 	a.holds(t)
 	release()
 	a.proclaim(t, "allowed")
-	a.resign(t)
-	next := b.wins()
+	next := b.succeeds(t)
 	joins := a.stand(a.brief) // Campaign gives up after a third of that
 	release = joins.client.Deny()
 	joins.campaign().fails(backend.ErrDenied)
 	release()
-	c := joins.campaign()
-	c.waits()
-	a.resign(next)
-	a.holds(c.wins())
-}
-
-// throttle has the service turn away what the candidate asks.
-func (a *arena) throttle(c *candidate) (release func()) {
-	turnAway := c.client.Throttle()
-	return func() { turnAway() }
+	c := joins.enters()
+	a.holds(c.succeeds(next))
 }
 
 func lossStepsDown(a *arena) {
@@ -326,20 +252,14 @@ func lossStepsDown(a *arena) {
 		cut := time.Now()
 		a.suspend(c)
 		a.ends(t, elector.ErrSuspended)
-		if a.Service.Virtual && time.Since(cut) > a.Service.Slow {
-			a.Failf("the term ended %v after the link was cut", time.Since(cut))
-		}
+		a.FailIf(a.Service.Virtual && time.Since(cut) > a.Service.Slow, "the term ended %v after the link was cut", time.Since(cut))
 		a.Settle()
 		b.blocked()
 		a.resume(c)
 		next := b.wins()
-		if a.Service.Virtual && time.Since(cut) > a.Service.TTL/2 {
-			a.Failf("the next was elected %v after the link was cut for a moment", time.Since(cut))
-		}
-		again := c.campaign()
-		again.waits()
-		a.resign(next)
-		again.wins()
+		a.FailIf(a.Service.Virtual && time.Since(cut) > a.Service.TTL/2,
+			"the next was elected %v after the link was cut for a moment", time.Since(cut))
+		c.enters().succeeds(next)
 	})
 	a.in("the link is cut while the candidate waits", func(a *arena) {
 		_, t := a.lead()
@@ -349,8 +269,7 @@ func lossStepsDown(a *arena) {
 		a.resume(c)
 		c.isIn(backend.Live) // not only able to hear of the resignation
 		b.waits()
-		a.resign(t)
-		a.holds(b.wins())
+		a.holds(b.succeeds(t))
 	})
 }
 
@@ -366,30 +285,21 @@ func lossLongCut(a *arena) {
 			a.suspend(c)
 			next := b.wins()
 			// Here a term that is still on would be the second one.
-			if t.Valid() {
-				a.Failf("the old term is valid when the next is elected")
-			}
+			a.FailIf(t.Valid(), "the old term is valid when the next is elected")
 			a.ends(t, cause)
 			a.resume(c)
 			a.stays(next)
-			again := c.campaign()
-			again.waits()
-			a.resign(next)
-			a.ownEntry(c, again.wins())
+			a.ownEntry(c, c.enters().succeeds(next))
 		})
 	}
 }
 
 func lossDeadline(a *arena) {
-	for _, deaf := range []bool{false, true} {
-		a.beside(fmt.Sprintf("nothing is heard of the session: %v", deaf), func(a *arena) { lossAtDeadline(a, deaf) })
-	}
+	each(a.beside, "nothing is heard of the session: %v", []bool{false, true}, func(a *arena, deaf bool) { lossAtDeadline(a, deaf) })
 	a.in("no timer has told it yet", func(a *arena) {
 		c, t := a.lead()
 		c.tap.oversleep()
-		if t.Valid() {
-			a.Failf("Valid is true after the deadline of the session")
-		}
+		a.FailIf(t.Valid(), "Valid is true after the deadline of the session")
 	})
 }
 
@@ -397,7 +307,7 @@ func lossAtDeadline(a *arena, deaf bool) {
 	c, t := a.lead(a.brief)
 	_, b := a.queue()
 	if deaf {
-		c.atEnd(c.tap.deafen())
+		c.deafen()
 	}
 	a.suspend(c)
 	a.Settle()
@@ -415,14 +325,10 @@ func lossAtDeadline(a *arena, deaf bool) {
 			time.Sleep(time.Until(deadline))
 		}
 	}
-	if t.Valid() && !s.Deadline().After(deadline) {
-		a.Failf("Valid is true at the deadline of the session")
-	}
+	a.FailIf(t.Valid() && !s.Deadline().After(deadline), "Valid is true at the deadline of the session")
 	a.ends(t, elector.ErrSessionLost)
 	if a.Service.Virtual {
-		if time.Now().After(deadline) {
-			a.Failf("the Context was done %v after the deadline", time.Since(deadline))
-		}
+		a.FailIf(time.Now().After(deadline), "the Context was done %v after the deadline", time.Since(deadline))
 		b.blocked() // the service has not even dropped the session yet
 	}
 	b.wins()
@@ -437,10 +343,8 @@ func lossAtWin(a *arena) {
 		c := a.stand(a.brief)
 		h := c.holdAt(completed(last))
 		b := c.campaign()
-		arrives(a, "the candidate has won, and does not know it yet", h.reached)
-		session := c.tap.session()
-		a.expire(c)
-		a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
+		h.reached("the candidate has won, and does not know it yet")
+		c.losesSession()
 		h.release()
 		t := b.wins()
 		a.stays(t)
@@ -459,9 +363,9 @@ func lossWaitingCut(a *arena) {
 		a.Settle()
 		a.resume(c)
 		a.Settle()
-		if after := a.entries(); len(after) != len(before) || after[len(after)-1].Rev != before[len(before)-1].Rev {
-			a.Failf("entries were %v and are %v", harness.Keys(before), harness.Keys(after))
-		}
+		after := a.entries()
+		a.FailIf(len(after) != len(before) || after[len(after)-1].Rev != before[len(before)-1].Rev,
+			"entries were %v and are %v", harness.Keys(before), harness.Keys(after))
 		a.resign(t)
 		rest := []*bid{b, third}
 		anyWins(a, &rest)
@@ -491,20 +395,50 @@ func lossWaitingCut(a *arena) {
 			a.Until("it has enrolled again", func() bool { return len(a.visible()) == 2 })
 		}
 		a.holds(t)
-		a.resign(t)
-		a.ownEntry(c, b.wins())
+		a.ownEntry(c, b.succeeds(t))
 	})
-	a.in("and is cancelled then", func(a *arena) {
-		_, t := a.lead()
-		c, b := a.queue()
-		a.suspend(c)
-		b.cancel()
-		arrives(a, "Campaign returns", b.done)
-		if !errors.Is(b.err, context.Canceled) {
-			a.Failf("Campaign: %s", harness.Text(b.err))
+}
+
+// lossProcessDies has a write of the leader's under way as its process dies.
+func lossProcessDies(a *arena) {
+	for _, companion := range []bool{true, false} {
+		state := "its wills are executed"
+		if !companion {
+			state = "nobody executes its wills"
 		}
-		a.resume(c)
-		a.Until(fmt.Sprintf("only the leader of term %d is left", t.Token()), func() bool { return len(a.visible()) == 1 })
-		a.holds(t)
-	})
+		a.in(state, func(a *arena) {
+			ttl := a.Service.TTL
+			c, t := a.lead()
+			d, b := a.queue()
+			shelf := a.stock(t, "shelf")
+			sent := c.client.DelayRequest(backend.OpCompareAndSet, 2*ttl)
+			p := a.startCommit(t, elector.CompareAndSet(shelf[0].Key, newValue, shelf[0].Version))
+			a.Until("a commit is under way", sent)
+			deadline := c.tap.session().Deadline()
+			died := time.Now()
+			wills := c.client.Kill()
+			c.cut = true // its Close cannot be confirmed
+			a.hist.note("%s: its process dies", c.id)
+			if companion {
+				for _, w := range wills {
+					a.Must("execute the "+w.String(), backend.Execute(a.within(), d.client.Backend, w))
+				}
+			}
+			next := b.wins()
+			switch took := time.Since(died); {
+			case companion && took > ttl/2:
+				a.Failf("the next leader was elected %v after the process died, and the session timeout is %v", took, ttl)
+			case !companion && time.Now().Before(deadline):
+				a.Failf("the next leader was elected %v before the deadline of the one that died", time.Until(deadline))
+			case next.Token() <= t.Token():
+				a.Failf("the next leader has token %d, and the one that died had %d", next.Token(), t.Token())
+			}
+			a.ends(t, elector.ErrSessionLost)
+			_, err := p.result()
+			a.Refused("a commit of a process that died", err, elector.ErrIndeterminate)
+			time.Sleep(2*ttl + ttl/4) // for what was late to arrive
+			a.untouched(shelf...)
+			a.holds(next)
+		})
+	}
 }

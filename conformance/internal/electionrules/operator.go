@@ -23,33 +23,30 @@ func (o *operator) look() *backend.Session {
 	if o.session != nil && o.session.State() != backend.Lost {
 		return o.session
 	}
-	client := a.Service.Client(a.T)
+	client := a.process()
 	a.Until("an operator gets a session", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		s, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.Lasting()})
-		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
-			a.Failf("open: %v", err)
-		}
+		s, err := client.Backend.Open(a.within(), backend.OpenOptions{TTL: a.Lasting()})
+		a.FailIf(err != nil && !errors.Is(err, backend.ErrUnavailable), "open: %v", err)
 		if err == nil {
 			o.session = s
 			o.sessions++
-			a.T.Cleanup(func() { o.shut(s) })
+			a.T.Cleanup(func() { shut(s.Close) })
 		}
 		return err == nil
 	})
 	return o.session
 }
 
-func (o *operator) shut(s *backend.Session) {
+// shut closes what is not under test, or any more.
+func shut(end func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = s.Close(ctx) // only the electors are under test
+	_ = end(ctx)
 }
 
 func (o *operator) close() {
 	if o.session != nil {
-		o.shut(o.session)
+		shut(o.session.Close)
 	}
 }
 
@@ -66,12 +63,8 @@ func find(ctx context.Context, s *backend.Session, key string) (backend.Entry, e
 func read[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
 	var out T
 	a.Until(what+" can be read", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		v, err := get(ctx, a.operator.look())
-		if err != nil && !errors.Is(err, backend.ErrSessionLost) {
-			a.Failf("%s: %v", what, err)
-		}
+		v, err := get(a.within(), a.operator.look())
+		a.FailIf(err != nil && !errors.Is(err, backend.ErrSessionLost), "%s: %v", what, err)
 		out = v
 		return err == nil
 	})

@@ -1,6 +1,7 @@
 package electionrules
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -11,63 +12,28 @@ import (
 )
 
 var rankedRules = []rule{
-	{
-		Name: "ranked/best-leads",
-		Text: "The best of those who wait leads next; those of equal rank lead in the order of their arrival.",
-		Need: []string{needRanks},
-		Run:  rankedBestLeads,
-	}, {
-		Name: "ranked/changes",
-		Text: "A rank that changes counts at once, of a candidate that waits and of one that leads, and it keeps its arrival and its term.",
-		Need: []string{needRanks},
-		Run:  rankedChanges,
-	}, {
-		Name: "ranked/negative",
-		Text: "A candidate whose rank is below zero is listed, never leads, and keeps nobody else from it; a leader whose rank falls there is asked to go.",
-		Need: []string{needRanks, needAsk},
-		Run:  rankedNegative,
-	}, {
-		Name: "ranked/quorum",
-		Text: "Nobody comes to lead until a quorum of those stands that may, and then the best of them does; who leads goes on without it.",
-		Need: []string{needRanks},
-		Run:  rankedQuorum,
-	}, {
-		Name: "ranked/sticky",
-		Text: "A leader is not asked to go for a better one, unless the strategy is told to.",
-		Need: []string{needRanks, needAsk},
-		Run:  rankedSticky,
-	}, {
-		Name: "ranked/preempts",
-		Text: "Where it is told to, the best candidate asks a leader of lower rank to go, after the hold-off, and none of equal rank: leadership does not swing.",
-		Need: []string{needRanks, needAsk},
-		Run:  rankedPreempts,
-	}, {
-		Name: "ranked/designated",
-		Text: "Who is designated goes before all others until that is taken back, if it may lead; the best, of several with the ID; and nobody takes the seat who does not know.",
-		Need: []string{needRanks, needNominee, needLayout, needAsk, needBackend},
-		Run:  rankedDesignated,
-	}, {
-		Name: "ranked/unseated",
-		Text: "Where candidates ask leaders to go, the designated one asks a better one, and nobody asks the designated one.",
-		Need: []string{needRanks, needNominee, needLayout, needAsk},
-		Run:  rankedUnseated,
-	}, {
-		Name: "ranked/newcomer",
-		Text: "A better one that comes while somebody leads wakes nobody, and leads next.",
-		Need: []string{needRanks, needBackend},
-		Run:  rankedNewcomer,
-	}, {
-		Name: "ranked/listed",
-		Text: "Candidates lists whoever stands all the time, also one that takes the seat or changes its rank meanwhile.",
-		Need: []string{needRanks, needBackend},
-		Run:  rankedListed,
-	}, {
-		Name: "ranked/wakes-few",
-		Text: "With equal ranks a handover wakes the successor and the one behind it, and nobody else; the successor lists once, and reads only whom it does not know: the notice brings the seat and the record.",
-		Need: []string{needRanks, needBackend, needLayout, needStages},
-		Run:  rankedWakesFew,
-	},
+	promise("ranked/best-leads", rankedBestLeads, needs{needRanks},
+		"The best of those who wait leads next; those of equal rank lead in the order of their arrival."),
+	promise("ranked/changes", rankedChanges, needs{needRanks},
+		"A rank that changes counts at once, of a candidate that waits and of one that leads, and it keeps its arrival and its term."),
+	promise("ranked/negative", rankedNegative, needs{needRanks, needAsk},
+		"A candidate whose rank is below zero is listed, never leads, and keeps nobody else from it; a leader whose rank falls there is asked to go."),
+	promise("ranked/quorum", rankedQuorum, needs{needRanks},
+		"Nobody comes to lead until a quorum of those stands that may, and then the best of them does; who leads goes on without it."),
+	promise("ranked/preempts", rankedPreempts, needs{needRanks, needAsk},
+		"Where it is told to, and only there, the best candidate asks a leader of lower rank to go, after the hold-off, and none of equal rank: leadership does not swing."),
+	promise("ranked/designated", rankedDesignated, needs{needRanks, needNominee, needLayout, needAsk, needBackend},
+		"Who is designated goes before all others until that is taken back, if it may lead; the best, of several with the ID; nobody takes the seat who does not know, and where candidates ask leaders to go, it asks a better one, and nobody asks it."),
+	promise("ranked/newcomer", rankedNewcomer, needs{needRanks, needBackend},
+		"A better one that comes while somebody leads wakes nobody, and leads next."),
+	promise("ranked/listed", rankedListed, needs{needRanks, needBackend},
+		"Candidates lists all who stand all the time, also one that takes the seat or changes its rank meanwhile."),
+	promise("ranked/wakes-few", rankedWakesFew, needs{needRanks, needBackend, needLayout, needStages},
+		"With equal ranks a handover wakes the successor and the one behind it, and nobody else; the successor lists once, and reads only whom it does not know: the notice brings the seat and the record."),
 }
+
+// byRank is a ranking by the rank alone.
+var byRank kit.Ranking
 
 // A contender is a candidate with a rank of its own.
 type contender struct {
@@ -86,17 +52,25 @@ func (a *arena) contend(r kit.Ranking, set ...func(*elector.Config)) *contender 
 // again has it stand again.
 func (c *contender) again() { c.bid = c.c.campaign() }
 
-// ranks is contend, by the rank alone.
-func (a *arena) ranks(rank ...int64) *contender {
-	return a.contend(kit.Ranking{Rank: rank})
+// leadsBy makes a contender that leads.
+func (a *arena) leadsBy(r kit.Ranking, rank ...int64) (*contender, *elector.Term) {
+	r.Rank = rank
+	c := a.contend(r)
+	return c, c.wins()
 }
 
-// line makes contenders that wait, one after the other, and returns them.
+// waitsBy makes a contender that waits.
+func (a *arena) waitsBy(r kit.Ranking, rank ...int64) *contender {
+	r.Rank = rank
+	c := a.contend(r)
+	c.waits()
+	return c
+}
+
+// line makes contenders that wait, one after the other.
 func (a *arena) line(ranks ...int64) (all []*contender) {
 	for _, rank := range ranks {
-		c := a.ranks(rank)
-		c.waits()
-		all = append(all, c)
+		all = append(all, a.waitsBy(byRank, rank))
 	}
 	return all
 }
@@ -104,8 +78,7 @@ func (a *arena) line(ranks ...int64) (all []*contender) {
 // succeed has each lead in this order, from t on, and nobody else, and returns the last term.
 func (a *arena) succeed(t *elector.Term, order ...*contender) *elector.Term {
 	for i, c := range order {
-		a.resign(t)
-		t = c.wins()
+		t = c.succeeds(t)
 		for _, later := range order[i+1:] {
 			later.blocked()
 		}
@@ -123,38 +96,29 @@ func (a *arena) inLine(viewer elector.Elector, all ...*contender) {
 	a.lists(viewer, ids...)
 }
 
-// designating returns an operator who designates, in a process of its own.
-func (a *arena) designating() func(id string) {
-	b := a.Service.Client(a.T).Backend
-	return func(id string) {
-		ctx, cancel := a.within()
-		defer cancel()
-		a.hist.note("%q is designated", id)
-		a.Must("Designate", elector.Designate(ctx, b, a.cfg.Strategy, a.path, elector.Designation{ID: id, By: "operator"}))
-	}
+// designate is an operator who designates, in a process of its own.
+func (a *arena) designate(id string) {
+	a.hist.note("%q is designated", id)
+	by := elector.Designation{ID: id, By: "operator"}
+	a.Must("Designate", elector.Designate(a.within(), a.outside(), a.cfg.Strategy, a.path, by))
 }
 
 // askedBy waits until the term is asked to go, by this one.
 func (a *arena) askedBy(t *elector.Term, c *contender) {
 	arrives(a, "the leader is asked to go", t.Asked())
-	if r, _ := t.Request(); r.By != c.c.id {
-		a.Failf("the leader is asked to go by %q, want %s: %+v", r.By, c.c.id, r)
-	}
+	r, _ := t.Request()
+	a.FailIf(r.By != c.c.id, "the leader is asked to go by %q, want %s: %+v", r.By, c.c.id, r)
 	a.holds(t)
 	c.blocked()
 }
 
 func rankedBestLeads(a *arena) {
 	viewer := a.view()
-	leader := a.ranks(1)
-	t := leader.wins()
+	leader, t := a.leadsBy(byRank, 1)
 	all := a.line(0, 5)
-	worse := a.ranks(5, -3)
-	worse.waits()
-	equal := a.ranks(5, 0) // what is missing counts as 0
-	equal.waits()
-	last := a.ranks(3, 9)
-	last.waits()
+	worse := a.waitsBy(byRank, 5, -3)
+	equal := a.waitsBy(byRank, 5, 0) // what is missing counts as 0
+	last := a.waitsBy(byRank, 3, 9)
 	order := []*contender{all[1], equal, worse, last, all[0]}
 	a.inLine(viewer, append([]*contender{leader}, order...)...)
 	a.succeed(t, order...)
@@ -162,8 +126,7 @@ func rankedBestLeads(a *arena) {
 
 func rankedChanges(a *arena) {
 	viewer := a.view()
-	leader := a.ranks(5)
-	t := leader.wins()
+	leader, t := a.leadsBy(byRank, 5)
 	line := a.line(1, 2, 3)
 	b, c, d := line[0], line[1], line[2]
 	a.inLine(viewer, leader, d, c, b)
@@ -175,9 +138,7 @@ func rankedChanges(a *arena) {
 	b.change(8)
 	leads := func(rank ...int64) {
 		a.Until("the leader is listed with its rank", func() bool {
-			ctx, cancel := a.within()
-			defer cancel()
-			all, err := viewer.Candidates(ctx)
+			all, err := viewer.Candidates(a.within())
 			a.Must("Candidates", err)
 			return len(all) == 4 && all[0].Leads && slices.Equal(all[0].Rank, rank)
 		})
@@ -195,8 +156,7 @@ func rankedChanges(a *arena) {
 
 func rankedNegative(a *arena) {
 	viewer := a.view()
-	leader := a.ranks(1)
-	t := leader.wins()
+	leader, t := a.leadsBy(byRank, 1)
 	never := a.line(-1)[0]
 	a.inLine(viewer, leader, never)
 	a.resign(t)
@@ -204,8 +164,7 @@ func rankedNegative(a *arena) {
 	a.inLine(viewer, never)
 	a.Settle()
 	never.blocked()
-	second := a.ranks(0)
-	t = second.wins()
+	second, t := a.leadsBy(byRank, 0)
 	line := a.line(5, 1)
 	line[0].change(-2) // the other has waited for it
 	a.inLine(viewer, second, line[1], never, line[0])
@@ -230,20 +189,14 @@ func rankedNegative(a *arena) {
 
 func rankedQuorum(a *arena) {
 	viewer := a.view()
-	with := func(rank int64) *contender {
-		return a.contend(kit.Ranking{Rank: []int64{rank}, Quorum: 2})
-	}
-	first := with(1)
-	first.waits()
-	never := with(-1)
-	never.waits()
+	quorum := kit.Ranking{Quorum: 2}
+	first := a.waitsBy(quorum, 1)
+	never := a.waitsBy(quorum, -1)
 	a.Settle()
 	first.blocked()
-	best := with(2)
-	t := best.wins()
+	best, t := a.leadsBy(quorum, 2)
 	first.blocked()
-	third := with(0)
-	third.waits()
+	third := a.waitsBy(quorum, 0)
 	a.inLine(viewer, best, first, third, never)
 	t = a.succeed(t, first)
 	a.resign(t)
@@ -254,7 +207,7 @@ func rankedQuorum(a *arena) {
 	first.again()
 	t = first.wins()
 	third.cancel()
-	arrives(a, "Campaign returns", third.done)
+	_ = third.result()
 	a.inLine(viewer, first, never)
 	a.stays(t)
 	a.resign(t)
@@ -263,68 +216,54 @@ func rankedQuorum(a *arena) {
 	a.Settle()
 	first.blocked()
 	never.change(0)
-	t = first.wins()
-	a.succeed(t)
-}
-
-func rankedSticky(a *arena) {
-	leader := a.ranks(1)
-	t := leader.wins()
-	line := a.line(9, 1)
-	a.unasked(t)
-	a.holds(t)
-	line[0].blocked()
-	leader.change(0)
-	a.inLine(a.view(), leader, line[0], line[1])
-	a.unasked(t)
-	a.succeed(t, line...)
+	a.holds(first.wins())
 }
 
 func rankedPreempts(a *arena) {
-	with := func(a *arena, holdOff time.Duration, rank int64) *contender {
-		return a.contend(kit.Ranking{Rank: []int64{rank}, Preempt: true, HoldOff: holdOff})
-	}
-	a.in("at once", func(a *arena) {
-		leader := with(a, 0, 1)
-		t := leader.wins()
-		equal, worse := with(a, 0, 1), with(a, 0, 0)
-		equal.waits()
-		worse.waits()
+	a.in("it is not told to", func(a *arena) {
+		leader, t := a.leadsBy(byRank, 1)
+		line := a.line(9, 1)
 		a.unasked(t)
-		best := with(a, 0, 2)
+		a.holds(t)
+		line[0].blocked()
+		leader.change(0)
+		a.inLine(a.view(), leader, line[0], line[1])
+		a.unasked(t)
+		a.succeed(t, line...)
+	})
+	a.in("at once", func(a *arena) {
+		r := kit.Ranking{Preempt: true}
+		leader, t := a.leadsBy(r, 1)
+		equal, _ := a.waitsBy(r, 1), a.waitsBy(r, 0)
+		a.unasked(t)
+		r.Rank = []int64{2}
+		best := a.contend(r)
 		a.askedBy(t, best)
-		a.resign(t)
-		t = best.wins()
+		t = best.succeeds(t)
 		leader.again()
 		leader.waits()
 		a.unasked(t)
 		best.change(0) // now those who wait are better, and the equal one came first
 		a.askedBy(t, equal)
-		a.resign(t)
-		t = equal.wins()
+		t = equal.succeeds(t)
 		best.again()
 		best.waits()
 		a.unasked(t)
 	})
 	a.in("after a while", func(a *arena) {
-		holdOff := a.Service.TTL / 4
-		leader := with(a, holdOff, 1)
-		t := leader.wins()
-		other := with(a, holdOff, 0)
-		other.waits()
+		r := kit.Ranking{Preempt: true, HoldOff: a.Service.TTL / 4}
+		_, t := a.leadsBy(r, 1)
+		other := a.waitsBy(r, 0)
 		began := time.Now()
 		other.change(2)
 		a.askedBy(t, other)
-		if took := time.Since(began); took < holdOff {
-			a.Failf("the leader was asked to go after %v, and the hold-off is %v", took, holdOff)
-		}
+		took := time.Since(began)
+		a.FailIf(took < r.HoldOff, "the leader was asked to go after %v, and the hold-off is %v", took, r.HoldOff)
 	})
 	a.in("not for long enough", func(a *arena) {
-		const holdOff = 1000 * time.Hour
-		leader := with(a, holdOff, 1)
-		t := leader.wins()
-		other := with(a, holdOff, 2)
-		other.waits()
+		r := kit.Ranking{Preempt: true, HoldOff: 1000 * time.Hour}
+		leader, t := a.leadsBy(r, 1)
+		other := a.waitsBy(r, 2)
 		a.unasked(t)
 		other.change(0)
 		a.inLine(a.view(), leader, other)
@@ -334,20 +273,19 @@ func rankedPreempts(a *arena) {
 
 func rankedDesignated(a *arena) {
 	a.in("who waits", func(a *arena) {
-		viewer, designate := a.view(), a.designating()
-		leader := a.ranks(5)
-		t := leader.wins()
+		viewer := a.view()
+		leader, t := a.leadsBy(byRank, 5)
 		line := a.line(9, 1, 3)
 		best, worst, middle := line[0], line[1], line[2]
-		designate(worst.c.id)
+		a.designate(worst.c.id)
 		a.inLine(viewer, leader, worst, best, middle)
 		a.unasked(t)
 		t = a.succeed(t, worst)
-		designate("")
+		a.designate("")
 		a.inLine(viewer, worst, best, middle)
 		t = a.succeed(t, best)
 		never := a.line(-1)[0]
-		designate(never.c.id)
+		a.designate(never.c.id)
 		a.inLine(viewer, best, middle, never)
 		t = a.succeed(t, middle)
 		never.blocked()
@@ -357,20 +295,16 @@ func rankedDesignated(a *arena) {
 		a.succeed(t, never, last)
 	})
 	a.in("who does not stand yet", func(a *arena) {
-		designate := a.designating()
-		leader := a.ranks(5)
-		t := leader.wins()
+		_, t := a.leadsBy(byRank, 5)
 		id := a.id(99)
-		designate(id)
+		a.designate(id)
 		best := a.line(9)[0]
-		late := a.contend(kit.Ranking{}, func(cfg *elector.Config) { cfg.ID = id })
+		late := a.contend(byRank, func(cfg *elector.Config) { cfg.ID = id })
 		late.waits()
 		a.succeed(t, late, best)
 	})
 	a.in("several", func(a *arena) {
-		designate := a.designating()
-		leader := a.ranks(5)
-		t := leader.wins()
+		_, t := a.leadsBy(byRank, 5)
 		best := a.line(9)[0]
 		id := a.id(99)
 		var same []*contender
@@ -379,59 +313,42 @@ func rankedDesignated(a *arena) {
 			c.waits()
 			same = append(same, c)
 		}
-		designate(id)
+		a.designate(id)
 		a.succeed(t, same[2], same[1], same[0], best)
 	})
-	a.in("the best does not know of it", func(a *arena) {
-		designate := a.designating()
-		t := a.ranks(5).wins()
+	each(a.in, "who takes the seat does not know what has changed, the designation is taken back: %v", []bool{false, true}, func(a *arena, taken bool) {
+		_, t := a.leadsBy(byRank, 5)
 		line := a.line(9, 1)
-		takes := line[0].c.tap.stall(backend.OpCreateEphemeral)
-		line[0].c.atEnd(takes.release)
+		first, next, now := line[0], line[1], line[1].c.id
+		if taken {
+			a.designate(now)
+			first, next, now = next, first, ""
+		}
+		takes := first.c.stall(commits(backend.OpCreateEphemeral))
 		a.resign(t)
-		arrives(a, "the best takes the seat", takes.reached)
-		designate(line[1].c.id)
+		takes.reached("it takes the seat")
+		a.designate(now)
 		takes.release()
-		a.succeed(line[1].wins(), line[0])
+		a.succeed(next.wins(), first)
 	})
-	a.in("it does not know that it is not any more", func(a *arena) {
-		designate := a.designating()
-		t := a.ranks(5).wins()
-		line := a.line(9, 1)
-		designate(line[1].c.id)
-		takes := line[1].c.tap.stall(backend.OpCreateEphemeral)
-		line[1].c.atEnd(takes.release)
-		a.resign(t)
-		arrives(a, "the designated one takes the seat", takes.reached)
-		designate("")
-		takes.release()
-		a.succeed(line[0].wins(), line[1])
+	a.in("candidates ask leaders to go", func(a *arena) {
+		r := kit.Ranking{Preempt: true}
+		leader, t := a.leadsBy(r, 5)
+		worse := a.waitsBy(r, 1)
+		a.unasked(t)
+		a.designate(worse.c.id)
+		a.askedBy(t, worse)
+		t = worse.succeeds(t)
+		leader.again()
+		leader.waits()
+		a.unasked(t)
+		a.designate("")
+		a.askedBy(t, leader)
 	})
-}
-
-func rankedUnseated(a *arena) {
-	designate := a.designating()
-	with := func(rank int64) *contender {
-		return a.contend(kit.Ranking{Rank: []int64{rank}, Preempt: true})
-	}
-	leader := with(5)
-	t := leader.wins()
-	worse := with(1)
-	worse.waits()
-	a.unasked(t)
-	designate(worse.c.id)
-	a.askedBy(t, worse)
-	a.resign(t)
-	t = worse.wins()
-	leader.again()
-	leader.waits()
-	a.unasked(t)
-	designate("")
-	a.askedBy(t, leader)
 }
 
 func rankedNewcomer(a *arena) {
-	t := a.ranks(5).wins()
+	_, t := a.leadsBy(byRank, 5)
 	line := a.line(1, 0)
 	a.Settle()
 	woken := func() (n int) {
@@ -443,9 +360,8 @@ func rankedNewcomer(a *arena) {
 	before := woken()
 	newcomers := a.line(9)
 	a.Settle()
-	if now := woken(); now != before {
-		a.Failf("those who wait were woken %d times by one that came", now-before)
-	}
+	now := woken()
+	a.FailIf(now != before, "those who wait were woken %d times by one that came", now-before)
 	t = a.succeed(t, newcomers[0])
 	line[0].waits()
 	next := a.line(3, 4)
@@ -453,8 +369,7 @@ func rankedNewcomer(a *arena) {
 }
 
 func rankedListed(a *arena) {
-	leader := a.ranks(5)
-	t := leader.wins()
+	_, t := a.leadsBy(byRank, 5)
 	other := a.line(3)[0]
 	viewer := a.stand()
 	a.catchesUp(viewer)
@@ -469,66 +384,34 @@ func rankedListed(a *arena) {
 		}},
 		{"it takes the seat", func() { a.succeed(t, other) }},
 	} {
-		reads := viewer.tap.stallGet(a.entries()[1].Key)
-		viewer.atEnd(reads.release)
-		listed := make(chan []string, 1)
-		go func() {
-			ctx, cancel := a.within()
-			defer cancel()
-			var ids []string
-			all, err := viewer.e.Candidates(ctx)
-			if err != nil {
-				ids = []string{err.Error()}
-			}
-			for _, c := range all {
-				ids = append(ids, c.ID)
-			}
-			listed <- ids
-		}()
-		arrives(a, "Candidates reads the entry of the one that waits", reads.reached)
+		reads := viewer.stall(gets(a.entries()[1].Key))
+		var all []elector.Candidate
+		lists := a.begin("Candidates", func(ctx context.Context) (err error) {
+			all, err = viewer.e.Candidates(ctx)
+			return err
+		})
+		reads.reached("Candidates reads the entry of the one that waits")
 		meanwhile.does()
 		reads.release()
-		if ids := arrives(a, "Candidates answers", listed); !slices.Contains(ids, other.c.id) {
-			a.Failf("Candidates lists %q while %s: %s has stood all the time", ids, meanwhile.what, other.c.id)
-		}
+		lists.must()
+		a.FailIf(!slices.ContainsFunc(all, func(c elector.Candidate) bool { return c.ID == other.c.id }),
+			"Candidates lists %+v while %s: %s has stood all the time", all, meanwhile.what, other.c.id)
 	}
 }
 
 func rankedWakesFew(a *arena) {
 	const waiting = 6
 	_, t := a.lead()
-	bids := a.queues(waiting)
-	for i, winner := range bids {
-		a.Settle()
-		before, since := counts(bids)
-		a.resign(t)
-		t = winner.wins()
-		behind := bids[i+1:]
-		if len(behind) > 0 {
-			a.Until(behind[0].c.id+" finds that it is next, and waits on", func() bool {
-				return since(behind[0]).WakeUps > 0 && since(behind[0]).Waits > 0
-			})
-		}
-		a.Settle()
-		for k, b := range behind {
-			now := since(b)
-			now.Sent, now.Received, now.Watches = 0, 0, 0
-			want := meter.Counts{}
-			if k == 0 { // it reads all that have come after it, to know that it is the best
-				want = meter.Counts{WakeUps: 1, Waits: 1, Lists: 1, Gets: 2 + len(behind) - 1}
-			}
-			if now != want {
-				a.Failf("%s, number %d behind the new leader, made calls %+v, want %+v", b.c.id, k+1, now, want)
-			}
-		}
-		won := winner.atWin.Sub(before[winner])
+	// The next one reads all that have come after it, to know that it is the best.
+	next := func(behind int) meter.Counts {
+		return meter.Counts{WakeUps: 1, Waits: 1, Lists: 1, Gets: 2 + behind - 1}
+	}
+	a.costs(t, a.queues(waiting), next, func(i int, winner *bid, _, won meter.Counts) {
 		won.Sent, won.Received, won.Watches = 0, 0, 0
 		want := meter.Counts{WakeUps: 1, Lists: 1, Commits: 1}
 		if i == 0 { // nobody has told it who came after it
-			want.Gets += len(behind)
+			want.Gets += waiting - 1
 		}
-		if won != want {
-			a.Failf("%s was woken to lead, and made calls %+v before it did, want %+v", winner.c.id, won, want)
-		}
-	}
+		a.FailIf(won != want, "%s was woken to lead, and made calls %+v before it did, want %+v", winner.c.id, won, want)
+	})
 }

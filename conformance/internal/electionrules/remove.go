@@ -12,32 +12,17 @@ import (
 )
 
 var removeRules = []rule{
-	{
-		Name: "remove/leaves-nothing",
-		Text: "Remove leaves nothing of an election in which nobody stands, and nothing else goes; whoever founds it anew leads with a higher token.",
-		Need: []string{"Put", needLayout},
-		Run:  removeLeavesNothing,
-	}, {
-		Name: "remove/in-use",
-		Text: "Remove of an election in which somebody stands is ErrInUse, and changes nothing for anybody.",
-		Need: []string{needLayout},
-		Run:  removeInUse,
-	}, {
-		Name: "remove/any-time",
-		Text: "While an election is removed again and again, candidates come, lead and go as ever: one at a time, with rising tokens, and nobody is deposed.",
-		Need: []string{needLayout},
-		Run:  removeAnyTime,
-	},
+	promise("remove/leaves-nothing", removeLeavesNothing, needs{"Put", needLayout},
+		"Remove leaves nothing of an election in which nobody stands, and nothing else goes; who founds it again leads with a higher token."),
+	promise("remove/in-use", removeInUse, needs{needLayout},
+		"Remove of an election in which somebody stands is ErrInUse, and changes nothing for anybody."),
+	promise("remove/any-time", removeAnyTime, needs{needLayout},
+		"While an election is removed again and again, candidates come, lead and go as ever: one at a time, with rising tokens, and nobody is deposed."),
 }
 
-// removing returns a Remove of the election, in a process of its own.
-func (a *arena) removing() func() error {
-	b := a.Service.Client(a.T).Backend
-	return func() error {
-		ctx, cancel := a.within()
-		defer cancel()
-		return elector.Remove(ctx, b, a.cfg.Strategy, a.path)
-	}
+// remove removes the election, in a process of its own.
+func (a *arena) remove() error {
+	return elector.Remove(a.within(), a.outside(), a.cfg.Strategy, a.path)
 }
 
 // leaves lets a leader go, and waits until nothing of it stands.
@@ -48,65 +33,53 @@ func (a *arena) leaves(c *candidate, t *elector.Term) {
 }
 
 func removeLeavesNothing(a *arena) {
-	remove := a.removing()
-	a.Must("Remove of an election that was never founded", remove())
+	a.Must("Remove of an election that was never founded", a.remove())
 	own := a.path + "/own"
 	var last uint64
 	for round := range 4 {
 		c, t := a.lead()
-		if t.Token() <= last {
-			a.Failf("token %d after the removal is not higher than %d", t.Token(), last)
-		}
+		a.FailIf(t.Token() <= last, "token %d after the removal is not higher than %d", t.Token(), last)
 		last = t.Token()
 		dir := a.dir()
 		if round == 2 {
 			a.put(own, "of the user")
 		}
 		a.leaves(c, t)
-		a.Must("Remove", remove())
-		if e := a.get(dir); e.Exists() {
-			a.Failf("the directory is left: %+v", e)
+		a.Must("Remove", a.remove())
+		a.nothing(dir)
+		if round < 2 {
+			a.nothing(a.path)
+		} else {
+			a.stands(own, "of the user")
 		}
-		switch record := a.get(a.path); {
-		case round < 2 && record.Exists():
-			a.Failf("the record is left: %+v", record)
-		case round >= 2 && string(a.get(own).Value) != "of the user":
-			a.Failf("the user's own key is %+v", a.get(own))
-		}
-		a.Must("Remove of what is removed", remove())
+		a.Must("Remove of what is removed", a.remove())
 	}
 }
 
 func removeInUse(a *arena) {
-	remove := a.removing()
 	refused := func(when string) {
 		before := a.dir()
-		a.Refused("Remove while "+when, remove(), elector.ErrInUse)
-		if now := a.dir(); now != before || !a.get(now).Exists() {
-			a.Failf("the directory was %s and is %s, %+v", before, now, a.get(now))
-		}
+		a.Refused("Remove while "+when, a.remove(), elector.ErrInUse)
+		now := a.dir()
+		a.FailIf(now != before || !a.get(now).Exists(), "the directory was %s and is %s, %+v", before, now, a.get(now))
 	}
 	_, t := a.lead()
 	refused("somebody leads")
 	a.holds(t)
 	_, b := a.queue()
 	refused("another waits")
-	a.resign(t)
-	t = b.wins()
+	t = b.succeeds(t)
 	refused("the other leads")
 	a.holds(t)
 	c, late := a.queue() // enters as ever
-	a.resign(t)
-	t = late.wins()
+	t = late.succeeds(t)
 
-	ctx, cancel := a.within()
-	defer cancel()
-	process := a.Service.Client(a.T).Backend
+	ctx, process := a.within(), a.outside()
 	a.Refused("Remove with another strategy", elector.Remove(ctx, process, renamed{a.cfg.Strategy, "another"}, a.path), elector.ErrStrategyMismatch)
 	a.Refused("Remove at no path", elector.Remove(ctx, process, a.cfg.Strategy, "relative"), elector.ErrConfig, backend.ErrBadKey)
 	a.holds(t)
 	a.leaves(c, t)
-	a.Must("Remove after all have gone", remove())
+	a.Must("Remove after all have gone", a.remove())
 }
 
 func removeAnyTime(a *arena) {
@@ -115,36 +88,18 @@ func removeAnyTime(a *arena) {
 		rounds = 40
 	}
 	candidates := []*candidate{a.stand(), a.stand(), a.stand()}
-	remove := a.removing()
-	stop, stopped := make(chan struct{}), make(chan error, 1)
-	end := func() {
-		select {
-		case <-stop:
-		default:
-			close(stop)
-		}
-	}
-	candidates[0].atEnd(end)
-	go func() {
-		for {
-			select {
-			case <-stop:
-				stopped <- nil
-				return
-			case <-time.After(rand.N(a.Service.TTL / 1000)):
-			}
-			err := remove()
-			if err != nil && !harness.IsAny(err, elector.ErrInUse, elector.ErrIndeterminate) {
-				stopped <- err
-				return
+	a.outside() // its process is there before others work beside it
+	ctx, end := context.WithCancel(a.life)
+	defer end()
+	removing := a.begin("Remove while candidates come and go", func(context.Context) error {
+		for ctx.Err() == nil {
+			time.Sleep(rand.N(a.Service.TTL / 1000))
+			if err := a.remove(); err != nil && !harness.IsAny(err, elector.ErrInUse, elector.ErrIndeterminate) {
+				return err
 			}
 		}
-	}()
-	proclaim := func(t *elector.Term) error {
-		ctx, cancel := a.within()
-		defer cancel()
-		return t.Proclaim(ctx, []byte("here"))
-	}
+		return nil
+	})
 	for range rounds {
 		var bids []*bid
 		for _, c := range candidates {
@@ -153,25 +108,20 @@ func removeAnyTime(a *arena) {
 		}
 		for len(bids) > 0 {
 			t := anyReturns(a, &bids) // a new directory begins a new order
-			if err := proclaim(t); err != nil {
-				a.Failf("Proclaim of a leader whose election is being removed: %v (cause: %v)", err, context.Cause(t.Context()))
-			}
+			err := t.Proclaim(a.within(), []byte("here"))
+			a.FailIf(err != nil, "Proclaim of a leader whose election is being removed: %v (cause: %v)", err, context.Cause(t.Context()))
 			a.resign(t)
 		}
 	}
 	end()
-	a.Must("Remove while candidates come and go", arrives(a, "Remove returns", stopped))
+	removing.must()
 	for _, c := range candidates {
 		a.close(c)
 	}
 	a.Until("nothing is in use", func() bool {
-		err := remove()
-		if err != nil && !errors.Is(err, elector.ErrInUse) {
-			a.Failf("Remove after all have gone: %v", err)
-		}
+		err := a.remove()
+		a.FailIf(err != nil && !errors.Is(err, elector.ErrInUse), "Remove after all have gone: %v", err)
 		return err == nil
 	})
-	if e := a.get(a.path); e.Exists() {
-		a.Failf("the record is left: %+v", e)
-	}
+	a.nothing(a.path)
 }

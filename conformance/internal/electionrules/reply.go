@@ -1,7 +1,6 @@
 package electionrules
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/elector-go/elector"
@@ -10,27 +9,14 @@ import (
 )
 
 var replyRules = []rule{
-	{
-		Name: "reply/lost",
-		Text: "Whichever write's reply is lost, it has its one effect and the caller gets the right answer.",
-		Need: []string{"LoseReply"},
-		Run:  func(a *arena) { replyOrRequest(a, losesReply) },
-	}, {
-		Name: "reply/lost-request",
-		Text: "Whichever write does not get through, it has its one effect in the end and the caller gets the right answer.",
-		Need: []string{"LoseRequest"},
-		Run:  func(a *arena) { replyOrRequest(a, losesRequest) },
-	}, {
-		Name: "reply/lost-and-cut",
-		Text: "If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry.",
-		Need: []string{"CutReply", needHooks},
-		Run:  replyLostAndCut,
-	}, {
-		Name: "ask/lost-reply",
-		Text: "A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard.",
-		Need: []string{needAsk, needHooks, "CutReply"},
-		Run:  askLostReply,
-	},
+	promise("reply/lost", func(a *arena) { replyOrRequest(a, losesReply) }, needs{"LoseReply"},
+		"Whichever write's reply is lost, it has its one effect and the caller gets the right answer."),
+	promise("reply/lost-request", func(a *arena) { replyOrRequest(a, losesRequest) }, needs{"LoseRequest"},
+		"Whichever write does not get through, it has its one effect in the end and the caller gets the right answer."),
+	promise("reply/lost-and-cut", replyLostAndCut, needs{"CutReply", needHooks},
+		"If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry."),
+	promise("ask/lost-reply", askLostReply, needs{needAsk, needHooks, "CutReply"},
+		"A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard."),
 }
 
 // A loss is what arms a process to lose something of its next write of a kind.
@@ -40,15 +26,25 @@ func losesReply(c *kit.Client) func(backend.OpKind)   { return c.LoseReply }
 func losesRequest(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }
 
 func replyOrRequest(a *arena, fault loss) {
-	a.in("of the founding", func(a *arena) {
-		c := a.stand()
-		fault(c.client)(backend.OpCompareAndSet)
-		t := c.campaign().wins()
-		a.only(c, t)
-		_, b := a.queue()
-		a.resign(t)
-		b.wins()
-	})
+	for _, of := range []struct {
+		write string
+		kinds []backend.OpKind
+	}{
+		{"the founding", []backend.OpKind{backend.OpCompareAndSet}},
+		{"the enrolment for a vacant seat", []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue}},
+		{"what announces the leader", []backend.OpKind{backend.OpUpdate}},
+	} {
+		a.in("of "+of.write, func(a *arena) {
+			c := a.stand()
+			lose(fault(c.client), of.kinds...)
+			t := c.campaign().wins()
+			a.only(c, t)
+			d, b := a.queue()
+			a.stays(t)
+			a.leads(d.e, c)
+			b.succeeds(t)
+		})
+	}
 	a.in("of the founding, by two at once", func(a *arena) {
 		c, d := a.stand(), a.stand()
 		fault(c.client)(backend.OpCompareAndSet)
@@ -57,43 +53,23 @@ func replyOrRequest(a *arena, fault loss) {
 		t := anyReturns(a, &bids)
 		a.stays(t)
 		bids[0].blocked()
-		a.resign(t)
-		bids[0].wins()
-	})
-	a.in("of the enrolment for a vacant seat", func(a *arena) {
-		c := a.stand()
-		loseEnrolment(fault(c.client))
-		a.only(c, c.campaign().wins())
+		bids[0].succeeds(t)
 	})
 	if a.cfg.Ordered {
 		a.in("of the enrolment behind others", func(a *arena) {
 			_, t := a.lead()
 			c := a.stand()
-			fault(c.client)(backend.OpCreateEphemeral)
-			fault(c.client)(backend.OpEnqueue)
+			loseEnrolment(fault(c.client))
 			b := c.campaign()
 			a.Until("it has entered", func() bool { return len(a.visible()) >= 2 })
 			b.waits()
 			_, third := a.queue()
-			if n := len(a.entries()); n != 3 {
-				a.Failf("%d entries of 3 candidates", n)
-			}
-			a.resign(t)
-			t = b.wins()
-			a.resign(t)
-			third.wins()
+			n := len(a.entries())
+			a.FailIf(n != 3, "%d entries of 3 candidates", n)
+			t = b.succeeds(t)
+			third.succeeds(t)
 		})
 	}
-	a.in("of what announces the leader", func(a *arena) {
-		c := a.stand()
-		fault(c.client)(backend.OpUpdate)
-		t := c.campaign().wins()
-		d, b := a.queue()
-		a.stays(t)
-		a.leads(d.e, c)
-		a.resign(t)
-		b.wins()
-	})
 	a.in("of Proclaim", func(a *arena) {
 		c, t := a.lead()
 		viewer := a.view()
@@ -101,14 +77,11 @@ func replyOrRequest(a *arena, fault loss) {
 			fault(c.client)(backend.OpUpdate)
 			value := fmt.Sprintf("value %d", i)
 			a.proclaim(t, value)
-			a.Until("others see the value", func() bool {
-				l, err := a.leader(viewer)
-				return err == nil && string(l.Value) == value && l.Token == t.Token()
-			})
+			a.sees(viewer, c, t, value)
 		}
 		a.only(c, t)
 	})
-	if _, lacks := a.cfg.Why[needCommit]; !lacks {
+	if !a.lacks(needCommit) {
 		a.in("of Commit", func(a *arena) {
 			c, t := a.lead()
 			a.speak(t)
@@ -129,15 +102,10 @@ func replyOrRequest(a *arena, fault loss) {
 		a.resign(t)
 		a.left(0, "after Resign has returned")
 		a.works()
-		c.campaign().wins()
-	})
-	a.in("of Resign, while others wait", func(a *arena) {
-		c, t := a.lead()
+		t = c.campaign().wins()
 		_, b := a.queue()
 		fault(c.client)(backend.OpDelete)
-		a.resign(t)
-		next := b.wins()
-		a.stays(next)
+		a.stays(b.succeeds(t))
 	})
 }
 
@@ -151,35 +119,21 @@ func (a *arena) only(c *candidate, t *elector.Term) {
 func replyLostAndCut(a *arena) {
 	for _, e := range a.enrolments() {
 		a.beside(e.state, func(a *arena) {
-			a.works()
-			n := 0
-			var leader *elector.Term
-			if e.occupied {
-				_, leader = a.lead()
-				n = 1
-			}
-			c := a.stand(a.brief)
-			c.cut = true
-			lose(c.client.CutReply, e.ops...)
-			b := c.campaign()
-			c.sawState(backend.Suspended)
+			c, b, leader, others := a.enrolsCut(e)
 			c.sawState(backend.Lost)
-			a.Until("the entry went with its session", func() bool { return len(a.visible()) == n })
+			a.Until("the entry went with its session", func() bool { return len(a.visible()) == others })
 			b.blocked()
 			a.resume(c)
 			if e.occupied {
-				a.Until("it has entered anew", func() bool { return len(a.visible()) == n+1 })
+				a.Until("it has entered again", func() bool { return len(a.visible()) == others+1 })
 				b.waits()
 				a.holds(leader)
 				a.resign(leader)
 			}
 			t := b.wins()
 			a.only(c, t)
-			ctx, cancel := context.WithCancel(context.Background())
-			cancel()
-			if _, err := c.e.Campaign(ctx); err == nil {
-				a.Failf("Campaign with an ended ctx returned no error")
-			}
+			_, err := c.e.Campaign(ended())
+			a.FailIf(err == nil, "Campaign with an ended ctx returned no error")
 		})
 	}
 }

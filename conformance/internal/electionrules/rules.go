@@ -55,11 +55,20 @@ var (
 
 type rule = harness.Rule[*arena]
 
+// needs are what a rule needs: see harness.Rule.
+type needs []string
+
+// promise is a rule: its name, how to try it, what it needs, and the sentence that is printed when
+// it is broken.
+func promise(name string, try func(a *arena), need needs, text string) rule {
+	return rule{Name: name, Text: text, Need: need, Run: try}
+}
+
 // Run tries all of them.
 func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
 	switch {
 	case cfg.Entries != nil:
-	case customLayout(cfg.Strategy):
+	case is[elector.CustomLayout](cfg.Strategy):
 		t.Fatalf("ElectionConfig.Entries is nil: say what the candidates of a strategy that is an elector.CustomLayout have in the service")
 	default:
 		cfg.Entries = entriesOf
@@ -124,7 +133,7 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "candidates have an order of succession, and no common seat"
 		case need == needRanks && cfg.Rank == nil:
 			return "candidates have no ranks"
-		case need == needNominee && !designator(cfg.Strategy):
+		case need == needNominee && !is[elector.Designator](cfg.Strategy):
 			return "the strategy heeds no designation"
 		case need == needInLine && cfg.Ranked:
 			return "a leader has a seat, and not the entry that it has waited with"
@@ -133,18 +142,18 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 		case need == needHerd && !cfg.Herd:
 			return "a change of leader does not wake every candidate"
 		case need == needUnseen && cfg.Ordered && cfg.Herd:
-			return "whoever comes or goes wakes every candidate"
+			return "each that comes or goes wakes every candidate"
 		case need == needAside && !cfg.StepsAside:
 			return "nobody steps aside for the one that leadership is transferred to"
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
-		case need == needTransfer && !transferrer(cfg.Strategy):
+		case need == needTransfer && !is[elector.Transferrer](cfg.Strategy):
 			return "the strategy cannot transfer leadership to a candidate of one's choice"
-		case need == needNoTransfer && transferrer(cfg.Strategy):
+		case need == needNoTransfer && is[elector.Transferrer](cfg.Strategy):
 			return "the strategy can transfer leadership to a candidate of one's choice"
 		case need == needKnown:
 			need = needLayout
-		case need == needLayout && customLayout(cfg.Strategy):
+		case need == needLayout && is[elector.CustomLayout](cfg.Strategy):
 			return "the strategy's layout has neither this library's record nor its directory"
 		}
 		if why, ok := cfg.Why[need]; ok {
@@ -154,13 +163,9 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 	return ""
 }
 
-func customLayout(s elector.Strategy) bool {
-	_, ok := s.(elector.CustomLayout)
-	return ok
-}
-
-func designator(s elector.Strategy) bool {
-	_, ok := s.(elector.Designator)
+// is tells whether the strategy is a T, too.
+func is[T any](s elector.Strategy) bool {
+	_, ok := s.(T)
 	return ok
 }
 

@@ -9,27 +9,14 @@ import (
 )
 
 var serverRules = []rule{
-	{
-		Name: "server/unreachable-at-start",
-		Text: "A campaign that reaches no server says so by Hooks.Retry, and is elected when one can be reached.",
-		Need: []string{"Suspend", needHooks},
-		Run:  serverUnreachable,
-	}, {
-		Name: "server/restart",
-		Text: "A server that is restarted under its candidates: a leader whose window has not passed keeps its term, and one leads in the end.",
-		Need: []string{"Stop"},
-		Run:  serverRestart,
-	}, {
-		Name: "server/outage",
-		Text: "A service that is away for longer than the sessions' time ends the term. A campaign that begins meanwhile is elected when it is back, or ends with its ctx.",
-		Need: []string{"Stop"},
-		Run:  serverOutage,
-	}, {
-		Name: "server/member-killed",
-		Text: "Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time.",
-		Need: []string{"StopMember"},
-		Run:  serverMemberKilled,
-	},
+	promise("server/unreachable-at-start", serverUnreachable, needs{"Suspend", needHooks},
+		"A campaign that reaches no server says so by Hooks.Retry, and is elected when one can be reached."),
+	promise("server/restart", serverRestart, needs{"Stop"},
+		"A server that is restarted under its candidates: a leader whose window has not passed keeps its term, and one leads in the end."),
+	promise("server/outage", serverOutage, needs{"Stop"},
+		"A service that is away for longer than the sessions' time ends the term. A campaign that begins meanwhile is elected when it is back, or ends with its ctx."),
+	promise("server/member-killed", serverMemberKilled, needs{"StopMember"},
+		"Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time."),
 }
 
 func serverMemberKilled(a *arena) {
@@ -37,7 +24,7 @@ func serverMemberKilled(a *arena) {
 	var all []*candidate
 	for i := range members {
 		client, free := a.Service.ClientAt(a.T, i)
-		c := a.standIn(client)
+		c := a.standIn(a.noted(client))
 		a.leader(c.e) // it has a session by then, with this member
 		free()
 		c.cut = true
@@ -45,26 +32,20 @@ func serverMemberKilled(a *arena) {
 	}
 	t := all[0].campaign().wins()
 	rest := []*bid{all[1].campaign(), all[2%members].campaign()}
-	for _, b := range rest {
-		b.waits()
-	}
+	rest[0].waits()
+	rest[1].waits()
 	for i := range members {
 		a.hist.note("member %d is killed", i)
 		a.Must("StopMember", a.Service.StopMember(i))
 		// Those who were connected to it go on with another, in their old session if
 		// that is still there.
 		if t.Context().Err() == nil {
-			ctx, cancel := context.WithTimeout(context.Background(), a.Patience())
-			err := t.Resign(ctx)
-			cancel()
-			a.Must("Resign", err)
+			a.Must("Resign", t.Resign(a.within()))
 		}
 		t = anyReturns(a, &rest)
 		a.Until("all others see who leads", func() bool {
 			for _, c := range all {
-				ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL)
-				l, err := c.e.Leader(ctx)
-				cancel()
+				l, err := c.e.Leader(a.soon(a.Service.TTL))
 				if err != nil || l.Token != t.Token() && t.Valid() {
 					return false
 				}
@@ -80,7 +61,7 @@ func serverMemberKilled(a *arena) {
 	}
 }
 
-// without takes the whole service away meanwhile.
+// without takes the whole service away meanwhile. The suite brings it back if the rule fails.
 func (a *arena) without(meanwhile func()) {
 	a.hist.note("the service is stopped")
 	a.outage = true
@@ -88,19 +69,12 @@ func (a *arena) without(meanwhile func()) {
 		c.cut = true
 	}
 	a.Must("Stop", a.Service.Stop())
-	started := false
-	defer func() {
-		if !started {
-			_ = a.Service.Start() // the rule is broken already
-		}
-	}()
 	meanwhile()
 	a.Must("Start", a.Service.Start())
-	started = true
 }
 
 func (c *candidate) retries() int {
-	return len(c.reports(func(r report) bool { return r.what == isRetry && r.err != nil }))
+	return len(slices.DeleteFunc(c.reports(isRetry), func(r report) bool { return r.err == nil }))
 }
 
 func serverUnreachable(a *arena) {
@@ -109,11 +83,8 @@ func serverUnreachable(a *arena) {
 	b := c.campaign()
 	a.Until("Hooks.Retry is called", func() bool { return c.retries() >= 2 })
 	b.blocked()
-	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/2)
-	defer cancel()
-	if l, err := c.e.Leader(ctx); err == nil {
-		a.Failf("Leader without a server is %+v", l)
-	}
+	l, err := c.e.Leader(a.soon(a.Service.TTL / 2))
+	a.FailIf(err == nil, "Leader without a server is %+v", l)
 	a.resume(c)
 	a.holds(b.wins())
 }
@@ -130,7 +101,8 @@ func serverRestart(a *arena) {
 	})
 	a.Settle()
 	// A session outlives a restart if it gets in touch in time.
-	if s := c.tap.session(); s != nil && t.Context().Err() != nil && time.Now().Before(s.Deadline()) {
+	s := c.tap.session()
+	if s != nil && t.Context().Err() != nil && time.Now().Before(s.Deadline()) {
 		a.Failf("the term has ended %v before its window passed", time.Until(s.Deadline()))
 	}
 	a.oneLeads(t, b, third)
@@ -142,22 +114,13 @@ func (a *arena) oneLeads(t *elector.Term, rest ...*bid) {
 	viewer := a.view()
 	var l elector.Leader
 	a.Until("one leads", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
 		var err error
-		l, err = viewer.Leader(ctx)
+		l, err = viewer.Leader(a.within())
 		return err == nil
 	})
 	a.Until("the leader knows it", func() bool {
-		if l.Token == t.Token() && t.Valid() {
-			return true
-		}
-		for _, b := range rest {
-			if b.returned() && b.err == nil && b.term.Valid() {
-				return true
-			}
-		}
-		return false
+		won := func(b *bid) bool { return b.returned() && b.err == nil && b.term.Valid() }
+		return l.Token == t.Token() && t.Valid() || slices.ContainsFunc(rest, won)
 	})
 	for len(rest) > 0 {
 		if t.Context().Err() == nil {
@@ -176,20 +139,15 @@ func serverOutage(a *arena) {
 	rest := []*bid{b, third}
 	a.without(func() {
 		begins := newcomer.campaign()
-		if _, lacks := a.cfg.Why[needHooks]; !lacks {
+		if !a.lacks(needHooks) {
 			a.Until("Hooks.Retry is called", func() bool { return newcomer.retries() >= 2 })
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/4)
-		hopeless.campaignIn(ctx, cancel).fails(context.DeadlineExceeded)
+		hopeless.campaignIn(a.soon(a.Service.TTL / 4)).fails(context.DeadlineExceeded)
 		a.ends(t, elector.ErrSessionLost)
 		rest = append(rest, begins, c.campaign())
 		a.Settle()
 		begins.blocked()
 	})
-	for len(rest) > 0 {
-		t = anyReturns(a, &rest)
-		a.holds(t)
-		a.resign(t)
-	}
+	a.allLead(rest)
 	a.holds(hopeless.campaign().wins())
 }

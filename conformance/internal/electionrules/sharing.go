@@ -1,43 +1,32 @@
 package electionrules
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/history"
-	"github.com/elector-go/elector/conformance/internal/harness"
 	"github.com/elector-go/elector/conformance/kit"
 )
 
 var sharingRules = []rule{
-	{
-		Name: "sharing/many-elections",
-		Text: "Many elections of one process live on one session: they are won and lost together, and all recover.",
-		Need: []string{"Expire", needBackend},
-		Run:  sharingMany,
-	}, {
-		Name: "sharing/close-one",
-		Text: "Closing one of the electors that share a session takes its entries out, and leaves the others alone.",
-		Need: []string{needBackend},
-		Run:  sharingCloseOne,
-	}, {
-		Name: "sharing/one-election",
-		Text: "Two candidates of one election that share a session follow each other like any others.",
-		Need: []string{needBackend},
-		Run:  sharingOneElection,
-	}, {
-		Name: "sharing/refused",
-		Text: "An entry that cannot be removed, while others use the session, is no secret: Resign, Close and Campaign fail until it is gone.",
-		Need: []string{needBackend},
-		Run:  sharingRefused,
-	},
+	promise("sharing/many-elections", sharingMany, needs{"Expire", needBackend},
+		"Many elections of one process live on one session: they are won and lost together, and all recover."),
+	promise("sharing/close-one", sharingCloseOne, needs{needBackend},
+		"Closing one of the electors that share a session takes its entries out, and leaves the others alone."),
+	promise("sharing/one-election", sharingOneElection, needs{needBackend},
+		"Two candidates of one election that share a session follow each other like any others."),
+	promise("sharing/refused", sharingRefused, needs{needBackend},
+		"An entry that cannot be removed, while others use the session, is no secret: Resign, Close and Campaign fail until it is gone."),
 }
 
 // shared returns a process whose electors share a session.
 func (a *arena) shared() *kit.Client {
-	client := *a.Service.Client(a.T)
+	client := *a.process()
 	if _, ok := client.Backend.(*backend.Shared); !ok {
 		client.Backend = backend.Share(client.Backend, a.Lasting())
 	}
@@ -48,66 +37,50 @@ func sharingMany(a *arena) {
 	const elections = 50
 	client := a.shared()
 	var all []*candidate
-	var terms []*elector.Term
-	at := func(i int) func(*elector.Config) {
-		return func(cfg *elector.Config) { cfg.Election = fmt.Sprintf("%s/election%d", a.path, i) }
-	}
 	// Each is an election, and its terms are compared with those of its own only.
 	parts := make([]*arena, elections)
 	for i := range parts {
 		parts[i] = a.another(fmt.Sprintf("%s/election%d", a.path, i), "")
-		parts[i].operator = a.operator
-		all = append(all, parts[i].standIn(client, at(i)))
+		all = append(all, parts[i].standIn(client))
 	}
-	campaign := func() {
-		var bids []*bid
+	campaign := func() (bids []*bid) {
 		for _, c := range all {
 			bids = append(bids, c.campaign())
 		}
-		terms = terms[:0]
 		for _, b := range bids {
-			terms = append(terms, b.wins())
+			b.wins()
 		}
+		return bids
 	}
-	campaign()
+	leaders := campaign()
 	session := func() string {
-		var id string
-		for i, p := range parts {
-			e := p.entries()
-			switch {
-			case len(e) != 1:
-				a.Failf("election %d has entries %v, want one", i, harness.Keys(e))
-			case id == "":
-				id = e[0].Session
-			case id != e[0].Session:
-				a.Failf("elections of one process are in sessions %s and %s", id, e[0].Session)
-			}
+		id := parts[0].seat().Session
+		for _, p := range parts {
+			p.left(1, "of one candidate")
+			own := p.seat().Session
+			a.FailIf(own != id, "elections of one process are in sessions %s and %s", id, own)
 		}
 		return id
 	}
 	first := session()
 	// A rival for one of them, in another process.
 	rival := parts[0].stand()
-	b := rival.campaign()
-	b.waits()
-	var expired []func()
-	for _, p := range parts {
-		expired = append(expired, p.hist.During(history.Force, "the session of all is expired"))
+	b := rival.enters()
+	expire := func() {
+		for _, p := range parts {
+			defer p.hist.During(history.Force, "the session of all is expired")()
+		}
+		client.Expire()
 	}
-	client.Expire()
-	for _, end := range expired {
-		end()
-	}
-	for i, t := range terms {
-		parts[i].ends(t, elector.ErrSessionLost)
+	expire()
+	for _, b := range leaders {
+		b.c.a.ends(b.term, elector.ErrSessionLost)
 	}
 	t := b.wins()
 	parts[0].resign(t)
 	parts[0].close(rival)
 	campaign()
-	if second := session(); second == first {
-		a.Failf("the session is still %s after its expiry", first)
-	}
+	a.FailIf(session() == first, "the session is still %s after its expiry", first)
 	for _, p := range parts {
 		p.finish()
 	}
@@ -115,14 +88,9 @@ func sharingMany(a *arena) {
 
 func sharingCloseOne(a *arena) {
 	client := a.shared()
-	c := a.standIn(client)
-	t := c.campaign().wins()
-	d := a.standIn(client)
-	b := d.campaign()
-	b.waits()
-	e := a.standIn(client)
-	third := e.campaign()
-	third.waits()
+	c, t := a.leadIn(client)
+	d, b := a.queueIn(client)
+	e, third := a.queueIn(client)
 	session := a.seat().Session
 	a.close(d)
 	b.fails(elector.ErrClosed)
@@ -146,14 +114,78 @@ func sharingOneElection(a *arena) {
 	client := a.shared()
 	c, d := a.standIn(client), a.standIn(client)
 	t := c.campaign().wins()
-	b := d.campaign()
-	b.waits()
+	b := d.enters()
 	for range 3 {
-		a.resign(t)
-		t = b.wins()
+		t = b.succeeds(t)
 		c, d = d, c
-		b = d.campaign()
-		b.waits()
+		b = d.enters()
 		a.holds(t)
 	}
+}
+
+// refusing returns a backend that refuses to remove entries while refuses is true, as a service
+// does when rights are withdrawn.
+func refusing(b backend.Backend, refuses *atomic.Bool) backend.Backend {
+	removes := func(op backend.Op) bool { return op.Kind == backend.OpDelete }
+	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		if refuses.Load() && (c.Kind == backend.CallDiscard || slices.ContainsFunc(c.Ops, removes)) {
+			return fmt.Errorf("no right to remove %s: %w", c.Key, backend.ErrDenied)
+		}
+		return next(ctx)
+	})
+}
+
+func sharingRefused(a *arena) {
+	client := *a.process()
+	var refuses atomic.Bool
+	client.Backend = backend.Share(refusing(client.Backend, &refuses), a.Lasting())
+	user, err := client.Backend.Open(a.within(), backend.OpenOptions{TTL: a.Lasting()})
+	a.Must("Open of another user of the session", err)
+	a.T.Cleanup(func() { shut(user.Close) }) // for a rule that has failed, and has said why
+	c, t := a.leadIn(&client)
+	_, rival := a.queue()
+	var seat backend.Entry
+	withdraw := func() {
+		seat = a.seat()
+		refuses.Store(true)
+	}
+	stands := func(what string, do func(context.Context) error) {
+		for range 2 { // to ask again does not make it true
+			a.Refused(what+" while the seat cannot be released", do(a.within()), backend.ErrDenied)
+		}
+		now := a.get(seat.Key)
+		a.FailIf(now.Rev != seat.Rev, "the seat was %+v and is %+v", seat, now)
+		rival.blocked()
+	}
+
+	withdraw()
+	stands("Resign", t.Resign)
+	a.ends(t, elector.ErrResigned)
+	c.campaign().fails(backend.ErrDenied, backend.ErrStanding)
+	stands("Resign after a new Campaign", t.Resign)
+	refuses.Store(false)
+	own := c.campaign() // which first removes what stands
+	a.Until("the seat goes to one of the two", func() bool { return own.returned() || rival.returned() })
+	if rival.returned() {
+		a.resign(rival.wins())
+		t = own.wins()
+		_, rival = a.queue()
+	} else {
+		t = own.wins()
+		rival.waits()
+	}
+
+	withdraw()
+	if a.cfg.Ordered {
+		_, b := a.queueIn(&client)
+		b.cancel()
+		b.fails(context.Canceled, backend.ErrDenied)
+	}
+	stands("Close", c.real.Close)
+	a.ends(t, elector.ErrClosed)
+	refuses.Store(false)
+	a.close(c)
+	a.FailIf(user.State() != backend.Live, "the session that others use is %v", user.State())
+	a.resign(rival.wins())
+	a.Must("Close of another user of the session", user.Close(a.within()))
 }

@@ -8,24 +8,19 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-var soakRules = []rule{{
-	Name: "soak/terms",
-	Text: "Nobody keeps a term that is over, nor a campaign or an observation that has ended.",
-	Run:  soakTerms,
-}, {
-	Name: "soak/campaigns",
-	Text: "The hundredth campaign of an elector, and of one that waits behind it, goes as the first one.",
-	Long: "two hundred terms",
-	Run:  soakCampaigns,
-}}
+var soakRules = []rule{
+	promise("soak/terms", soakTerms, nil,
+		"Nobody keeps a term that is over, nor a campaign or an observation that has ended."),
+	promise("soak/campaigns", soakCampaigns, nil,
+		"The hundredth campaign of an elector, and of one that waits behind it, goes as the first one."),
+}
 
 func soakCampaigns(a *arena) {
 	c, d := a.stand(), a.stand()
 	b := c.campaign()
 	for range 200 {
 		t := b.wins()
-		next := d.campaign()
-		next.waits()
+		next := d.enters()
 		a.holds(t)
 		a.resign(t)
 		b, c, d = next, d, c
@@ -57,7 +52,7 @@ func soakTerms(a *arena) {
 type markedBy struct{}
 
 func (a *arena) marked() (context.Context, context.CancelFunc, harness.Keepsake) {
-	ctx, cancel := a.within()
+	ctx, cancel := context.WithCancel(a.within())
 	mark := new([64]byte)
 	return context.WithValue(ctx, markedBy{}, mark), cancel, harness.Keep(mark)
 }

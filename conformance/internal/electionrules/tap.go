@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -16,11 +17,11 @@ type tap struct {
 
 	mu       sync.Mutex
 	sessions []*backend.Session
-	waits    int           // that are under way, for something known
 	deaf     chan struct{} // while not nil: nothing is heard of a session's state
-	frozen   bool          // nor of any entry, and the window does not end
+	frozen   atomic.Bool   // nor of any entry, and the window does not end
 	overdue  time.Time     // if set: when the window has ended, though nothing was heard of it
 	stalls   stops[passing]
+	waits    atomic.Int32 // that are under way, for something known
 }
 
 func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
@@ -53,21 +54,7 @@ func (t *tap) opened() int {
 }
 
 // waiting tells whether the elector waits for a change of what it has been told of.
-func (t *tap) waiting() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.waits > 0
-}
-
-func (t *tap) wait() (done func()) {
-	add := func(n int) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.waits += n
-	}
-	add(1)
-	return func() { add(-1) }
-}
+func (t *tap) waiting() bool { return t.waits.Load() > 0 }
 
 // tapped is the layer around a session, and its Life.
 type tapped struct {
@@ -82,7 +69,8 @@ func (s tapped) call(ctx context.Context, c *backend.Call, next func(context.Con
 		if c.Kind == backend.CallAwait {
 			s.t.stalls.pass(passing{await: true})
 		}
-		defer s.t.wait()()
+		s.t.waits.Add(1)
+		defer s.t.waits.Add(-1)
 	}
 	switch c.Kind {
 	case backend.CallClose:
@@ -94,7 +82,7 @@ func (s tapped) call(ctx context.Context, c *backend.Call, next func(context.Con
 		defer s.t.stalls.pass(passing{ops: c.Ops, answer: true})
 	case backend.CallAwait:
 		err := next(ctx)
-		if (err != nil || s.t.isFrozen()) && !s.hears(ctx) {
+		if (err != nil || s.t.frozen.Load()) && !s.hears(ctx) {
 			return ctx.Err()
 		}
 		return err
@@ -103,29 +91,26 @@ func (s tapped) call(ctx context.Context, c *backend.Call, next func(context.Con
 }
 
 // deafen keeps from the elector what becomes of its sessions, until hear.
-func (t *tap) deafen() (hear func()) { return t.silence(false) }
+func (c *candidate) deafen() (hear func()) { return c.silence(false) }
 
 // freeze has the elector believe that all is as it was, until thaw: nothing is heard
 // of its sessions and of any entry, and its trust in them does not end. What it asks
 // for itself is done and answered.
-func (t *tap) freeze() (thaw func()) { return t.silence(true) }
+func (c *candidate) freeze() (thaw func()) { return c.silence(true) }
 
-func (t *tap) silence(frozen bool) (end func()) {
+func (c *candidate) silence(frozen bool) (end func()) {
+	t := c.tap
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.deaf, t.frozen = make(chan struct{}), frozen
-	return sync.OnceFunc(func() {
+	t.deaf = make(chan struct{})
+	t.frozen.Store(frozen)
+	return c.atEnd(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		close(t.deaf)
-		t.deaf, t.frozen = nil, false
+		t.deaf = nil
+		t.frozen.Store(false)
 	})
-}
-
-func (t *tap) isFrozen() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.frozen
 }
 
 // oversleep has the trust window end now, which no timer of the elector's knows of.
@@ -144,26 +129,21 @@ type passing struct {
 	read   string // the key of a Get
 }
 
-// stall holds the next commit that has an op of this kind until release.
-func (t *tap) stall(kind backend.OpKind) *stop[passing] { return t.stallAt(kind, false) }
-
-// stallAnswer holds the answer to the next such commit.
-func (t *tap) stallAnswer(kind backend.OpKind) *stop[passing] { return t.stallAt(kind, true) }
-
-// stallAwait holds the next Await for something known until release.
-func (t *tap) stallAwait() *stop[passing] {
-	return t.stalls.add(func(p passing) bool { return p.await })
+// commits picks a commit that has an op of this kind.
+func commits(kind backend.OpKind) func(passing) bool {
+	return func(p passing) bool { return !p.answer && p.has(kind) }
 }
 
-// stallGet holds the next Get of this key until release.
-func (t *tap) stallGet(key string) *stop[passing] {
-	return t.stalls.add(func(p passing) bool { return p.read == key })
+// answers picks the answer to such a commit.
+func answers(kind backend.OpKind) func(passing) bool {
+	return func(p passing) bool { return p.answer && p.has(kind) }
 }
 
-func (t *tap) stallAt(kind backend.OpKind, answer bool) *stop[passing] {
-	return t.stalls.add(func(p passing) bool {
-		return p.answer == answer && slices.ContainsFunc(p.ops, func(op backend.Op) bool { return op.Kind == kind })
-	})
+// gets picks a Get of this key.
+func gets(key string) func(passing) bool { return func(p passing) bool { return p.read == key } }
+
+func (p passing) has(kind backend.OpKind) bool {
+	return slices.ContainsFunc(p.ops, func(op backend.Op) bool { return op.Kind == kind })
 }
 
 // hears blocks while the elector is deaf. It returns false if ctx ended first.
@@ -190,7 +170,7 @@ func (s tapped) Deadline() time.Time {
 	switch {
 	case !s.t.overdue.IsZero():
 		return s.t.overdue
-	case s.t.frozen:
+	case s.t.frozen.Load():
 		return time.Now().Add(1000 * time.Hour)
 	}
 	return s.Session.Deadline()
@@ -221,4 +201,51 @@ func (s tapped) hearsNow() bool {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
 	return s.t.deaf == nil || s.closed.Err() != nil
+}
+
+// A stop is a point at which a goroutine of a candidate is held, once, until release.
+type stop struct {
+	a        *arena
+	arrived  chan struct{}
+	released chan struct{}
+	release  func()
+}
+
+// reached waits until the goroutine is held.
+func (s *stop) reached(what string) { arrives(s.a, what, s.arrived) }
+
+// stops are those that are set and were not reached yet.
+type stops[E any] struct {
+	mu  sync.Mutex
+	set []picking[E]
+}
+
+type picking[E any] struct {
+	*stop
+	at func(E) bool
+}
+
+// hold sets a stop at the next event that at picks.
+func hold[E any](c *candidate, s *stops[E], at func(E) bool) *stop {
+	next := &stop{a: c.a, arrived: make(chan struct{}), released: make(chan struct{})}
+	next.release = c.atEnd(func() { close(next.released) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.set = append(s.set, picking[E]{next, at})
+	return next
+}
+
+// pass runs on the goroutine that is to be held. It heeds no ctx.
+func (s *stops[E]) pass(event E) {
+	s.mu.Lock()
+	i := slices.IndexFunc(s.set, func(p picking[E]) bool { return p.at(event) })
+	if i < 0 {
+		s.mu.Unlock()
+		return
+	}
+	at := s.set[i]
+	s.set = slices.Delete(s.set, i, i+1)
+	s.mu.Unlock()
+	close(at.arrived)
+	<-at.released
 }

@@ -4,65 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 )
 
 var termRules = []rule{
-	{
-		Name: "term/exclusion",
-		Text: "No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards.",
-		Need: []string{"Suspend"},
-		Run:  termExclusion,
-	}, {
-		Name: "term/order",
-		Text: "Candidates lead in the order of their arrival; one that withdraws from the middle is passed over.",
-		Need: []string{needOrdered},
-		Run:  termOrder,
-	}, {
-		Name: "term/token",
-		Text: "Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew.",
-		Need: []string{"Delete", "Expire"},
-		Run:  termToken,
-	},
+	promise("term/exclusion", termExclusion, needs{"Suspend"},
+		"No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards."),
+	promise("term/order", termOrder, needs{needOrdered},
+		"Candidates lead in the order of their arrival; one that withdraws from the middle is passed over."),
+	promise("term/token", termToken, needs{"Delete", "Expire"},
+		"Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded again."),
 }
 
 // reportRules are what an elector tells of its terms, and what it refuses.
 var reportRules = []rule{
-	{
-		Name: "term/once",
-		Text: "Each term is reported by one Elected and one Ended with its cause, in this order, and the Ended before the next Elected.",
-		Need: []string{needHooks, "Delete", "Expire"},
-		Run:  termOnce,
-	}, {
-		Name: "term/ended-first",
-		Text: "While the Ended of a term is being reported, its candidate is not elected again.",
-		Need: []string{needHooks},
-		Run:  termEndedFirst,
-	}, {
-		Name: "term/elected-first",
-		Text: "A term that ends while its Elected is being reported gets its Ended after that.",
-		Need: []string{needHooks, "Delete"},
-		Run:  termElectedFirst,
-	}, {
-		Name: "term/busy",
-		Text: "An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it.",
-		Run:  termBusy,
-	}, {
-		Name: "term/outlives-campaign",
-		Text: "The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on.",
-		Run:  termOutlivesCampaign,
-	}, {
-		Name: "term/proclaim",
-		Text: "A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing.",
-		Need: []string{"Delete"},
-		Run:  termProclaim,
-	}, {
-		Name: "term/same-id",
-		Text: "Candidates of different processes that have the same ID are both served.",
-		Run:  termSameID,
-	},
+	promise("term/once", termOnce, needs{needHooks, "Delete", "Expire"},
+		"Each term is reported by one Elected and one Ended with its cause, in this order, each after the one before has returned; its candidate is not elected again before that."),
+	promise("term/busy", termBusy, nil,
+		"An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it."),
+	promise("term/outlives-campaign", termOutlivesCampaign, nil,
+		"The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on."),
+	promise("term/proclaim", termProclaim, needs{"Delete"},
+		"A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing."),
+	promise("term/same-id", termSameID, nil,
+		"Candidates of different processes that have the same ID are both served."),
 }
 
 func termOrder(a *arena) {
@@ -71,19 +42,15 @@ func termOrder(a *arena) {
 			first, t := a.lead()
 			bids := []*bid{nil}
 			for i := range 5 {
-				var c *candidate
+				at := a.process()
 				if i == 2 { // two candidates in one process
-					c = a.standIn(first.client)
-				} else {
-					c = a.stand()
+					at = first.client
 				}
-				b := c.campaign()
-				b.waits()
+				_, b := a.queueIn(at)
 				bids = append(bids, b)
 			}
 			for _, i := range gone {
-				bids[i].cancel()
-				bids[i].fails(context.Canceled)
+				bids[i].withdraws()
 			}
 			a.Settle() // who takes that for its turn has led by then
 			want := []string{first.id}
@@ -93,12 +60,10 @@ func termOrder(a *arena) {
 				}
 				b.blocked()
 				want = append(want, b.c.id)
-				a.resign(t)
-				t = b.wins()
+				t = b.succeeds(t)
 			}
-			if got := a.hist.order(); !slices.Equal(got, want) {
-				a.Failf("%v led, want %v", got, want)
-			}
+			got := a.hist.order()
+			a.FailIf(!slices.Equal(got, want), "%v led, want %v", got, want)
 		})
 	}
 }
@@ -106,9 +71,7 @@ func termOrder(a *arena) {
 func termToken(a *arena) {
 	var last uint64
 	rises := func(after string, t *elector.Term) *elector.Term {
-		if t.Token() <= last {
-			a.Failf("token %d after %s, and %d before", t.Token(), after, last)
-		}
+		a.FailIf(t.Token() <= last, "token %d after %s, and %d before", t.Token(), after, last)
 		last = t.Token()
 		return t
 	}
@@ -139,65 +102,51 @@ func termToken(a *arena) {
 }
 
 func termOnce(a *arena) {
-	for _, way := range []ending{resigned, overthrow, expired, closed} {
-		a.in("the leader "+way.name, func(a *arena) {
-			c, t := a.lead()
-			way.end(a, c, t)
-			a.ends(t, way.cause)
-			a.Until("Ended is reported", func() bool {
-				return len(c.reports(func(r report) bool { return r.what == isEnded })) > 0
-			})
-			a.Settle()
-			got := c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded })
-			if len(got) != 2 || got[0].what != isElected || got[1].what != isEnded {
-				a.Failf("%d reports of Elected and Ended, want one each: %+v", len(got), got)
-			}
-			if got[0].token != t.Token() || got[1].token != t.Token() || !errors.Is(got[1].err, way.cause) {
-				a.Failf("reports %+v of term %d, want cause %q", got, t.Token(), way.cause)
-			}
-		})
-	}
+	each(a.in, "the leader %s", endings, func(a *arena, way ending) {
+		c, t := a.lead()
+		way.end(a, c, t)
+		a.ends(t, way.cause)
+		a.Until("Ended is reported", func() bool { return len(c.reports(isEnded)) > 0 })
+		a.Settle()
+		got := c.reports(isElected, isEnded)
+		a.FailIf(len(got) != 2 || got[0].what != isElected || got[1].what != isEnded,
+			"%d reports of Elected and Ended, want one each: %+v", len(got), got)
+		a.FailIf(got[0].token != t.Token() || got[1].token != t.Token() || !errors.Is(got[1].err, way.cause),
+			"reports %+v of term %d, want cause %q", got, t.Token(), way.cause)
+	})
 	a.in("a campaign is cancelled", func(a *arena) {
 		a.lead()
 		c, b := a.queue()
-		b.cancel()
-		b.fails(context.Canceled)
+		b.withdraws()
 		a.Settle()
-		if got := c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded }); len(got) > 0 {
-			a.Failf("reports %+v without a term", got)
-		}
+		a.FailIf(len(c.reports(isElected, isEnded)) > 0, "Elected or Ended was called without a term")
 	})
-}
-
-func termElectedFirst(a *arena) {
-	c := a.stand()
-	hook := c.holdIn(isElected)
-	b := c.campaign()
-	arrives(a, "Elected is called", hook.reached)
-	a.delete(a.seat().Key)
-	_, next := a.lead()
-	a.Settle()
-	if n := len(c.reports(func(r report) bool { return r.what == isEnded })); n > 0 {
-		a.Failf("Ended was called before Elected had returned")
-	}
-	hook.release()
-	a.ends(b.wins(), elector.ErrDeposed)
-	a.holds(next)
-}
-
-func termEndedFirst(a *arena) {
-	c := a.stand()
-	hook := c.holdIn(isEnded)
-	a.resign(c.campaign().wins())
-	arrives(a, "Ended is called", hook.reached)
-	b := c.campaign()
-	a.Settle()
-	if n := len(c.reports(func(r report) bool { return r.what == isElected })); n != 1 {
-		a.Failf("Elected was called %d times while the first Ended had not returned", n)
-	}
-	b.blocked()
-	hook.release()
-	b.wins()
+	a.in("it ends while Elected is being reported", func(a *arena) {
+		c := a.stand()
+		hook := c.holdIn(isElected)
+		b := c.campaign()
+		hook.reached("Elected is called")
+		a.delete(a.seat().Key)
+		_, next := a.lead()
+		a.Settle()
+		a.FailIf(len(c.reports(isEnded)) > 0, "Ended was called before Elected had returned")
+		hook.release()
+		a.ends(b.wins(), elector.ErrDeposed)
+		a.holds(next)
+	})
+	a.in("it campaigns again while Ended is being reported", func(a *arena) {
+		c := a.stand()
+		hook := c.holdIn(isEnded)
+		a.resign(c.campaign().wins())
+		hook.reached("Ended is called")
+		b := c.campaign()
+		a.Settle()
+		n := len(c.reports(isElected))
+		a.FailIf(n != 1, "Elected was called %d times while the first Ended had not returned", n)
+		b.blocked()
+		hook.release()
+		b.wins()
+	})
 }
 
 func termBusy(a *arena) {
@@ -209,40 +158,30 @@ func termBusy(a *arena) {
 	}
 	a.holds(t)
 	b.blocked()
-	a.resign(t)
-	b.wins()
+	b.succeeds(t)
 }
 
 func termOutlivesCampaign(a *arena) {
 	type key struct{}
 	c := a.stand()
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "kept"))
-	b := c.campaignIn(ctx, cancel)
+	b := c.campaignIn(context.WithValue(context.Background(), key{}, "kept"))
 	t := b.wins()
-	cancel()
+	b.cancel()
 	a.stays(t)
-	if t.Context().Value(key{}) != "kept" {
-		a.Failf("the term's Context has lost the values of Campaign's ctx")
-	}
+	a.FailIf(t.Context().Value(key{}) != "kept", "the term's Context has lost the values of Campaign's ctx")
 	a.resign(t)
 }
 
 func termProclaim(a *arena) {
-	ctx, cancel := a.within()
-	defer cancel()
+	ctx := a.within()
 	c, t := a.lead()
 	_, b := a.queue()
 	viewer := a.view()
 	for _, value := range []string{"one", "", "two"} {
 		a.proclaim(t, value)
-		a.Until(fmt.Sprintf("the leader's value is %q", value), func() bool {
-			l, err := a.leader(viewer)
-			return err == nil && l.ID == c.id && l.Token == t.Token() && string(l.Value) == value
-		})
+		a.sees(viewer, c, t, value)
 	}
-	if err := t.Proclaim(ctx, make([]byte, elector.MaxValue+1)); err == nil {
-		a.Failf("Proclaim of more than MaxValue bytes returned no error")
-	}
+	a.FailIf(t.Proclaim(ctx, make([]byte, elector.MaxValue+1)) == nil, "Proclaim of more than MaxValue bytes returned no error")
 	a.holds(t)
 	a.delete(a.seat().Key)
 	next := b.wins()
@@ -250,10 +189,7 @@ func termProclaim(a *arena) {
 	a.ends(t, elector.ErrDeposed)
 	a.Must("Proclaim of its successor", next.Proclaim(ctx, []byte("mine")))
 	a.Refused("Proclaim of a deposed leader", t.Proclaim(ctx, []byte("late")), elector.ErrDeposed)
-	a.Until("the successor's value stands", func() bool {
-		l, err := a.leader(viewer)
-		return err == nil && string(l.Value) == "mine"
-	})
+	a.sees(viewer, b.c, next, "mine")
 	a.holds(next)
 	a.resign(next)
 	a.Refused("Proclaim after Resign", next.Proclaim(ctx, []byte("late")), elector.ErrResigned)
@@ -269,11 +205,100 @@ func termSameID(a *arena) {
 	if a.cfg.Ordered {
 		a.lists(viewer, id, id)
 	}
-	a.resign(t)
-	next := b.wins()
+	next := b.succeeds(t)
 	a.holds(next)
-	a.Until(fmt.Sprintf("Leader says that term %d leads", next.Token()), func() bool {
-		l, err := a.leader(viewer)
-		return err == nil && l.Token == next.Token()
-	})
+	a.sees(viewer, b.c, next, "value of "+a.id(2))
+}
+
+// termExclusion has several candidates come, lead and go at random, while links
+// break at random.
+func termExclusion(a *arena) {
+	seed := rand.Uint64()
+	a.hist.note("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	rounds, ttl := 8, a.Service.TTL
+	pace := ttl / 4 // at which candidates come and go
+	if a.Service.Virtual {
+		rounds, pace = 120, ttl
+	}
+	var all []*candidate
+	for range 4 {
+		all = append(all, a.stand(a.brief))
+	}
+	all = append(all, a.standIn(all[0].client, a.brief)) // two candidates in one process
+	ctx, halt := context.WithCancel(context.Background())
+	all[0].atEnd(halt)
+	var wg sync.WaitGroup
+	for _, c := range all {
+		own := rand.New(rand.NewPCG(seed, rnd.Uint64()))
+		wg.Go(func() { come(ctx, c, own, pace) })
+	}
+	release := []func(){}
+	for range rounds {
+		c := all[rnd.IntN(4)]
+		switch n := rnd.IntN(6); {
+		case n == 0 && c.client.HoldWakeups != nil:
+			release = append(release, a.freeze(c))
+		case n == 1 && c.client.LoseReply != nil:
+			c.client.LoseReply(backend.OpKind(rnd.IntN(int(backend.OpDelete)) + 1))
+		case n == 2 && c.client.LoseRequest != nil:
+			c.client.LoseRequest(backend.OpKind(rnd.IntN(int(backend.OpDelete)) + 1))
+		case n == 3:
+			a.resume(c)
+		default:
+			a.suspend(c)
+		}
+		// The faults are what the rule is about, and they last.
+		time.Sleep(time.Duration(rnd.Int64N(int64(ttl) / 2)))
+		if rnd.IntN(3) == 0 {
+			for _, c := range all {
+				c.client.Resume()
+			}
+			for _, r := range release {
+				r()
+			}
+			release = nil
+		}
+	}
+	for _, c := range all[:4] {
+		a.resume(c)
+	}
+	for _, r := range release {
+		r()
+	}
+	now := a.hist.count()
+	a.Until("two more terms begin after the last fault", func() bool { return a.hist.count() >= now+2 })
+	halt()
+	a.begin("the last candidate", func(context.Context) error { wg.Wait(); return nil }).must()
+}
+
+// come campaigns, leads and leaves until ctx ends.
+func come(ctx context.Context, c *candidate, rnd *rand.Rand, pace time.Duration) {
+	for ctx.Err() == nil {
+		trying, cancel := context.WithTimeout(ctx, pace/4+time.Duration(rnd.Int64N(int64(3*pace))))
+		t, err := c.e.Campaign(trying)
+		cancel()
+		if err != nil {
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+				c.a.hist.blame("Campaign of %s: %v", c.id, err)
+				return
+			}
+			continue
+		}
+		select {
+		case <-t.Context().Done():
+		case <-ctx.Done():
+		case <-time.After(time.Duration(rnd.Int64N(int64(pace) / 3))):
+		}
+		if rnd.IntN(2) == 0 { // its session may be lost first
+			select {
+			case <-t.Context().Done():
+			case <-ctx.Done():
+			case <-time.After(pace):
+			}
+		}
+		leaving, cancel := context.WithTimeout(context.Background(), pace)
+		_ = t.Resign(leaving) // out of touch it is not confirmed
+		cancel()
+	}
 }

@@ -8,48 +8,23 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 var viewRules = []rule{
-	{
-		Name: "view/leader",
-		Text: "Leader tells who leads, with value and token, and ErrNoLeader while nobody does. A candidate that comes late sees the same.",
-		Run:  viewLeader,
-	}, {
-		Name: "view/candidates",
-		Text: "Candidates lists who stands, with ID and value, in order of succession, and says who leads.",
-		Run:  viewCandidates,
-	}, {
-		Name: "view/observe",
-		Text: "Observe yields the leader now and each change: vacancies, new leaders, new values.",
-		Run:  viewObserve,
-	}, {
-		Name: "view/observe-founded",
-		Text: "Observe follows an election that is founded after it began, deleted, and founded anew.",
-		Need: []string{"Delete", needKnown},
-		Run:  viewObserveFounded,
-	}, {
-		Name: "view/observe-lost",
-		Text: "Observe rides out a lost session and a link that is cut, and yields what is so afterwards.",
-		Need: []string{"Expire", "Suspend"},
-		Run:  viewObserveLost,
-	}, {
-		Name: "view/no-vacancy",
-		Text: "Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
-		Need: []string{needOrdered, needInLine, needBackend},
-		Run:  viewNoVacancy,
-	}, {
-		Name: "view/observe-ends",
-		Text: "Observe ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough.",
-		Run:  viewObserveEnds,
-	}, {
-		Name: "view/status",
-		Text: "Status tells, without asking the service, what the elector does and by which token, session and leader.",
-		Need: []string{needStatus},
-		Long: harness.Contract,
-		Run:  viewStatus,
-	},
+	promise("view/leader", viewLeader, nil,
+		"Leader tells who leads, with value and token, and ErrNoLeader while nobody does. A candidate that comes late sees the same."),
+	promise("view/candidates", viewCandidates, nil,
+		"Candidates lists who stands, with ID and value, in order of succession, and says who leads."),
+	promise("view/observe", viewObserve, nil,
+		"Observe yields the leader now and each change: vacancies, new leaders, new values. It ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough."),
+	promise("view/observe-founded", viewObserveFounded, needs{"Delete", needKnown},
+		"Observe follows an election that is founded after it began, deleted, and founded again."),
+	promise("view/observe-lost", viewObserveLost, needs{"Expire", "Suspend"},
+		"Observe rides out a lost session and a link that is cut, and yields what is so afterwards."),
+	promise("view/no-vacancy", viewNoVacancy, needs{needOrdered, needInLine, needBackend},
+		"Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read."),
+	promise("view/status", viewStatus, needs{needStatus},
+		"Status tells, without asking the service, what the elector does and by which token, session and leader."),
 }
 
 func viewStatus(a *arena) {
@@ -65,9 +40,8 @@ func viewStatus(a *arena) {
 	b := c.campaign()
 	t := b.wins()
 	s := is(c, elector.RoleLeading, t.Token())
-	if s.Leader.ID != c.id || s.Leader.Token != t.Token() || s.LeaderAsOf.IsZero() || s.Session == "" || s.State != backend.Live || !s.Deadline.After(s.Since) {
-		a.Failf("a leader's status is %+v", s)
-	}
+	a.FailIf(s.Leader.ID != c.id || s.Leader.Token != t.Token() || s.LeaderAsOf.IsZero() || s.Session == "" || s.State != backend.Live || !s.Deadline.After(s.Since),
+		"a leader's status is %+v", s)
 	next, waiting := a.queue()
 	if s = is(next, elector.RoleStanding, 0); s.Session == "" || s.State != backend.Live {
 		a.Failf("the status of one that waits is %+v", s)
@@ -91,15 +65,11 @@ func viewLeader(a *arena) {
 		}
 	}
 	none("before the election was founded")
-	if got := a.list(viewer); len(got) != 0 {
-		a.Failf("candidates of an election that was not founded are %q", got)
-	}
+	got := a.list(viewer)
+	a.FailIf(len(got) != 0, "candidates of an election that was not founded are %q", got)
 	c, t := a.lead()
 	for range 2 {
-		l := a.leads(viewer, c)
-		if l.Token != t.Token() || string(l.Value) != "value of "+c.id || l.Vacant() {
-			a.Failf("leader is %+v, want token %d and its value", l, t.Token())
-		}
+		a.sees(viewer, c, t, "value of "+c.id)
 		a.resign(t)
 		a.vacant(viewer)
 		t = c.campaign().wins()
@@ -109,23 +79,17 @@ func viewLeader(a *arena) {
 	none("after the leader was closed")
 	c, t = a.lead()
 	a.queue()
-	if l := a.leads(a.view(), c); l.Token != t.Token() {
-		a.Failf("a candidate that comes late sees token %d, want %d", l.Token, t.Token())
-	}
+	a.sees(a.view(), c, t, "value of "+c.id) // who comes late sees the same
 }
 
 // listsItself checks that a candidate finds itself, and nobody else for itself, where it is listed.
 func (a *arena) listsItself(c *candidate) {
 	a.Until(c.id+" finds itself among the candidates", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		all, err := c.e.Candidates(ctx)
+		all, err := c.e.Candidates(a.within())
 		a.Must("Candidates", err)
 		n := 0
 		for _, one := range all {
-			if one.Own != (one.ID == c.id) {
-				a.Failf("%s lists %+v", c.id, one)
-			}
+			a.FailIf(one.Own != (one.ID == c.id), "%s lists %+v", c.id, one)
 			if one.Own {
 				n++
 			}
@@ -146,25 +110,19 @@ func viewCandidates(a *arena) {
 			}
 			cfg.Value = []byte{0, 0xff, byte(i)}
 		})
-		last = d.campaign()
-		last.waits()
+		last = d.enters()
 		if a.cfg.Ordered {
 			want = append(want, elector.Candidate{ID: d.id, Value: []byte{0, 0xff, byte(i)}})
 		}
 	}
 	check := func(what string) {
-		var got []elector.Candidate
 		a.Until(what, func() bool {
-			ctx, cancel := a.within()
-			defer cancel()
-			var err error
-			got, err = viewer.Candidates(ctx)
+			got, err := viewer.Candidates(a.within())
 			a.Must("Candidates", err)
-			same := slices.EqualFunc(got, want, func(x, y elector.Candidate) bool {
+			a.hist.note("candidates: %+v", got)
+			return slices.EqualFunc(got, want, func(x, y elector.Candidate) bool {
 				return x.ID == y.ID && string(x.Value) == string(y.Value) && x.Leads == y.Leads && !x.Own
 			})
-			a.hist.note("candidates: %+v", got)
-			return same
 		})
 	}
 	check("all are listed")
@@ -175,8 +133,7 @@ func viewCandidates(a *arena) {
 	want[0].Value = []byte("new")
 	check("the leader is listed with its new value")
 	if a.cfg.Ordered {
-		last.cancel()
-		last.fails(context.Canceled)
+		last.withdraws()
 		want = want[:len(want)-1]
 		check("one that has withdrawn is not listed")
 		a.resign(t)
@@ -221,9 +178,8 @@ func (o *observer) next(what string) elector.Leader {
 
 // vacant expects a vacancy next.
 func (o *observer) vacant() {
-	if l := o.next("a vacancy"); !l.Vacant() || l.ID != "" || l.Value != nil {
-		o.a.Failf("Observe yielded %+v, want a vacancy", l)
-	}
+	l := o.next("a vacancy")
+	o.a.FailIf(!l.Vacant() || l.ID != "" || l.Value != nil, "Observe yielded %+v, want a vacancy", l)
 }
 
 // leads expects this leader next; with skip, also after other news.
@@ -233,9 +189,7 @@ func (o *observer) leads(c *candidate, t *elector.Term, value string, skip bool)
 		if l.ID == c.id && l.Token == t.Token() && string(l.Value) == value {
 			return
 		}
-		if !skip {
-			o.a.Failf("Observe yielded %+v, want %s, token %d, value %q", l, c.id, t.Token(), value)
-		}
+		o.a.FailIf(!skip, "Observe yielded %+v, want %s, token %d, value %q", l, c.id, t.Token(), value)
 	}
 }
 
@@ -269,14 +223,40 @@ func viewObserve(a *arena) {
 	o.leads(c, t, "value of "+c.id, false)
 	d, b := a.queue()
 	o.quiet() // it is no news that somebody waits
-	a.resign(t)
-	t = b.wins()
+	t = b.succeeds(t)
 	o.leads(d, t, "value of "+d.id, true)
 	late := a.observe(c)
 	late.leads(d, t, "value of "+d.id, !a.Service.Virtual) // a member may be behind
 	a.close(d)
 	o.vacant()
 	late.vacant()
+	a.in("it ends", func(a *arena) {
+		c := a.stand()
+		leader, _ := a.lead()
+		a.catchesUp(c)
+		o := a.observe(c)
+		o.next("the leader")
+		o.cancel()
+		a.Refused("the end of Observe", arrives(a, "Observe ends", o.err), context.Canceled)
+
+		for l, err := range c.e.Observe(a.within()) {
+			a.Must("Observe", err)
+			a.FailIf(l.ID != leader.id, "leader is %+v, want %s", l, leader.id)
+			break
+		}
+		// Several at once, on one elector.
+		first, second := a.observe(c), a.observe(c)
+		first.next("the leader")
+		second.next("the leader")
+		first.cancel()
+		a.Refused("the end of Observe", arrives(a, "Observe ends", first.err), context.Canceled)
+		second.quiet()
+		a.close(c)
+		a.Refused("the end of Observe", arrives(a, "Observe ends", second.err), elector.ErrClosed)
+		for _, err := range c.e.Observe(a.within()) {
+			a.Refused("Observe on a closed elector", err, elector.ErrClosed)
+		}
+	})
 }
 
 func viewObserveFounded(a *arena) {
@@ -337,85 +317,44 @@ func viewObserveLost(a *arena) {
 	o.quiet()
 }
 
-func viewObserveEnds(a *arena) {
-	c := a.stand()
-	leader, _ := a.lead()
-	a.catchesUp(c)
-	o := a.observe(c)
-	o.next("the leader")
-	o.cancel()
-	a.Refused("the end of Observe", arrives(a, "Observe ends", o.err), context.Canceled)
-
-	ctx, cancel := a.within()
-	defer cancel()
-	for l, err := range c.e.Observe(ctx) {
-		a.Must("Observe", err)
-		if l.ID != leader.id {
-			a.Failf("leader is %+v, want %s", l, leader.id)
-		}
-		break
-	}
-	// Several at once, on one elector.
-	first, second := a.observe(c), a.observe(c)
-	first.next("the leader")
-	second.next("the leader")
-	first.cancel()
-	a.Refused("the end of Observe", arrives(a, "Observe ends", first.err), context.Canceled)
-	second.quiet()
-	a.close(c)
-	a.Refused("the end of Observe", arrives(a, "Observe ends", second.err), elector.ErrClosed)
-	for _, err := range c.e.Observe(ctx) {
-		if !errors.Is(err, elector.ErrClosed) {
-			a.Failf("Observe on a closed elector: %s", harness.Text(err))
-		}
-	}
-}
-
 func viewNoVacancy(a *arena) {
 	c, t := a.lead()
 	handOver := func() {
 		d, b := a.queue()
-		a.resign(t)
-		c, t = d, b.wins()
+		c, t = d, b.succeeds(t)
 	}
-	ctx, cancel := a.within()
-	defer cancel()
 	viewer := a.stand()
 	a.catchesUp(viewer)
-	asks := map[string]func() (vacant bool, err error){
-		"Leader": func() (bool, error) {
+	tells := func(isVacant bool, err error) error {
+		if err == nil && isVacant {
+			return errors.New("nobody leads")
+		}
+		return err
+	}
+	asks := map[string]func(ctx context.Context) error{
+		"Leader": func(ctx context.Context) error {
 			l, err := viewer.e.Leader(ctx)
-			return l.Vacant(), err
+			return tells(l.Vacant(), err)
 		},
-		"Candidates": func() (bool, error) {
+		"Candidates": func(ctx context.Context) error {
 			all, err := viewer.e.Candidates(ctx)
-			return len(all) == 0, err
+			return tells(len(all) == 0, err)
 		},
-		"Observe": func() (bool, error) {
+		"Observe": func(ctx context.Context) error {
 			for l, err := range viewer.e.Observe(ctx) {
-				return l.Vacant(), err
+				return tells(l.Vacant(), err)
 			}
-			return false, errors.New("it yielded nothing")
+			return errors.New("it yielded nothing")
 		},
 	}
 	for name, ask := range asks {
-		looks := viewer.tap.stallGet(a.seat().Key)
-		viewer.atEnd(looks.release)
-		answered := make(chan struct{})
-		var vacant bool
-		var err error
-		go func() {
-			defer close(answered)
-			vacant, err = ask()
-		}()
-		arrives(a, name+" reads the leader's entry", looks.reached)
+		looks := viewer.stall(gets(a.seat().Key))
+		answer := a.begin(name, ask)
+		looks.reached(name + " reads the leader's entry")
 		old := a.seat().Key
 		handOver() // to one that was not there when the viewer has listed the candidates
 		looks.release()
-		arrives(a, name+" answers", answered)
-		if err != nil || vacant {
-			a.Failf("%s says that nobody leads, error %s; somebody did all the time", name, harness.Text(err))
-		}
+		answer.must()           // somebody has led all the time
 		a.seesGone(viewer, old) // or the next one reads that entry first
 	}
 	o := a.observe(viewer)
@@ -424,9 +363,7 @@ func viewNoVacancy(a *arena) {
 		handOver()
 		for {
 			l := o.next(c.id)
-			if l.Vacant() {
-				a.Failf("Observe yielded a vacancy between two leaders of which the second waited for the first")
-			}
+			a.FailIf(l.Vacant(), "Observe yielded a vacancy between two leaders of which the second waited for the first")
 			if l.ID == c.id && l.Token == t.Token() {
 				break
 			}
