@@ -1,4 +1,4 @@
-package explore_test
+package explore
 
 import (
 	"slices"
@@ -8,8 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/conformance/explore"
 	"github.com/elector-go/elector/internal/mutants"
 )
 
@@ -17,8 +15,9 @@ import (
 func TestCompanion(t *testing.T) {
 	for _, s := range strategies {
 		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg.WithCompanion(false, false, true)
-			cfg.Faults, cfg.Kinds = 1, []explore.Fault{explore.Crash}
+			cfg := s.cfg
+			cfg.companion.again = true
+			cfg.Faults, cfg.Kinds = 1, []Fault{Crash}
 			exhaust(t, cfg)
 		})
 	}
@@ -30,27 +29,26 @@ func TestWrongCompanions(t *testing.T) {
 	more, ok := mutants.Named("will ends the next session, too")
 	require.True(t, ok)
 	for _, c := range []struct {
-		name             string
-		stopped, another bool
-		mutant           mutants.Mutant
-		kind             explore.Fault
-		strategies       string
+		name       string
+		companion  companion
+		mutant     mutants.Mutant
+		kind       Fault
+		strategies string
 	}{
-		{"takes a stopped process for a dead one", true, false, mutants.Mutant{}, explore.Suspend, "fair unfair kafka parentwatch ranked"},
-		{"takes another process for the dead one", false, true, mutants.Mutant{}, explore.Crash, "fair kafka"},
-		{"ends one session more", false, false, more, explore.Crash, "fair"},
+		{"takes a stopped process for a dead one", companion{stopped: true}, mutants.Mutant{}, Suspend, "fair unfair kafka parentwatch ranked"},
+		{"takes another process for the dead one", companion{another: true}, mutants.Mutant{}, Crash, "fair kafka"},
+		{"ends one session more", companion{}, more, Crash, "fair"},
 	} {
 		for _, s := range strategies {
 			if !slices.Contains(strings.Fields(c.strategies), s.name) {
 				continue
 			}
 			t.Run(c.name+"/"+s.name, func(t *testing.T) {
-				cfg := s.cfg.WithCompanion(c.stopped, c.another, false)
-				cfg.Strategy = func() elector.Strategy { return c.mutant.Strategy(s.cfg.Strategy()) }
-				cfg.Backend, cfg.New = c.mutant.Backend, c.mutant.New
+				cfg := s.mutated(c.mutant)
+				cfg.companion = c.companion
 				cfg.Distinct = true // which one is another, or the next
-				cfg.Candidates, cfg.Faults, cfg.Kinds, cfg.MaxSchedules = 3, 1, []explore.Fault{c.kind}, 100_000
-				r := explore.Hunt(t, cfg)
+				cfg.Candidates, cfg.Faults, cfg.Kinds, cfg.MaxSchedules = 3, 1, []Fault{c.kind}, 100_000
+				r := Hunt(t, cfg)
 				require.NotNil(t, r.Failure, "not found: %v", r)
 				assert.Contains(t, []string{"one-holder", "tokens-rise", "own-entry"}, r.Failure.Rule, "%v", r.Failure)
 				t.Logf("%d steps: %s\n%v", r.Failure.Length, r.Failure.Schedule, r)

@@ -1,4 +1,4 @@
-package explore_test
+package explore
 
 import (
 	"strings"
@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/conformance/explore"
 	"github.com/elector-go/elector/internal/mutants"
 )
 
@@ -61,16 +60,14 @@ func findMutants(t *testing.T, late bool) {
 				continue
 			}
 			t.Run(m.mutant+"/"+s.name, func(t *testing.T) {
-				cfg := s.cfg
-				cfg.Strategy = func() elector.Strategy { return mutant.Strategy(s.cfg.Strategy()) }
-				cfg.Backend, cfg.New = mutant.Backend, mutant.New
+				cfg := s.mutated(mutant)
 				cfg.Candidates, cfg.Faults, cfg.MaxSchedules = 3, 1, 100_000 // and no time: the machine may be busy
-				r := explore.Hunt(t, cfg)
+				r := Hunt(t, cfg)
 				require.NotNil(t, r.Failure, "not found: %v", r)
 				assert.Contains(t, strings.Fields(m.rules), r.Failure.Rule, "%v", r.Failure)
 				assert.LessOrEqual(t, r.Failure.Length, m.length, "%v", r.Failure)
 
-				again, err := explore.ReplayFailure(t, cfg, r.Failure.Schedule)
+				again, err := replay(t, cfg, r.Failure.Schedule)
 				require.NoError(t, err)
 				require.NotNil(t, again, r.Failure.Schedule)
 				assert.Equal(t, r.Failure.Rule, again.Rule)
@@ -81,15 +78,21 @@ func findMutants(t *testing.T, late bool) {
 	}
 }
 
+// mutated is the Config of the strategy with a mutant.
+func (e explored) mutated(m mutants.Mutant) Config {
+	cfg := e.cfg
+	cfg.Strategy = func() elector.Strategy { return m.Strategy(e.cfg.Strategy()) }
+	cfg.Backend, cfg.New = m.Backend, m.New
+	return cfg
+}
+
 // What has no fault is not found to have one, by the same means.
 func TestNoMutant(t *testing.T) {
 	for _, s := range strategies {
 		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
+			cfg := s.mutated(mutants.Mutant{})
 			cfg.Candidates, cfg.Faults, cfg.MaxSchedules = 3, 1, 30
-			cfg.Strategy = func() elector.Strategy { return mutants.Mutant{}.Strategy(s.cfg.Strategy()) }
-			cfg.Backend, cfg.New = mutants.Mutant{}.Backend, mutants.Mutant{}.New
-			r := explore.Hunt(t, cfg)
+			r := Hunt(t, cfg)
 			require.Nil(t, r.Failure)
 			t.Log(r)
 		})

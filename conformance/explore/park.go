@@ -17,17 +17,16 @@ import (
 
 // A call is one operation, or a wake-up, that waits for the explorer to let it go.
 type call struct {
-	by   *candidate
-	kind byte
-	text string // what it is, for people
-	// reads and writes are the keys that it is about. See footprint.
-	reads, writes []string
-	session       *backend.Session // nil: it needs none
-	is            string           // kind, and place
-	says          string           // what a commit writes, of what others look for: its candidate may have become fit since
-	applied       bool             // its reply is lost, and it has changed something
-	let           chan struct{}
-	came          int // in which step
+	by      *candidate
+	kind    byte
+	text    string           // what it is, for people
+	key     string           // of a get
+	session *backend.Session // nil: it needs none
+	is      string           // kind, and place
+	says    string           // what a commit writes, of what others look for: its candidate may have become fit since
+	applied bool             // its reply is lost, and it has changed something
+	let     chan struct{}
+	came    int // in which step
 }
 
 func (c *candidate) call(kind byte, text string) *call {
@@ -55,6 +54,12 @@ const (
 	callWin         = 'k' // the strategy says that it has won
 	callRetry       = 'y' // a campaign has failed, and another attempt begins
 )
+
+// opCalls are the kinds of commits, by their most telling op.
+var opCalls = map[backend.OpKind]byte{
+	backend.OpCreateEphemeral: callCreate, backend.OpEnqueue: callEnqueue, backend.OpCompareAndSet: callPut,
+	backend.OpUpdate: callSet, backend.OpDelete: callDelete,
+}
 
 // park blocks until the explorer lets c go, or ctx ends: then whatever c would do
 // fails without effect.

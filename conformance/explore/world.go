@@ -133,7 +133,6 @@ func (w *world) intercept(s memory.Step) {
 		return // an operator's
 	}
 	c := by.call(callClose, "close the session")
-	c.writes = []string{own}
 	w.park(context.Background(), c)
 	w.landed(c)
 }
@@ -196,7 +195,7 @@ func (w *world) isForced(k *call) bool {
 	case callClose:
 		return k.by.cut || !w.owns(k.by)
 	case callGet:
-		if !w.cfg.Found && k.reads[0] == Election && !w.records() {
+		if !w.cfg.Found && k.key == Election && !w.records() {
 			return true // nobody writes it
 		}
 	}
