@@ -79,20 +79,3 @@ func buildStepped(ctx context.Context, dir string) (string, error) {
 	}
 	return program, nil
 }
-
-// beginClock steps a candidate's wall clock, and back in the end.
-func beginClock(c *campaign, s step) (string, func() error, error) {
-	x, release := c.take(s)
-	by := stepBy
-	if s.Kind.way(s) == "back" {
-		by = -by
-	}
-	met := x.describe()
-	if err := x.child.stepClock(by); err != nil {
-		return "", nil, err
-	}
-	return met, func() error {
-		defer release()
-		return x.child.stepClock(-by)
-	}, nil
-}

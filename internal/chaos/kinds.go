@@ -25,9 +25,11 @@ type kind struct {
 
 	effect effect // on who can lead
 
-	// begin makes it so; undo ends it. What it meets is named, for the history.
-	begin func(c *campaign, s step) (met string, undo func() error, err error)
+	begin beginner
 }
+
+// A beginner makes a fault; undo ends it. What it meets is named, for the history.
+type beginner func(c *campaign, s step) (met string, undo func() error, err error)
 
 // An effect is what a fault may do to the time in which nobody leads: see bound.
 type effect int
@@ -46,14 +48,14 @@ var outage = &kind{name: "outage", onServer: true, effect: away}
 // kinds returns all that can be injected.
 func kinds() []*kind {
 	return []*kind{
-		{name: "SIGKILL", effect: silent, lo: 0.1, hi: 1.5, begin: beginKill},
-		{name: "SIGSTOP < window", effect: silent, lo: 0.1, hi: 0.6, begin: beginStop},
-		{name: "SIGSTOP > window", effect: silent, lo: 1.4, hi: 2.2, begin: beginStop},
-		{name: "cut", effect: silent, lo: 0.1, hi: 2, ways: []string{"once", "and refused"}, begin: beginCut},
-		{name: "half-open", effect: silent, lo: 0.5, hi: 2, ways: []string{"then delivered", "then cut"}, begin: beginHalfOpen},
-		{name: "slow link", effect: slow, lo: 1, hi: 2, begin: beginSlow},
-		{name: "reply lost", effect: silent, lo: 0.05, hi: 0.15, begin: beginReplyLost},
-		{name: "clock stepped", stepped: true, effect: none, lo: 0.5, hi: 1.5, ways: []string{"forward", "back"}, begin: beginClock},
+		{name: "SIGKILL", effect: silent, lo: 0.1, hi: 1.5, begin: onCandidate(beginKill)},
+		{name: "SIGSTOP < window", effect: silent, lo: 0.1, hi: 0.6, begin: onCandidate(beginStop)},
+		{name: "SIGSTOP > window", effect: silent, lo: 1.4, hi: 2.2, begin: onCandidate(beginStop)},
+		{name: "cut", effect: silent, lo: 0.1, hi: 2, ways: []string{"once", "and refused"}, begin: onLinks(cutLinks)},
+		{name: "half-open", effect: silent, lo: 0.5, hi: 2, ways: []string{"then delivered", "then cut"}, begin: onLinks(halfOpen)},
+		{name: "slow link", effect: slow, lo: 1, hi: 2, begin: onLinks(slowLinks)},
+		{name: "reply lost", effect: silent, lo: 0.05, hi: 0.15, begin: onLinks(loseReplies)},
+		{name: "clock stepped", stepped: true, effect: none, lo: 0.5, hi: 1.5, ways: []string{"forward", "back"}, begin: onCandidate(beginClock)},
 		{name: "companion killed", ends: true, effect: silent, lo: 0.02, hi: 0.5, ways: []string{"alone", "before its process", "with its process", "after its process"}, begin: beginCompanionKilled},
 		{name: "companion frozen", ends: true, effect: silent, lo: 0.1, hi: 2.2, ways: []string{"alone", "with its process", "and its process killed"}, begin: beginCompanionFrozen},
 		{name: "server restart", onServer: true, effect: silent, lo: 0.05, hi: 1, ways: []string{"killed", "stopped"}, begin: beginRestart},
