@@ -169,17 +169,6 @@ func (at *election) sign(t *term) int64 {
 	return last
 }
 
-func (t *term) name() string {
-	return cmp.Or(t.Campaign.Candidate, "candidate") + suffix(t.Campaign.Process)
-}
-
-func suffix(process string) string {
-	if process == "" {
-		return ""
-	}
-	return " of " + process
-}
-
 func operation(o op, call, ret int64) porcupine.Operation {
 	return porcupine.Operation{Input: o, Call: call, Return: ret}
 }
@@ -201,7 +190,7 @@ func (h *History) registers(end int64) map[string][]porcupine.Operation {
 	ops := map[string][]porcupine.Operation{}
 	for i := range h.Events {
 		e := &h.Events[i]
-		who := cmp.Or(e.Candidate, "reader") + suffix(e.Process)
+		who := named(e, "reader")
 		switch {
 		case e.Kind == Read && e.Return != 0 && e.Outcome != Unknown:
 			o := op{do: look, who: who, write: Write{Key: e.Key, Value: e.Value}, gone: e.Outcome == Refused}
@@ -233,7 +222,7 @@ func (h *History) annotations() (all []porcupine.Annotation) {
 		}
 		tag := string(e.Kind)
 		if e.Candidate != "" {
-			tag = e.Candidate + suffix(e.Process) + ", refused"
+			tag = named(&e, "") + ", refused"
 		}
 		all = append(all, porcupine.Annotation{
 			Tag: tag, Start: e.Call, End: end, Description: cmp.Or(e.Text, tag), Details: fmt.Sprint(e), BackgroundColor: color,

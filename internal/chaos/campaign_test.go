@@ -151,17 +151,47 @@ type testLog struct{ t *testing.T }
 
 func (l testLog) Write(p []byte) (int, error) { l.t.Logf("%s", p); return len(p), nil }
 
-// TestBroken has candidates that break a promise, and holds that a campaign finds it.
+// TestDeaths is a campaign on each service with candidates whose sessions are ended when they die, half of
+// them by a companion, half by an agent, which are killed and frozen, too. No session of a living one is.
+func TestDeaths(t *testing.T) {
+	servertest.Long(t, "campaigns of faults")
+	for _, c := range []trial{
+		{backend: "etcd", seed: 1},
+		{backend: "zookeeper", seed: 2},
+		{backend: "consul", seed: 3},
+	} {
+		t.Run(c.backend, func(t *testing.T) {
+			t.Parallel()
+			c.servers, c.strategy, c.faults, c.length = 1, "fair", []string{ofCandidates, ofCompanions}, 2*short
+			r := campaignForTest(t, c)
+			assert.Empty(t, r.violations)
+			assert.GreaterOrEqual(t, r.terms, 3)
+			assert.NotZero(t, r.executed)
+			for _, k := range kinds() {
+				if k.ends {
+					assert.Contains(t, r.faults, k.name)
+				}
+			}
+		})
+	}
+}
+
+// TestBroken has candidates that break a promise, or sessions of living candidates that are ended, and holds
+// that a campaign finds it.
 func TestBroken(t *testing.T) {
 	servertest.Long(t, "campaigns of faults")
-	for broken, check := range map[string]string{
-		brokenLiar:    "overlap: ",
-		brokenUnarmed: "end: ",
+	for _, c := range []struct {
+		broken, check string
+		faults        []string
+	}{
+		{brokenLiar, "overlap: ", onProxies},
+		{brokenUnarmed, "end: ", onProxies},
+		{brokenHasty, "session: ", []string{ofCompanions}},
 	} {
-		t.Run(broken, func(t *testing.T) {
+		t.Run(c.broken, func(t *testing.T) {
 			t.Parallel()
-			r := campaignForTest(t, trial{backend: "etcd", servers: 1, strategy: "fair", faults: onProxies, seed: 1, length: 8 * time.Second, broken: broken})
-			assert.True(t, slices.ContainsFunc(r.violations, func(v string) bool { return strings.HasPrefix(v, check) }), "%q", r.violations)
+			r := campaignForTest(t, trial{backend: "etcd", servers: 1, strategy: "fair", faults: c.faults, seed: 1, length: 8 * time.Second, broken: c.broken})
+			assert.True(t, slices.ContainsFunc(r.violations, func(v string) bool { return strings.HasPrefix(v, c.check) }), "%q", r.violations)
 		})
 	}
 }
