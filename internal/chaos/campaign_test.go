@@ -21,13 +21,7 @@ import (
 
 // TestMain makes this binary a candidate where it is started as one.
 func TestMain(m *testing.M) {
-	if options := os.Getenv(environment); options != "" {
-		if err := beCandidate(options); err != nil {
-			fmt.Fprintln(os.Stderr, "candidate:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	candidateOnly()
 	os.Exit(m.Run())
 }
 

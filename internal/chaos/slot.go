@@ -39,10 +39,9 @@ func (s *slot) start() error {
 	}
 	s.started++
 	name := s.id + "." + strconv.Itoa(s.started)
-	started, err := startChild(s.campaign.clock, s.campaign.program, candidateOptions{
+	return s.campaign.launch(&s.child, candidateOptions{
 		ID: s.id, Name: name, URL: s.campaign.service.url(addrs...), Strategy: s.campaign.strategy,
 		History: filepath.Join(s.campaign.dir, "candidate-"+name+".jsonl"),
-		Log:     filepath.Join(s.campaign.dir, logFile),
 		Seed:    s.campaign.seed<<16 + uint64(len(s.campaign.children)),
 		Quiet:   s.campaign.service.network != nil,
 		Broken:  s.campaign.broken,
@@ -50,14 +49,6 @@ func (s *slot) start() error {
 		Wills:   s.campaign.wills(),
 		Agent:   s.agent(),
 	})
-	if err != nil {
-		return err
-	}
-	s.campaign.mu.Lock()
-	defer s.campaign.mu.Unlock()
-	s.child = started
-	s.campaign.children = append(s.campaign.children, started)
-	return nil
 }
 
 // each does something to all its links.
