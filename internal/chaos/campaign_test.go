@@ -109,7 +109,7 @@ func TestCampaigns(t *testing.T) {
 		assert.True(t, tried[item.Strategy.Name()] || toCompareWith, "no campaign tries the strategy %s: add one", item.Strategy.Name())
 	}
 	for _, k := range kinds() {
-		if skipped && k.member || k.ends { // for the latter see TestDeaths
+		if skipped && k.group == ofMembers || k.group == ofCompanions { // for the latter see TestDeaths
 			continue
 		}
 		assert.NotZero(t, met[k.name], k.name)
@@ -162,7 +162,7 @@ func TestDeaths(t *testing.T) {
 			assert.GreaterOrEqual(t, r.terms, 3)
 			assert.NotZero(t, r.executed)
 			for _, k := range kinds() {
-				if k.ends {
+				if k.group == ofCompanions {
 					assert.Contains(t, r.faults, k.name)
 				}
 			}

@@ -51,7 +51,7 @@ type failover struct {
 // at is what it is for a candidate whose last word was at an instant.
 func (f failover) at(t int64, faults []meeting) time.Duration {
 	for _, m := range faults {
-		if f.slow != 0 && m.kind.onServer && m.begin < t+int64(f.usual) && t < m.end+int64(f.slowFor) {
+		if f.slow != 0 && m.kind.onServer() && m.begin < t+int64(f.usual) && t < m.end+int64(f.slowFor) {
 			return f.slow
 		}
 	}
