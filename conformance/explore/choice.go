@@ -21,6 +21,7 @@ type choice struct {
 	by    int // -1: nobody
 	fault bool
 	call  *call // nil: it is none
+	kind  Fault // of what happens to the candidate, or to its call; 0: nothing
 }
 
 // choices are all that may happen next: calls first, those of the candidate that went
@@ -36,7 +37,7 @@ func (w *world) choices() []choice {
 		if c == w.last {
 			calls = append(slices.Clone(calls[mine:]), calls[:mine]...)
 		}
-		happens := func(kind Fault) choice { return choice{label: c.String() + string(rune(kind)), by: i} }
+		happens := func(kind Fault) choice { return choice{label: c.String() + string(rune(kind)), by: i, kind: kind} }
 		if c.cut && !c.crashed {
 			ends = append(ends, happens(back))
 		}
@@ -60,7 +61,7 @@ func (w *world) choices() []choice {
 		}
 		for _, ch := range calls {
 			if ch.isWrite() {
-				ch.label, ch.fault = ch.label+string(rune(kind)), true
+				ch.label, ch.kind, ch.fault = ch.label+string(rune(kind)), kind, true
 				faults = append(faults, ch)
 			}
 		}
@@ -193,7 +194,7 @@ func (w *world) mayExecute(c *candidate, entries []backend.Entry) bool {
 		return true
 	}
 	of := w.executed(c)
-	return slices.ContainsFunc(entries, func(e backend.Entry) bool { return w.owners[e.Session].by == of }) ||
+	return w.entry(of, entries).Exists() ||
 		slices.ContainsFunc(w.late, func(r lateRequest) bool { return r.by == of && w.svc.Knows(r.session.ID()) })
 }
 
@@ -254,16 +255,6 @@ func (w *world) next(entries []backend.Entry) (first time.Time) {
 	return first
 }
 
-// losesReply tells whether it is a call whose reply is lost.
-func (ch choice) losesReply() bool { return ch.fails(LoseReply) }
-
-// isLate tells whether it is a call whose request is late.
-func (ch choice) isLate() bool { return ch.fails(Late) }
-
-func (ch choice) fails(kind Fault) bool {
-	return ch.call != nil && ch.fault && ch.label[len(ch.label)-1] == byte(kind)
-}
-
 // isWrite tells whether the call is a commit that writes: what is lost of a read is asked for
 // again.
 func (ch choice) isWrite() bool { return strings.IndexByte("ncpsd", ch.call.kind) >= 0 }
@@ -284,7 +275,7 @@ func (w *world) do(ch choice) {
 	w.idle = false
 	done := w.recordFault(ch)
 	var before []backend.Entry
-	if ch.losesReply() {
+	if ch.kind == LoseReply {
 		before = w.entries()
 	}
 	switch {
@@ -297,21 +288,21 @@ func (w *world) do(ch choice) {
 		w.catchUp = nil
 	case ch.call != nil:
 		w.last = w.candidates[ch.by]
-		if ch.losesReply() {
+		if ch.kind == LoseReply {
 			w.last.cut = true
 			w.last.client.CutReply(nil)
 		}
-		if ch.isLate() {
+		if ch.kind == Late {
 			w.last.client.DelayRequest(nil, lateBy)
 			w.late = append(w.late, lateRequest{ch.call, time.Now().Add(lateBy)})
 		}
 		w.free(ch.call)
 	default:
-		w.happen(w.candidates[ch.by], Fault(ch.label[1]))
+		w.happen(w.candidates[ch.by], ch.kind)
 	}
 	done()
 	w.settle()
-	if ch.losesReply() {
+	if ch.kind == LoseReply {
 		ch.call.applied = !slices.EqualFunc(before, w.entries(), backend.Entry.Same)
 	}
 	w.look()
@@ -451,19 +442,20 @@ func (w *world) passTime() {
 }
 
 func (w *world) describe(ch choice) string {
-	switch {
-	case ch.label == passing:
+	switch ch.label {
+	case passing:
 		return "time passes"
-	case ch.label == lagging:
+	case lagging:
 		return "the server at which sessions are opened is behind from now on"
-	case ch.label == caughtUp:
+	case caughtUp:
 		return "the server that was behind has caught up"
-	case ch.losesReply():
-		return fmt.Sprintf("%s: %s, and the reply is lost", w.candidates[ch.by], ch.call.text)
-	case ch.isLate():
-		return fmt.Sprintf("%s: %s, and the request is late", w.candidates[ch.by], ch.call.text)
-	case ch.call != nil:
-		return fmt.Sprintf("%s: %s", w.candidates[ch.by], ch.call.text)
 	}
-	return fmt.Sprintf("%s: %v", w.candidates[ch.by], Fault(ch.label[1]))
+	what := ch.kind.String()
+	if ch.call != nil {
+		what = ch.call.text
+		if ch.kind != 0 {
+			what += ", and the " + ch.kind.String()
+		}
+	}
+	return fmt.Sprintf("%s: %s", w.candidates[ch.by], what)
 }

@@ -12,6 +12,7 @@ import (
 )
 
 type explored struct {
+	catalog.Item
 	name string
 	cfg  Config
 }
@@ -29,7 +30,7 @@ var strategies = func() (all []explored) {
 		if item.Dense {
 			cfg.Invariant = Dense
 		}
-		all = append(all, explored{item.Strategy.Name(), cfg})
+		all = append(all, explored{item, item.Strategy.Name(), cfg})
 	}
 	return all
 }()
@@ -47,104 +48,46 @@ func exhaust(t *testing.T, cfg Config) {
 
 // designable tells whether a strategy heeds an operator's wishes. Such a one has far more orders.
 func (e explored) designable() bool {
-	_, heeds := e.cfg.Strategy().(elector.Designator)
+	_, heeds := e.Strategy.(elector.Designator)
 	return heeds
 }
 
-func TestTwoCandidatesAndAFault(t *testing.T) {
-	for _, s := range strategies {
-		if s.designable() {
-			continue // TestDesignable has it
-		}
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Faults = 1
-			exhaust(t, cfg)
-		})
-	}
-}
-
-func TestThreeCandidates(t *testing.T) {
-	for _, s := range strategies {
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Candidates = 3
-			exhaust(t, cfg)
-		})
-	}
-}
-
-// A leader is asked to go, for the last of those who wait to lead next.
-func TestTransfer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes for long: make test-all")
-	}
-	for i, item := range catalog.All() {
-		if item.StepsAside {
-			t.Run(item.Strategy.Name(), func(t *testing.T) {
-				cfg := strategies[i].cfg
-				cfg.Candidates, cfg.Faults, cfg.Kinds = 3, 1, []Fault{AskTo}
+func TestExhausted(t *testing.T) {
+	undesignable := func(s explored) bool { return !s.designable() }
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		of   func(explored) bool // which strategies; nil: all
+		long bool
+	}{
+		{name: "three candidates", cfg: Config{Candidates: 3}},
+		{name: "each leads, and stands again", cfg: Config{Terms: 2}},
+		{name: "the election does not exist at first", cfg: Config{Candidates: 3, Found: true}, of: func(s explored) bool {
+			_, foreign := s.Strategy.(elector.CustomLayout)
+			return !foreign // its election needs no founding
+		}},
+		{"a fault", Config{Faults: 1}, undesignable, false},
+		{"a fault", Config{Faults: 1, Kinds: others}, explored.designable, true}, // TestRanks has the others
+		{"a session is lost, and the next one opened at a server that is behind", Config{Faults: 2, Kinds: []Fault{Lag, Expire}}, undesignable, false},
+		{"a session is lost, and the next one opened at a server that is behind", Config{Faults: 2, Kinds: []Fault{Lag, Expire}}, explored.designable, true},
+		{"a leader is asked to go, for the last of those who wait to lead next", Config{Candidates: 3, Faults: 1, Kinds: []Fault{AskTo}},
+			func(s explored) bool { return s.StepsAside }, true},
+		{name: "a companion executes the wills of a dead process at any moment, twice, and late",
+			cfg: Config{Faults: 1, Kinds: []Fault{Crash}, companion: companion{again: true}}},
+	} {
+		for _, s := range strategies {
+			if c.of != nil && !c.of(s) {
+				continue
+			}
+			t.Run(s.name+"/"+c.name, func(t *testing.T) {
+				if c.long && testing.Short() {
+					t.Skip("it computes for long: make test-all")
+				}
+				cfg := c.cfg
+				cfg.Strategy, cfg.Ordered, cfg.Invariant = s.cfg.Strategy, s.cfg.Ordered, s.cfg.Invariant
 				exhaust(t, cfg)
 			})
 		}
-	}
-}
-
-// A session is lost, and the next one is opened at a server that is behind.
-func (e explored) behind() Config {
-	cfg := e.cfg
-	cfg.Faults, cfg.Kinds = 2, []Fault{Lag, Expire}
-	return cfg
-}
-
-func TestBehind(t *testing.T) {
-	for _, s := range strategies {
-		if !s.designable() {
-			t.Run(s.name, func(t *testing.T) { exhaust(t, s.behind()) })
-		}
-	}
-}
-
-// TestRanks has the faults that are an operator's wishes.
-func TestDesignable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes for long: make test-all")
-	}
-	for _, s := range strategies {
-		if !s.designable() {
-			continue
-		}
-		t.Run(s.name+"/two and a fault", func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Faults, cfg.Kinds = 1, others
-			exhaust(t, cfg)
-		})
-		t.Run(s.name+"/behind", func(t *testing.T) { exhaust(t, s.behind()) })
-	}
-}
-
-// Each leads, and stands again.
-func TestTwice(t *testing.T) {
-	for _, s := range strategies {
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Terms = 2
-			exhaust(t, cfg)
-		})
-	}
-}
-
-// The election does not exist at first.
-func TestFounding(t *testing.T) {
-	for _, s := range strategies {
-		if _, foreign := s.cfg.Strategy().(elector.CustomLayout); foreign {
-			continue // its election needs no founding
-		}
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Candidates, cfg.Found = 3, true
-			exhaust(t, cfg)
-		})
 	}
 }
 

@@ -235,15 +235,11 @@ func (n noted) word() string {
 	return word
 }
 
-var classes = []struct {
-	err  error
-	word string
-}{
-	{backend.ErrIndeterminate, "outcome unknown"}, {backend.ErrSessionLost, "session lost"},
-	{context.Canceled, "cancelled"}, {context.DeadlineExceeded, "too late"},
-	{backend.ErrNoEntry, "no entry"}, {backend.ErrExists, "exists"}, {backend.ErrCondition, "condition does not hold"},
-	{backend.ErrConflict, "conflict"}, {backend.ErrNoParent, "no parent"}, {backend.ErrUnavailable, "unavailable"},
-	{elector.ErrDeposed, "deposed"},
+// classes are the errors that callers tell apart.
+var classes = []error{
+	backend.ErrIndeterminate, backend.ErrSessionLost, context.Canceled, context.DeadlineExceeded,
+	backend.ErrNoEntry, backend.ErrExists, backend.ErrCondition, backend.ErrConflict, backend.ErrNoParent, backend.ErrUnavailable,
+	elector.ErrDeposed,
 }
 
 // class is an error in a word or two, the same for all that are the same to a caller.
@@ -252,8 +248,8 @@ func class(err error) string {
 		return "ok"
 	}
 	for _, c := range classes {
-		if errors.Is(err, c.err) {
-			return c.word
+		if errors.Is(err, c) {
+			return c.Error()
 		}
 	}
 	return err.Error()

@@ -62,12 +62,8 @@ func (w *world) recordFault(ch choice) (done func()) {
 	if w.rec == nil || ch.by < 0 {
 		return nothing
 	}
-	c, kind := w.candidates[ch.by], Fault(ch.label[1])
+	c, kind := w.candidates[ch.by], ch.kind
 	switch {
-	case ch.losesReply():
-		kind = LoseReply
-	case ch.isLate():
-		kind = Late
 	case kind == back:
 		return c.healed
 	case !ch.fault:
