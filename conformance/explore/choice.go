@@ -18,7 +18,7 @@ type choice struct {
 	// call or fault, a number if there are several alike, and "!" for a lost reply or "~" for
 	// a late request.
 	label string
-	by    int // -1: nobody
+	by    *candidate // nil: nobody
 	fault bool
 	call  *call // nil: it is none
 	kind  Fault // of what happens to the candidate, or to its call; 0: nothing
@@ -31,13 +31,13 @@ func (w *world) choices() []choice {
 	defer w.mu.Unlock()
 	entries := w.entries()
 	var calls, ends, faults []choice
-	for i, c := range w.candidates {
+	for _, c := range w.candidates {
 		mine := len(calls)
-		calls = append(calls, w.calls(i)...)
+		calls = append(calls, w.calls(c)...)
 		if c == w.last {
 			calls = append(slices.Clone(calls[mine:]), calls[:mine]...)
 		}
-		happens := func(kind Fault) choice { return choice{label: c.String() + string(rune(kind)), by: i, kind: kind} }
+		happens := func(kind Fault) choice { return choice{label: c.String() + string(rune(kind)), by: c, kind: kind} }
 		if c.cut && !c.crashed {
 			ends = append(ends, happens(back))
 		}
@@ -67,13 +67,13 @@ func (w *world) choices() []choice {
 		}
 	}
 	if w.catchUp != nil {
-		ends = append(ends, choice{label: caughtUp, by: -1})
+		ends = append(ends, choice{label: caughtUp})
 	}
 	if w.mayLag() {
-		faults = append(faults, choice{label: lagging, by: -1, fault: true})
+		faults = append(faults, choice{label: lagging, fault: true})
 	}
 	if !w.next(entries).IsZero() || len(calls)+len(ends) == 0 && w.mayWait() {
-		ends = append(ends, choice{label: passing, by: -1})
+		ends = append(ends, choice{label: passing})
 	}
 	return slices.Concat(calls, ends, faults)
 }
@@ -109,14 +109,12 @@ func (w *world) mayWait() bool {
 }
 
 // calls are those of a candidate that can be let go.
-func (w *world) calls(i int) []choice {
-	c := w.candidates[i]
-	var all []choice
+func (w *world) calls(c *candidate) (all []choice) {
 	for _, k := range w.parked {
 		if k.by != c || c.crashed || c.cut && k.kind != callWin || w.isForced(k) {
 			continue
 		}
-		all = append(all, choice{by: i, call: k})
+		all = append(all, choice{by: c, call: k})
 	}
 	// Not in the order in which they came: two goroutines may come in any.
 	slices.SortStableFunc(all, func(a, b choice) int {
@@ -287,7 +285,7 @@ func (w *world) do(ch choice) {
 		w.catchUp()
 		w.catchUp = nil
 	case ch.call != nil:
-		w.last = w.candidates[ch.by]
+		w.last = ch.by
 		if ch.kind == LoseReply {
 			w.last.cut = true
 			w.last.client.CutReply(nil)
@@ -298,7 +296,7 @@ func (w *world) do(ch choice) {
 		}
 		w.free(ch.call)
 	default:
-		w.happen(w.candidates[ch.by], ch.kind)
+		w.happen(ch.by, ch.kind)
 	}
 	done()
 	w.settle()
@@ -457,5 +455,5 @@ func (w *world) describe(ch choice) string {
 			what += ", and the " + ch.kind.String()
 		}
 	}
-	return fmt.Sprintf("%s: %s", w.candidates[ch.by], what)
+	return fmt.Sprintf("%s: %s", ch.by, what)
 }

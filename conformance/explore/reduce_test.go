@@ -136,7 +136,7 @@ func TestAlikeCalls(t *testing.T) {
 				})
 				synctest.Wait()
 			}
-			for _, ch := range w.calls(0) {
+			for _, ch := range w.calls(c) {
 				labels[first][ch.label] = came[ch.call]
 			}
 			cancel()
