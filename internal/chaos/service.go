@@ -94,11 +94,6 @@ func (t trial) startService() (*service, error) {
 	return s, err
 }
 
-// entries lists what there is of ephemeral entries in all of the service.
-func (s *service) entries(ctx context.Context) ([]string, error) {
-	return s.entriesAt(ctx, s.Addr())
-}
-
 // url is where candidates find the service, by way of servers at these addresses.
 func (s *service) url(addrs ...string) string { return s.URL(s.parameters, addrs...) }
 
