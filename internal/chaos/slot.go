@@ -94,10 +94,17 @@ func (c *campaign) take(s step) (taken *slot, release func()) {
 	}
 }
 
-// describe names a candidate, and says whether it leads.
+// describe names a candidate, and says whether it leads, and what ends its sessions if it dies.
 func (s *slot) describe() string {
-	if token := s.child.token(); token != 0 {
-		return fmt.Sprintf("candidate %s, which leads with token %d", s.child.name, token)
+	text := "candidate " + s.child.name
+	switch {
+	case s.agent() != "":
+		text += ", with the agent"
+	case s.campaign.agent != nil:
+		text += ", with a companion"
 	}
-	return "candidate " + s.child.name
+	if token := s.child.token(); token != 0 {
+		text += fmt.Sprintf(", which leads with token %d", token)
+	}
+	return text
 }
