@@ -196,17 +196,18 @@ func (c *candidate) onRetry(elector.RetryEvent) {
 // looks whether it is one.
 func watched(s elector.Strategy, c *candidate) elector.Strategy {
 	o := observed{s, c}
+	_, stands := s.(elector.UnfitStands)
 	switch s := s.(type) {
-	case elector.CustomLayout:
+	case identifier:
 		return foreign{o, s}
 	case transferrer:
-		if _, ok := s.(elector.UnfitStands); ok {
+		if stands {
 			return ranking{transferring{o, s}}
 		}
 		return transferring{o, s}
 	}
-	if u, ok := s.(elector.UnfitStands); ok {
-		return unfitStands{o, u}
+	if stands {
+		return unfitStands{o}
 	}
 	return o
 }
@@ -218,30 +219,26 @@ type observed struct {
 
 type foreign struct {
 	observed
-	elector.CustomLayout
+	identifier
 }
 
-type unfitStands struct {
+type transferring struct {
 	observed
-	elector.UnfitStands
+	transferrer
 }
 
-func (u unfitStands) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
-	return u.observed.Campaign(ctx, c)
-}
+type unfitStands struct{ observed }
 
-func (f foreign) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
-	return f.observed.Campaign(ctx, c)
-}
+func (unfitStands) UnfitStands() {}
 
 // ranking is a strategy that transfers, and lets those stand that are not fit.
 type ranking struct{ transferring }
 
 func (ranking) UnfitStands() {}
 
-type transferring struct {
-	observed
-	transferrer
+// identifier is what an elector.CustomLayout has beside what every strategy has.
+type identifier interface {
+	Identify(elector.Config) (string, error)
 }
 
 // transferrer is what an elector.Transferrer has beside what every strategy has.
@@ -266,7 +263,7 @@ func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 	}
 	w.set(func() { o.by.claim = claim.Entry })
 	k := o.by.call(callWin, "win")
-	k.session, k.reads, k.writes = o.by.session, []string{own}, []string{elections}
+	k.session = o.by.session
 	w.park(ctx, k)
 	w.note(k, nil, claim.Entry)
 	return claim, nil

@@ -18,66 +18,10 @@ type choice struct {
 	// call or fault, a number if there are several alike, and "!" for a lost reply or "~" for
 	// a late request.
 	label string
-	by    int // -1: nobody
+	by    *candidate // nil: nobody
 	fault bool
-	time  bool // time passes
-	some  bool // some time passes, too, or it may end any session, so that it commutes with nothing
-	footprint
-	call *call
-}
-
-// A footprint is what a step reads and writes, as keys. Two steps of different
-// candidates commute if neither writes what the other reads or writes.
-type footprint struct{ reads, writes []string }
-
-// Keys that stand for more than an entry. No path begins without a slash.
-const (
-	created   = "created"   // the order in which candidates' entries are made
-	elections = "elections" // the order in which terms begin
-	own       = "own"       // all entries of the candidate
-)
-
-// below stands for the list of what is enqueued in dir; older for what stands in dir
-// now, whatever may still come.
-func below(dir string) string { return dir + "/" }
-func older(dir string) string { return dir + "//" }
-
-// expand replaces keys that stand for entries by those that stand there now.
-func expand(keys []string, of *candidate, owners map[string]owner, entries []backend.Entry) []string {
-	var all []string
-	for _, key := range keys {
-		dir, isOlder := strings.CutSuffix(key, "//")
-		if !isOlder {
-			dir = strings.TrimSuffix(key, "/")
-			if key != own {
-				all = append(all, key)
-			}
-		}
-		for _, e := range entries {
-			if key == own && owners[e.Session].by == of || key != own && dir != key && backend.Parent(e.Key) == dir {
-				all = append(all, e.Key)
-			}
-		}
-	}
-	return all
-}
-
-// independent tells whether two choices of one moment lead to the same, whichever
-// comes first, and neither takes the other away. left is how many faults may come.
-func independent(a, b choice, left int) bool {
-	switch {
-	case a.by == b.by, a.by < 0, b.by < 0:
-		return false // what is nobody's makes a difference to everything
-	case a.fault && b.fault && left < 2, a.some, b.some:
-		return false
-	case a.cuts() && len(b.writes) > 0, b.cuts() && len(a.writes) > 0:
-		return false // what is written before is noticed at once, and after it when the link is back
-	}
-	return !meet(a.writes, b.writes) && !meet(a.writes, b.reads) && !meet(a.reads, b.writes)
-}
-
-func meet(a, b []string) bool {
-	return slices.ContainsFunc(a, func(key string) bool { return slices.Contains(b, key) })
+	call  *call // nil: it is none
+	kind  Fault // of what happens to the candidate, or to its call; 0: nothing
 }
 
 // choices are all that may happen next: calls first, those of the candidate that went
@@ -87,40 +31,26 @@ func (w *world) choices() []choice {
 	defer w.mu.Unlock()
 	entries := w.entries()
 	var calls, ends, faults []choice
-	for i, c := range w.candidates {
-		at := choice{by: i, footprint: footprint{writes: expand([]string{own}, c, w.owners, entries)}}
+	for _, c := range w.candidates {
 		mine := len(calls)
-		calls = append(calls, w.calls(i, entries)...)
+		calls = append(calls, w.calls(c)...)
 		if c == w.last {
 			calls = append(slices.Clone(calls[mine:]), calls[:mine]...)
 		}
+		happens := func(kind Fault) choice { return choice{label: c.String() + string(rune(kind)), by: c, kind: kind} }
 		if c.cut && !c.crashed {
-			end := at
-			end.label = c.String() + "R"
-			for _, k := range c.flight { // one that was late is lost, and sent again now
-				end.reads = append(end.reads, expand(k.reads, c, w.owners, entries)...)
-				end.writes = append(slices.Clone(end.writes), expand(k.writes, c, w.owners, entries)...)
-			}
-			ends = append(ends, end)
+			ends = append(ends, happens(back))
 		}
 		if w.mayExecute(c, entries) {
-			ends = append(ends, choice{label: c.String() + string(rune(executes)), by: i, some: true})
+			ends = append(ends, happens(executes))
 		}
-		if w.mayRecover(c) {
-			ends = append(ends, choice{label: c.String() + string(rune(fitAgain)), by: i, some: true})
+		if c.app.unfit && !c.crashed && c.phase != finished {
+			ends = append(ends, happens(fitAgain))
 		}
-		if w.mayGoWrong() {
-			for _, kind := range w.cfg.Kinds {
-				if !w.mayFail(c, kind, entries) {
-					continue
-				}
-				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true, some: kind == Unfit}
-				switch kind {
-				case Expire, Revoke, Delete:
-					f.footprint = at.footprint
-				case Ask, AskTo, Designate:
-					f.footprint = w.asking(entries)
-				}
+		for _, kind := range w.cfg.Kinds {
+			if w.mayGoWrong() && w.mayFail(c, kind, entries) {
+				f := happens(kind)
+				f.fault = true
 				faults = append(faults, f)
 			}
 		}
@@ -131,24 +61,37 @@ func (w *world) choices() []choice {
 		}
 		for _, ch := range calls {
 			if ch.isWrite() {
-				ch.label, ch.fault = ch.label+string(rune(kind)), true
+				ch.label, ch.kind, ch.fault = ch.label+string(rune(kind)), kind, true
 				faults = append(faults, ch)
 			}
 		}
 	}
 	if w.catchUp != nil {
-		ends = append(ends, choice{label: caughtUp, by: -1})
+		ends = append(ends, choice{label: caughtUp})
 	}
 	if w.mayLag() {
-		faults = append(faults, choice{label: lagging, by: -1, fault: true})
+		faults = append(faults, choice{label: lagging, fault: true})
 	}
-	if !w.next(entries).IsZero() {
-		ends = append(ends, choice{label: passing, by: -1, time: true})
+	if !w.next(entries).IsZero() || len(calls)+len(ends) == 0 && w.mayWait() {
+		ends = append(ends, choice{label: passing})
 	}
-	if len(calls)+len(ends) == 0 && w.mayWait() {
-		ends = append(ends, choice{label: passing, by: -1, time: true})
+	return slices.Concat(calls, ends, faults)
+}
+
+func labels(of []choice) (all []string) {
+	for _, ch := range of {
+		all = append(all, ch.label)
 	}
-	return append(append(calls, ends...), faults...)
+	return all
+}
+
+// find returns the choice with this label.
+func (w *world) find(label string) (choice, bool) {
+	all := w.choices()
+	if i := slices.IndexFunc(all, func(ch choice) bool { return ch.label == label }); i >= 0 {
+		return all[i], true
+	}
+	return choice{}, false
 }
 
 // mayGoWrong tells whether another fault may come.
@@ -166,16 +109,12 @@ func (w *world) mayWait() bool {
 }
 
 // calls are those of a candidate that can be let go.
-func (w *world) calls(i int, entries []backend.Entry) []choice {
-	c := w.candidates[i]
-	var all []choice
+func (w *world) calls(c *candidate) (all []choice) {
 	for _, k := range w.parked {
 		if k.by != c || c.crashed || c.cut && k.kind != callWin || w.isForced(k) {
 			continue
 		}
-		all = append(all, choice{by: i, call: k, footprint: footprint{
-			expand(k.reads, c, w.owners, entries), expand(k.writes, c, w.owners, entries),
-		}})
+		all = append(all, choice{by: c, call: k})
 	}
 	// Not in the order in which they came: two goroutines may come in any.
 	slices.SortStableFunc(all, func(a, b choice) int {
@@ -239,23 +178,6 @@ func (w *world) lastBut(leader *candidate, entries []backend.Entry) (last *candi
 	return last
 }
 
-// asking is the footprint of an operator who looks at who stands, and writes to the leader's entry or
-// to the record.
-func (w *world) asking(entries []backend.Entry) (f footprint) {
-	f.writes = []string{created, elections, Election}
-	for _, e := range entries {
-		if e.Session != "" {
-			f.writes = append(f.writes, e.Key)
-		}
-	}
-	return f
-}
-
-// mayRecover tells whether a candidate can become fit again.
-func (w *world) mayRecover(c *candidate) bool {
-	return c.app.unfit && !c.crashed && c.phase != finished
-}
-
 // mayExecute tells whether the companion of a candidate's process may act, and whether that makes a
 // difference.
 func (w *world) mayExecute(c *candidate, entries []backend.Entry) bool {
@@ -270,7 +192,7 @@ func (w *world) mayExecute(c *candidate, entries []backend.Entry) bool {
 		return true
 	}
 	of := w.executed(c)
-	return slices.ContainsFunc(entries, func(e backend.Entry) bool { return w.owners[e.Session].by == of }) ||
+	return w.entry(of, entries).Exists() ||
 		slices.ContainsFunc(w.late, func(r lateRequest) bool { return r.by == of && w.svc.Knows(r.session.ID()) })
 }
 
@@ -331,57 +253,6 @@ func (w *world) next(entries []backend.Entry) (first time.Time) {
 	return first
 }
 
-// find returns the choice with this label, without a footprint.
-func (w *world) find(label string) (choice, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch label {
-	case passing:
-		return choice{label: label, by: -1, time: true}, !w.next(w.entries()).IsZero() || w.mayWait()
-	case lagging:
-		return choice{label: label, by: -1, fault: true}, w.mayLag()
-	case caughtUp:
-		return choice{label: label, by: -1}, w.catchUp != nil
-	}
-	i := int(label[0]) - 'a'
-	if i < 0 || i >= len(w.candidates) || len(label) < 2 {
-		return choice{}, false
-	}
-	c, kind := w.candidates[i], Fault(label[1])
-	f := choice{label: label, by: i, fault: kind != back && kind != fitAgain && kind != executes, some: kind == Unfit || kind == fitAgain || kind == executes}
-	switch {
-	case kind == back:
-		return f, c.cut && !c.crashed
-	case kind == fitAgain:
-		return f, w.mayRecover(c)
-	case kind == executes:
-		return f, w.mayExecute(c, w.entries())
-	case kind < 'a':
-		return f, w.mayFail(c, kind, w.entries())
-	}
-	call := strings.TrimRight(label, "!~")
-	for _, ch := range w.calls(i, nil) {
-		if fails := call != label; ch.label == call && (!fails || ch.isWrite()) {
-			ch.label, ch.fault = label, fails
-			return ch, true
-		}
-	}
-	return choice{}, false
-}
-
-// losesReply tells whether it is a call whose reply is lost.
-func (ch choice) losesReply() bool { return ch.fails(LoseReply) }
-
-// isLate tells whether it is a call whose request is late.
-func (ch choice) isLate() bool { return ch.fails(Late) }
-
-func (ch choice) fails(kind Fault) bool {
-	return ch.call != nil && ch.fault && ch.label[len(ch.label)-1] == byte(kind)
-}
-
-// cuts tells whether a link is cut that may come back.
-func (ch choice) cuts() bool { return ch.losesReply() || ch.fault && Fault(ch.label[1]) == Suspend }
-
 // isWrite tells whether the call is a commit that writes: what is lost of a read is asked for
 // again.
 func (ch choice) isWrite() bool { return strings.IndexByte("ncpsd", ch.call.kind) >= 0 }
@@ -402,11 +273,11 @@ func (w *world) do(ch choice) {
 	w.idle = false
 	done := w.recordFault(ch)
 	var before []backend.Entry
-	if ch.losesReply() {
+	if ch.kind == LoseReply {
 		before = w.entries()
 	}
 	switch {
-	case ch.time:
+	case ch.label == passing:
 		w.passTime()
 	case ch.label == lagging:
 		w.lag()
@@ -414,22 +285,22 @@ func (w *world) do(ch choice) {
 		w.catchUp()
 		w.catchUp = nil
 	case ch.call != nil:
-		w.last = w.candidates[ch.by]
-		if ch.losesReply() {
+		w.last = ch.by
+		if ch.kind == LoseReply {
 			w.last.cut = true
 			w.last.client.CutReply(nil)
 		}
-		if ch.isLate() {
+		if ch.kind == Late {
 			w.last.client.DelayRequest(nil, lateBy)
 			w.late = append(w.late, lateRequest{ch.call, time.Now().Add(lateBy)})
 		}
 		w.free(ch.call)
 	default:
-		w.happen(w.candidates[ch.by], Fault(ch.label[1]))
+		w.happen(ch.by, ch.kind)
 	}
 	done()
 	w.settle()
-	if ch.losesReply() {
+	if ch.kind == LoseReply {
 		ch.call.applied = !slices.EqualFunc(before, w.entries(), backend.Entry.Same)
 	}
 	w.look()
@@ -569,25 +440,20 @@ func (w *world) passTime() {
 }
 
 func (w *world) describe(ch choice) string {
-	switch {
-	case ch.time:
+	switch ch.label {
+	case passing:
 		return "time passes"
-	case ch.label == lagging:
+	case lagging:
 		return "the server at which sessions are opened is behind from now on"
-	case ch.label == caughtUp:
+	case caughtUp:
 		return "the server that was behind has caught up"
-	case ch.losesReply():
-		return fmt.Sprintf("%s: %s, and the reply is lost", w.candidates[ch.by], ch.call.text)
-	case ch.isLate():
-		return fmt.Sprintf("%s: %s, and the request is late", w.candidates[ch.by], ch.call.text)
-	case ch.call != nil:
-		return fmt.Sprintf("%s: %s", w.candidates[ch.by], ch.call.text)
-	case Fault(ch.label[1]) == back:
-		return fmt.Sprintf("%s: link is back", w.candidates[ch.by])
-	case Fault(ch.label[1]) == executes:
-		return fmt.Sprintf("%s: its wills are executed", w.candidates[ch.by])
-	case Fault(ch.label[1]) == fitAgain:
-		return fmt.Sprintf("%s: application is fit again", w.candidates[ch.by])
 	}
-	return fmt.Sprintf("%s: %v", w.candidates[ch.by], Fault(ch.label[1]))
+	what := ch.kind.String()
+	if ch.call != nil {
+		what = ch.call.text
+		if ch.kind != 0 {
+			what += ", and the " + ch.kind.String()
+		}
+	}
+	return fmt.Sprintf("%s: %s", ch.by, what)
 }

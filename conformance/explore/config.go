@@ -164,7 +164,7 @@ var faultNames = map[Fault]string{
 	LoseReply: "reply is lost", Late: "request is late", Cancel: "campaign is cancelled",
 	Lag: "server is behind", Resign: "leader resigns meanwhile", Ask: "operator asks the leader to go",
 	AskTo: "operator asks the leader to go, for the last to lead", Designate: "operator designates it", Delete: "operator deletes its entry", Crash: "process crashes",
-	Unfit: "application is not fit",
+	Unfit: "application is not fit", back: "link is back", fitAgain: "application is fit again", executes: "its wills are executed",
 }
 
 // String says what goes wrong.

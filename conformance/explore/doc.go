@@ -17,7 +17,7 @@
 //
 // A failure prints the rule, what was seen, and the schedule, such as
 //
-//	fair/3/bnbbancncbbkaK-t-tcwck
+//	fair/3/bnbbancncbbkaK-tcwck
 //
 // which is the strategy, the number of candidates, and the steps. A step is the letter
 // of a candidate and that of what it does: o opens a session; g gets, l lists, b looks
@@ -38,20 +38,20 @@
 // # What "every" means
 //
 // A step is one operation of the service, done at one instant: the service is
-// linearizable, but a new session may read what there was: see [Lag]. That a request or a read's answer is late is the same as that the step,
-// or the candidate's next one, comes later, as long as the candidate waits for it; a
-// request that it no longer waits for is a [Fault]. A crash is a link that never comes back. A
-// session that is cut off is not dropped before its trust window has ended: that the
-// service keeps to this is the premise, and not what is tried.
+// linearizable, but a new session may read what there was: see [Lag]. That a request or a
+// read's answer is late is the same as that the step, or the candidate's next one, comes
+// later, as long as the candidate waits for it; a request that it no longer waits for is a
+// [Fault]. A crash is a link that never comes back. A session that is cut off is not
+// dropped before its trust window has ended: that the service keeps to this is the
+// premise, and not what is tried.
 //
-// Schedules are not run twice where they cannot differ: see search.go for the two
-// reductions. The one that matters compares states, and takes a candidate for a
-// function of the results that its calls have had, a call being known by the functions
-// that it comes through. A strategy or backend that looks at the clock, draws lots,
-// makes the same call from alike goroutines or keeps a state across campaigns is none:
-// Report.Diverged counts where that shows. One that waits for a timer is let go on only
-// when nothing else is left to happen. Closing an elector is not among the steps, and
-// no one observes.
+// What follows from a state is explored once. A state has what stands in the service, and
+// takes a candidate for a function of the results that its calls have had, a call being
+// known by the functions that it comes through. A strategy or backend that looks at the
+// clock, draws lots, makes the same call from alike goroutines or keeps a state across
+// campaigns is none: Report.Diverged counts where that shows. One that waits for a timer is
+// let go on only when nothing else is left to happen. Closing an elector is not among the
+// steps, and no one observes.
 //
 // # Your own strategy or backend
 //

@@ -18,7 +18,7 @@ func Exhaustive(t *testing.T, cfg Config) Report {
 }
 
 func exhaustive(t *testing.T, cfg Config) Report {
-	s := search{t: t, cfg: cfg.withDefaults(), began: time.Now(), commute: independent}
+	s := search{t: t, cfg: cfg.withDefaults(), began: time.Now()}
 	s.run()
 	s.report.Failure = shorten(t, s.cfg, s.report.Failure)
 	s.report.Elapsed = time.Since(s.began)

@@ -1,141 +1,93 @@
-package explore_test
+package explore
 
 import (
 	"flag"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/explore"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
 type explored struct {
+	catalog.Item
 	name string
-	cfg  explore.Config
+	cfg  Config
 }
+
+// recorded are the faults that write the election's record, where a strategy looks there, and others the
+// rest. Without them it is read at any time with the same result, which is much less to explore.
+var (
+	recorded = []Fault{Designate, AskTo}
+	others   = slices.DeleteFunc(slices.Clone(Faults), func(f Fault) bool { return slices.Contains(recorded, f) })
+)
 
 var strategies = func() (all []explored) {
 	for _, item := range catalog.All() {
-		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Ranked}
+		cfg := Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Ranked}
 		if item.Dense {
-			cfg.Invariant = explore.Dense
+			cfg.Invariant = Dense
 		}
-		all = append(all, explored{item.Strategy.Name(), cfg})
+		all = append(all, explored{item, item.Strategy.Name(), cfg})
 	}
 	return all
 }()
 
+// fairly is the Config of the strategy fair.
+var fairly = strategies[0].cfg
+
 // exhaust explores all there is, and says so if that was not all.
-func exhaust(t *testing.T, cfg explore.Config) {
+func exhaust(t *testing.T, cfg Config) {
 	t.Helper()
-	if r := explore.Exhaustive(t, cfg); !r.Exhausted() {
+	if r := Exhaustive(t, cfg); !r.Exhausted() {
 		t.Errorf("not everything was explored: %v", r)
 	}
 }
 
 // designable tells whether a strategy heeds an operator's wishes. Such a one has far more orders.
 func (e explored) designable() bool {
-	_, heeds := e.cfg.Strategy().(elector.Designator)
+	_, heeds := e.Strategy.(elector.Designator)
 	return heeds
 }
 
-func TestTwoCandidatesAndAFault(t *testing.T) {
-	for _, s := range strategies {
-		if s.designable() {
-			continue // TestDesignable has it
+func TestExhausted(t *testing.T) {
+	undesignable := func(s explored) bool { return !s.designable() }
+	for _, c := range []struct {
+		name string
+		cfg  Config
+		of   func(explored) bool // which strategies; nil: all
+		long bool
+	}{
+		{name: "three candidates", cfg: Config{Candidates: 3}},
+		{name: "each leads, and stands again", cfg: Config{Terms: 2}},
+		{name: "the election does not exist at first", cfg: Config{Candidates: 3, Found: true}, of: func(s explored) bool {
+			_, foreign := s.Strategy.(elector.CustomLayout)
+			return !foreign // its election needs no founding
+		}},
+		{"a fault", Config{Faults: 1}, undesignable, false},
+		{"a fault", Config{Faults: 1, Kinds: others}, explored.designable, true}, // TestRanks has the others
+		{"a session is lost, and the next one opened at a server that is behind", Config{Faults: 2, Kinds: []Fault{Lag, Expire}}, undesignable, false},
+		{"a session is lost, and the next one opened at a server that is behind", Config{Faults: 2, Kinds: []Fault{Lag, Expire}}, explored.designable, true},
+		{"a leader is asked to go, for the last of those who wait to lead next", Config{Candidates: 3, Faults: 1, Kinds: []Fault{AskTo}},
+			func(s explored) bool { return s.StepsAside }, true},
+		{name: "a companion executes the wills of a dead process at any moment, twice, and late",
+			cfg: Config{Faults: 1, Kinds: []Fault{Crash}, companion: companion{again: true}}},
+	} {
+		for _, s := range strategies {
+			if c.of != nil && !c.of(s) {
+				continue
+			}
+			t.Run(s.name+"/"+c.name, func(t *testing.T) {
+				if c.long && testing.Short() {
+					t.Skip("it computes for long: make test-all")
+				}
+				cfg := c.cfg
+				cfg.Strategy, cfg.Ordered, cfg.Invariant = s.cfg.Strategy, s.cfg.Ordered, s.cfg.Invariant
+				exhaust(t, cfg)
+			})
 		}
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Faults = 1
-			exhaust(t, cfg)
-		})
-	}
-}
-
-func TestThreeCandidates(t *testing.T) {
-	for _, s := range strategies {
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Candidates = 3
-			exhaust(t, cfg)
-		})
-	}
-}
-
-// A leader is asked to go, for the last of those who wait to lead next.
-func TestTransfer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes for long: make test-all")
-	}
-	for _, item := range catalog.All() {
-		if !item.StepsAside {
-			continue
-		}
-		t.Run(item.Strategy.Name(), func(t *testing.T) {
-			cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Ranked}
-			cfg.Candidates, cfg.Faults, cfg.Kinds = 3, 1, []explore.Fault{explore.AskTo}
-			exhaust(t, cfg)
-		})
-	}
-}
-
-// A session is lost, and the next one is opened at a server that is behind.
-func (e explored) behind() explore.Config {
-	cfg := e.cfg
-	cfg.Faults, cfg.Kinds = 2, []explore.Fault{explore.Lag, explore.Expire}
-	return cfg
-}
-
-func TestBehind(t *testing.T) {
-	for _, s := range strategies {
-		if !s.designable() {
-			t.Run(s.name, func(t *testing.T) { exhaust(t, s.behind()) })
-		}
-	}
-}
-
-// TestRanks has the faults that are an operator's wishes.
-func TestDesignable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes for long: make test-all")
-	}
-	for _, s := range strategies {
-		if !s.designable() {
-			continue
-		}
-		t.Run(s.name+"/two and a fault", func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Faults, cfg.Kinds = 1, explore.Others
-			exhaust(t, cfg)
-		})
-		t.Run(s.name+"/behind", func(t *testing.T) { exhaust(t, s.behind()) })
-	}
-}
-
-// Each leads, and stands again.
-func TestTwice(t *testing.T) {
-	for _, s := range strategies {
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Terms = 2
-			exhaust(t, cfg)
-		})
-	}
-}
-
-// The election does not exist at first.
-func TestFounding(t *testing.T) {
-	for _, s := range strategies {
-		if _, foreign := s.cfg.Strategy().(elector.CustomLayout); foreign {
-			continue // its election needs no founding
-		}
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Candidates, cfg.Found = 3, true
-			exhaust(t, cfg)
-		})
 	}
 }
 
@@ -144,7 +96,7 @@ func TestFiveCandidates(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			cfg := s.cfg
 			cfg.Candidates, cfg.Faults, cfg.Terms = 5, 4, 2
-			explore.Random(t, cfg, 1, 60)
+			Random(t, cfg, 1, 60)
 		})
 	}
 }
@@ -164,7 +116,7 @@ func TestProve(t *testing.T) {
 					continue
 				}
 				t.Logf("%d candidates, up to %d faults:", n.candidates, n.faults)
-				explore.Exhaustive(t, cfg)
+				Exhaustive(t, cfg)
 			}
 		})
 	}
@@ -172,8 +124,8 @@ func TestProve(t *testing.T) {
 
 // A wrapper that changes nothing, and a schedule that breaks nothing.
 func TestExamples(t *testing.T) {
-	cfg := strategies[0].cfg
-	cfg.Backend = func(b backend.Backend) backend.Backend { return &metered{b} }
+	cfg := fairly
+	cfg.Backend = func(b backend.Backend) backend.Backend { return struct{ backend.Backend }{b} }
 	exhaust(t, cfg)
-	explore.Replay(t, cfg, "fair/2/anabakapbnbbadbwbbbk")
+	Replay(t, cfg, "fair/2/anabakapbnbbadbwbbbk")
 }

@@ -1,6 +1,7 @@
-package explore_test
+package explore
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/conformance/explore"
 	"github.com/elector-go/elector/internal/mutants"
 )
 
@@ -39,57 +39,86 @@ var orderMutants = []struct {
 	{"stands by the old entry", "fair", "progress own-entry ghost", 40},
 }
 
-func TestMutants(t *testing.T) { findMutants(t, false) }
-
-// Those that show late take most of the time.
-func TestMutantsThatShowLate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes for long: make test-all")
-	}
-	findMutants(t, true)
-}
-
-func findMutants(t *testing.T, late bool) {
+func TestMutants(t *testing.T) {
 	for _, m := range orderMutants {
-		if late != (m.length > 20) {
-			continue
-		}
 		mutant, ok := mutants.Named(m.mutant)
 		require.True(t, ok, m.mutant)
 		for _, s := range strategies {
-			if !strings.Contains(" "+m.strategies+" ", " "+s.name+" ") {
+			if !slices.Contains(strings.Fields(m.strategies), s.name) {
 				continue
 			}
 			t.Run(m.mutant+"/"+s.name, func(t *testing.T) {
-				cfg := s.cfg
-				cfg.Strategy = func() elector.Strategy { return mutant.Strategy(s.cfg.Strategy()) }
-				cfg.Backend, cfg.New = mutant.Backend, mutant.New
-				cfg.Candidates, cfg.Faults, cfg.MaxSchedules = 3, 1, 100_000 // and no time: the machine may be busy
-				r := explore.Hunt(t, cfg)
-				require.NotNil(t, r.Failure, "not found: %v", r)
-				assert.Contains(t, strings.Fields(m.rules), r.Failure.Rule, "%v", r.Failure)
-				assert.LessOrEqual(t, r.Failure.Length, m.length, "%v", r.Failure)
-
-				again, err := explore.ReplayFailure(t, cfg, r.Failure.Schedule)
-				require.NoError(t, err)
-				require.NotNil(t, again, r.Failure.Schedule)
-				assert.Equal(t, r.Failure.Rule, again.Rule)
-				assert.Equal(t, r.Failure.Saw, again.Saw)
-				t.Logf("%s, by %d steps: %s\n%v", r.Failure.Rule, r.Failure.Length, r.Failure.Schedule, r)
+				if m.length > 20 && testing.Short() {
+					t.Skip("those that show late take most of the time: make test-all")
+				}
+				hunt(t, s.mutated(mutant), m.rules, m.length)
 			})
 		}
 	}
+}
+
+// A companion that acts on a process that is not dead, on another process, or with an Execute that ends more
+// than it is told to, makes two leaders. The last two are tried with the strategies that show it soon.
+func TestWrongCompanions(t *testing.T) {
+	more, ok := mutants.Named("will ends the next session, too")
+	require.True(t, ok)
+	for _, c := range []struct {
+		name       string
+		companion  companion
+		mutant     mutants.Mutant
+		kind       Fault
+		strategies string
+	}{
+		{"takes a stopped process for a dead one", companion{stopped: true}, mutants.Mutant{}, Suspend, "fair unfair kafka parentwatch ranked"},
+		{"takes another process for the dead one", companion{another: true}, mutants.Mutant{}, Crash, "fair kafka"},
+		{"ends one session more", companion{}, more, Crash, "fair"},
+	} {
+		for _, s := range strategies {
+			if !slices.Contains(strings.Fields(c.strategies), s.name) {
+				continue
+			}
+			t.Run(c.name+"/"+s.name, func(t *testing.T) {
+				cfg := s.mutated(c.mutant)
+				cfg.companion, cfg.Kinds = c.companion, []Fault{c.kind}
+				cfg.Distinct = true // which one is another, or the next
+				hunt(t, cfg, "one-holder tokens-rise own-entry", 20)
+			})
+		}
+	}
+}
+
+// hunt holds that one of the rules is found broken by so many steps at most, and is again when they are
+// replayed.
+func hunt(t *testing.T, cfg Config, rules string, length int) {
+	cfg.Candidates, cfg.Faults, cfg.MaxSchedules = 3, 1, 100_000 // and no time: the machine may be busy
+	r := Hunt(t, cfg)
+	require.NotNil(t, r.Failure, "not found: %v", r)
+	assert.Contains(t, strings.Fields(rules), r.Failure.Rule, "%v", r.Failure)
+	assert.LessOrEqual(t, r.Failure.Length, length, "%v", r.Failure)
+
+	again, err := replay(t, cfg, r.Failure.Schedule)
+	require.NoError(t, err)
+	require.NotNil(t, again, r.Failure.Schedule)
+	assert.Equal(t, r.Failure.Rule, again.Rule)
+	assert.Equal(t, r.Failure.Saw, again.Saw)
+	t.Logf("%s, by %d steps: %s\n%v", r.Failure.Rule, r.Failure.Length, r.Failure.Schedule, r)
+}
+
+// mutated is the Config of the strategy with a mutant.
+func (e explored) mutated(m mutants.Mutant) Config {
+	cfg := e.cfg
+	cfg.Strategy = func() elector.Strategy { return m.Strategy(e.cfg.Strategy()) }
+	cfg.Backend, cfg.New = m.Backend, m.New
+	return cfg
 }
 
 // What has no fault is not found to have one, by the same means.
 func TestNoMutant(t *testing.T) {
 	for _, s := range strategies {
 		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
+			cfg := s.mutated(mutants.Mutant{})
 			cfg.Candidates, cfg.Faults, cfg.MaxSchedules = 3, 1, 30
-			cfg.Strategy = func() elector.Strategy { return mutants.Mutant{}.Strategy(s.cfg.Strategy()) }
-			cfg.Backend, cfg.New = mutants.Mutant{}.Backend, mutants.Mutant{}.New
-			r := explore.Hunt(t, cfg)
+			r := Hunt(t, cfg)
 			require.Nil(t, r.Failure)
 			t.Log(r)
 		})

@@ -17,17 +17,16 @@ import (
 
 // A call is one operation, or a wake-up, that waits for the explorer to let it go.
 type call struct {
-	by   *candidate
-	kind byte
-	text string // what it is, for people
-	// reads and writes are the keys that it is about. See footprint.
-	reads, writes []string
-	session       *backend.Session // nil: it needs none
-	is            string           // kind, and place
-	says          string           // what a commit writes, of what others look for: its candidate may have become fit since
-	applied       bool             // its reply is lost, and it has changed something
-	let           chan struct{}
-	came          int // in which step
+	by      *candidate
+	kind    byte
+	text    string           // what it is, for people
+	key     string           // of a get
+	session *backend.Session // nil: it needs none
+	is      string           // kind, and place
+	says    string           // what a commit writes, of what others look for: its candidate may have become fit since
+	applied bool             // its reply is lost, and it has changed something
+	let     chan struct{}
+	came    int // in which step
 }
 
 func (c *candidate) call(kind byte, text string) *call {
@@ -55,6 +54,12 @@ const (
 	callWin         = 'k' // the strategy says that it has won
 	callRetry       = 'y' // a campaign has failed, and another attempt begins
 )
+
+// opCalls are the kinds of commits, by their most telling op.
+var opCalls = map[backend.OpKind]byte{
+	backend.OpCreateEphemeral: callCreate, backend.OpEnqueue: callEnqueue, backend.OpCompareAndSet: callPut,
+	backend.OpUpdate: callSet, backend.OpDelete: callDelete,
+}
 
 // park blocks until the explorer lets c go, or ctx ends: then whatever c would do
 // fails without effect.
@@ -230,15 +235,11 @@ func (n noted) word() string {
 	return word
 }
 
-var classes = []struct {
-	err  error
-	word string
-}{
-	{backend.ErrIndeterminate, "outcome unknown"}, {backend.ErrSessionLost, "session lost"},
-	{context.Canceled, "cancelled"}, {context.DeadlineExceeded, "too late"},
-	{backend.ErrNoEntry, "no entry"}, {backend.ErrExists, "exists"}, {backend.ErrCondition, "condition does not hold"},
-	{backend.ErrConflict, "conflict"}, {backend.ErrNoParent, "no parent"}, {backend.ErrUnavailable, "unavailable"},
-	{elector.ErrDeposed, "deposed"},
+// classes are the errors that callers tell apart.
+var classes = []error{
+	backend.ErrIndeterminate, backend.ErrSessionLost, context.Canceled, context.DeadlineExceeded,
+	backend.ErrNoEntry, backend.ErrExists, backend.ErrCondition, backend.ErrConflict, backend.ErrNoParent, backend.ErrUnavailable,
+	elector.ErrDeposed,
 }
 
 // class is an error in a word or two, the same for all that are the same to a caller.
@@ -247,8 +248,8 @@ func class(err error) string {
 		return "ok"
 	}
 	for _, c := range classes {
-		if errors.Is(err, c.err) {
-			return c.word
+		if errors.Is(err, c) {
+			return c.Error()
 		}
 	}
 	return err.Error()

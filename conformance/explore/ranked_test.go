@@ -1,4 +1,4 @@
-package explore_test
+package explore
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/conformance/explore"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -23,7 +22,7 @@ func (s byNumber) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 	return s.Strategy.Campaign(ctx, c)
 }
 
-var ranks = explore.Config{Strategy: func() elector.Strategy { return byNumber{} }, Distinct: true}
+var ranks = Config{Strategy: func() elector.Strategy { return byNumber{} }, Distinct: true}
 
 // The candidates have ranks of their own. What an operator designates, whom a leader names, and a rank
 // that falls below zero and rises again may have them wait for each other. It goes as far as its budget
@@ -32,19 +31,19 @@ func TestRanks(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		candidates, faults int
-		kinds              []explore.Fault
+		kinds              []Fault
 	}{
-		{"two, and what operators want", 2, 1, explore.Recorded},
-		{"two, twice designated", 2, 2, explore.Recorded[:1]},
-		{"two, and another fault", 2, 1, explore.Others},
+		{"two, and what operators want", 2, 1, recorded},
+		{"two, twice designated", 2, 2, recorded[:1]},
+		{"two, and another fault", 2, 1, others},
 		{"three", 3, 0, nil},
-		{"three, one designated", 3, 1, explore.Recorded[:1]},
-		{"three, one not fit", 3, 1, []explore.Fault{explore.Unfit}},
+		{"three, one designated", 3, 1, recorded[:1]},
+		{"three, one not fit", 3, 1, []Fault{Unfit}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := ranks
 			cfg.Candidates, cfg.Faults, cfg.Kinds, cfg.Budget = c.candidates, c.faults, c.kinds, *budget
-			explore.Exhaustive(t, cfg)
+			Exhaustive(t, cfg)
 		})
 	}
 	for name, s := range map[string]ranked.Strategy{
@@ -58,7 +57,7 @@ func TestRanks(t *testing.T) {
 			cfg := ranks
 			cfg.Strategy = func() elector.Strategy { return byNumber{s} }
 			cfg.Candidates, cfg.Faults, cfg.Terms, cfg.Quorum = 5, 4, 2, s.Quorum
-			explore.Random(t, cfg, 1, 60)
+			Random(t, cfg, 1, 60)
 		})
 	}
 }

@@ -59,15 +59,11 @@ func (w *world) lookFor(t *term) {
 // if a link is cut when that is back.
 func (w *world) recordFault(ch choice) (done func()) {
 	nothing := func() {}
-	if w.rec == nil || ch.by < 0 {
+	if w.rec == nil || ch.by == nil {
 		return nothing
 	}
-	c, kind := w.candidates[ch.by], Fault(ch.label[1])
+	c, kind := ch.by, ch.kind
 	switch {
-	case ch.losesReply():
-		kind = LoseReply
-	case ch.isLate():
-		kind = Late
 	case kind == back:
 		return c.healed
 	case !ch.fault:

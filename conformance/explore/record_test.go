@@ -18,9 +18,11 @@ import (
 
 // What is sound is recorded as sound, with all that can go wrong in it.
 func TestHistoriesOfSoundSchedules(t *testing.T) {
-	for name, strategy := range strategies {
-		t.Run(name, func(t *testing.T) {
-			cfg := Config{Strategy: strategy, Candidates: 3, Faults: 3, Terms: 2, Ordered: name == "fair"}.withDefaults()
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Candidates, cfg.Faults, cfg.Terms = 3, 3, 2
+			cfg = cfg.withDefaults()
 			seen := make(map[history.Kind]int)
 			for seed := range uint64(40) {
 				walk := newWalk(cfg, rand.New(rand.NewPCG(seed, 1)))
@@ -60,13 +62,17 @@ func TestFailureIsSaved(t *testing.T) {
 		check                  string // that finds it; otherwise no order of the calls explains them
 	}{
 		// b and c have won, and hold.
-		{"predecessor's going taken for the win", "fair/3/bnbbancncbbkaK-t-tcwck", "one-holder", history.CheckOverlap},
+		{"predecessor's going taken for the win", "fair/3/bnbbancncbbkaK-tcwck", "one-holder", history.CheckOverlap},
 		// b has begun when a, whose entry was deleted, writes.
 		{"guard ignored", "fair/2/anabakbnbbaDbwbbbkap", "fenced", ""},
 	} {
 		t.Run(test.mutant, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
-			f, err := replay(t, mutant(t, test.mutant), test.schedule)
+			m, ok := mutants.Named(test.mutant)
+			require.True(t, ok)
+			cfg := strategies[0].mutated(m)
+			cfg.Faults = 1
+			f, err := replay(t, cfg, test.schedule)
 			require.NoError(t, err)
 			require.NotNil(t, f)
 			assert.Equal(t, test.rule, f.Rule)
@@ -89,16 +95,6 @@ func TestFailureIsSaved(t *testing.T) {
 	}
 }
 
-// mutant is the Config of one.
-func mutant(t *testing.T, name string) Config {
-	m, ok := mutants.Named(name)
-	require.True(t, ok, name)
-	return Config{
-		Strategy: func() elector.Strategy { return m.Strategy(strategies["fair"]()) },
-		Backend:  m.Backend, New: m.New, Faults: 1, Ordered: true,
-	}
-}
-
 type listener struct {
 	testing.TB
 	error string
@@ -108,7 +104,7 @@ func (l *listener) Errorf(format string, args ...any) { l.error = fmt.Sprintf(fo
 
 // What only the history shows is found in random schedules and in the sample of all.
 func TestHistoriesAreChecked(t *testing.T) {
-	cfg := Config{Strategy: strategies["fair"], New: func(c elector.Config) (elector.Elector, error) {
+	cfg := Config{Strategy: fairly.Strategy, New: func(c elector.Config) (elector.Elector, error) {
 		e, err := elector.New(c)
 		return sameToken{e}, err
 	}}

@@ -6,75 +6,29 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/strategy/catalog"
 )
-
-var strategies = func() map[string]func() elector.Strategy {
-	all := make(map[string]func() elector.Strategy)
-	for _, item := range catalog.All() {
-		all[item.Strategy.Name()] = func() elector.Strategy { return item.Strategy }
-	}
-	return all
-}()
-
-// What sleeps must be reached in another way: the states that are visited are the same
-// as when no step is taken to commute with another.
-func TestReductionLosesNoState(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it computes for long: make test-all")
-	}
-	for name, strategy := range strategies {
-		t.Run(name, func(t *testing.T) {
-			for _, cfg := range []Config{
-				{Strategy: strategy, Candidates: 3},
-				{Strategy: strategy, Candidates: 2, Faults: 1},
-			} {
-				if _, heeds := strategy().(elector.Designator); heeds {
-					// With the others there is too much to explore without the reduction.
-					cfg.Kinds = []Fault{Expire, LoseReply, Late, Cancel, Resign, Crash}
-				}
-				visit := func(commute func(a, b choice, left int) bool) (map[stateKey]string, int) {
-					s := search{t: t, cfg: cfg.withDefaults(), began: time.Now(), commute: commute}
-					s.run()
-					require.True(t, s.report.Exhausted(), "%v", s.report)
-					return s.visited, s.report.Schedules
-				}
-				reduced, few := visit(independent)
-				all, many := visit(func(choice, choice, int) bool { return false })
-				lost := 0
-				for state := range all {
-					if _, reached := reduced[state]; !reached {
-						lost++
-					}
-				}
-				assert.Zero(t, lost, "states that are not visited")
-				assert.Len(t, reduced, len(all))
-				assert.Less(t, few, many)
-				t.Logf("%d schedules instead of %d for %d states", few, many, len(all))
-			}
-		})
-	}
-}
 
 // A schedule goes the same way again, whatever goroutine is faster, and recorded or not.
 func TestSchedulesAreDeterministic(t *testing.T) {
-	for name, strategy := range strategies {
-		t.Run(name, func(t *testing.T) {
-			cfg := Config{Strategy: strategy, Candidates: 3, Faults: 3}.withDefaults()
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Candidates, cfg.Faults = 3, 3
+			cfg = cfg.withDefaults()
 			for seed := range uint64(30) {
 				var states []string
 				var steps []string
 				record := func(w *world) {
 					text, _ := w.stateText()
 					states = append(states, string(text))
+					offered := slices.Sorted(slices.Values(labels(w.choices())))
+					require.Len(t, slices.Compact(slices.Clone(offered)), len(offered), "two alike of %v after %v", offered, w.steps)
 				}
 				walk := newWalk(cfg, rand.New(rand.NewPCG(seed, 0)))
 				require.Nil(t, run(t, cfg, false, func(w *world) (choice, bool) {
@@ -111,9 +65,11 @@ func TestSameStatesGoOnAlike(t *testing.T) {
 		from   stateKey
 		choice string
 	}
-	for name, strategy := range strategies {
-		t.Run(name, func(t *testing.T) {
-			cfg := Config{Strategy: strategy, Candidates: 2, Faults: 4}.withDefaults()
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Candidates, cfg.Faults = 2, 4
+			cfg = cfg.withDefaults()
 			choices := make(map[stateKey][]string)
 			edges := make(map[edge]stateKey)
 			again := 0
@@ -130,12 +86,13 @@ func TestSameStatesGoOnAlike(t *testing.T) {
 						edges[last] = at
 					}
 					all := w.choices()
-					var labels []string
-					for _, ch := range all {
-						labels = append(labels, ch.label)
+					renamed := labels(all)
+					for i, label := range renamed {
+						if letter, is := places[label[0]]; is {
+							renamed[i] = string(letter) + label[1:]
+						}
 					}
-					labels = places.rename(labels, 0)
-					offered := slices.Sorted(slices.Values(labels))
+					offered := slices.Sorted(slices.Values(renamed))
 					if before, known := choices[at]; known {
 						require.Equal(t, before, offered, "after %v", w.steps)
 					}
@@ -144,7 +101,7 @@ func TestSameStatesGoOnAlike(t *testing.T) {
 						return choice{}, false
 					}
 					n := rnd.IntN(len(all))
-					last = edge{at, labels[n]}
+					last = edge{at, renamed[n]}
 					return all[n], true
 				}))
 			}
@@ -179,7 +136,7 @@ func TestAlikeCalls(t *testing.T) {
 				})
 				synctest.Wait()
 			}
-			for _, ch := range w.calls(0, nil) {
+			for _, ch := range w.calls(c) {
 				labels[first][ch.label] = came[ch.call]
 			}
 			cancel()
@@ -188,26 +145,6 @@ func TestAlikeCalls(t *testing.T) {
 	}
 	assert.Len(t, labels[0], 2)
 	assert.Equal(t, labels[0], labels[1])
-}
-
-// Each label that is offered is found again by its name, and only those.
-func TestChoicesAreFound(t *testing.T) {
-	cfg := Config{Strategy: strategies["fair"], Candidates: 3, Faults: 3}.withDefaults()
-	for seed := range uint64(20) {
-		walk := newWalk(cfg, rand.New(rand.NewPCG(seed, 0)))
-		run(t, cfg, false, func(w *world) (choice, bool) {
-			var labels []string
-			for _, ch := range w.choices() {
-				found, ok := w.find(ch.label)
-				assert.True(t, ok, "%s after %v", ch.label, w.steps)
-				assert.Equal(t, ch.call, found.call)
-				assert.Equal(t, ch.fault, found.fault)
-				assert.NotContains(t, labels, ch.label)
-				labels = append(labels, ch.label)
-			}
-			return walk.next(w)
-		})
-	}
 }
 
 func TestParse(t *testing.T) {
@@ -223,7 +160,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestReplayRefusesWhatDoesNotFit(t *testing.T) {
-	cfg := Config{Strategy: strategies["fair"]}
+	cfg := fairly
 	for schedule, want := range map[string]string{
 		"kafka/2/aw":   "is of strategy kafka",
 		"fair/2/anak":  "step 2 of schedule",

@@ -65,37 +65,28 @@ func (s *session) call(ctx context.Context, q *backend.Call, next func(context.C
 	return err
 }
 
-// step is what a call that does not wait reads and writes.
+// step is a call that does not wait.
 func (s *session) step(q *backend.Call) (c *call) {
 	switch q.Kind {
 	case backend.CallGet, backend.CallSurvey: // no strangers come
 		c = s.by.call(callGet, "get "+q.Key)
-		c.reads = []string{q.Key}
+		c.key = q.Key
 	case backend.CallList:
 		c = s.by.call(callList, "list "+q.Key)
-		c.reads = []string{below(q.Key)}
 	case backend.CallPredecessor:
 		c = s.by.call(callPredecessor, "look for the predecessor")
-		c.reads = []string{q.Key, older(backend.Parent(q.Key))}
 	case backend.CallDiscard:
 		c = s.by.call(callDrop, "drop its entry")
-		c.writes = []string{q.Key}
 	case backend.CallCommit:
-		kind, text, writes, said := byte(callGuards), "ask whether the guards hold", []string(nil), ""
+		kind, text, said := byte(callGuards), "ask whether the guards hold", ""
 		for i, op := range q.Ops {
-			is, keys := effect(op)
-			writes = append(writes, keys...)
 			said += says(backend.Entry{Value: op.Value})
 			if i == 0 || op.Ephemeral() {
-				kind, text = is, fmt.Sprintf("%v %s", op.Kind, op.Key)
+				kind, text = opCalls[op.Kind], fmt.Sprintf("%v %s", op.Kind, op.Key)
 			}
 		}
 		c = s.by.call(kind, text)
 		c.says = said
-		for _, g := range q.Conditions {
-			c.reads = append(c.reads, g.Entry.Key)
-		}
-		c.reads, c.writes = append(c.reads, own), writes
 	}
 	c.session = s.Session
 	return c
@@ -108,9 +99,6 @@ func (s *session) await(ctx context.Context, q *backend.Call, next func(context.
 	w := s.by.world
 	c := s.by.call(callAwait, "notice a change")
 	c.session = s.Session
-	for _, e := range q.KnownEntries {
-		c.reads = append(c.reads, e.Key)
-	}
 	for {
 		if s.behind() || !w.differ(q.KnownEntries) {
 			if err := next(ctx); err != nil {
@@ -133,7 +121,6 @@ func (s *session) awaitList(ctx context.Context, q *backend.Call, next func(cont
 	w := s.by.world
 	c := s.by.call(callAwaitList, "notice a change of the list")
 	c.session = s.Session
-	c.reads = []string{below(q.Key)}
 	err := next(ctx)
 	if err != nil {
 		w.note(c, err)
@@ -158,19 +145,4 @@ func (w *world) landed(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c.land()
-}
-
-// effect is the letter of an op, and what it writes.
-func effect(op backend.Op) (kind byte, writes []string) {
-	switch op.Kind {
-	case backend.OpCreateEphemeral:
-		return callCreate, []string{op.Key, created}
-	case backend.OpEnqueue:
-		return callEnqueue, []string{op.Key + "/", created}
-	case backend.OpCompareAndSet:
-		return callPut, []string{op.Key}
-	case backend.OpUpdate:
-		return callSet, []string{op.Key}
-	}
-	return callDelete, []string{op.Key}
 }

@@ -21,13 +21,13 @@ type stateKey [16]byte
 // came in another order, revisions are replaced by their rank. So that worlds are equal
 // in which candidates have changed places, these are sorted: places says which has
 // which letter then.
-func (w *world) state() (stateKey, renaming) {
+func (w *world) state() (key stateKey, places map[byte]byte) {
 	text, places := w.stateText()
 	sum := sha256.Sum256(text)
 	return stateKey(sum[:16]), places
 }
 
-func (w *world) stateText() (b []byte, places renaming) {
+func (w *world) stateText() (b []byte, places map[byte]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	entries := w.entries()
@@ -57,8 +57,9 @@ func (w *world) stateText() (b []byte, places renaming) {
 		sections[i] = section{c.letter, w.describeCandidate(c, entries, rank)}
 	}
 	slices.SortFunc(sections, func(a, b section) int { return bytes.Compare(a.text, b.text) })
+	places = make(map[byte]byte)
 	for i, s := range sections {
-		places = append(places, [2]byte{s.letter, byte('a' + i)})
+		places[s.letter] = byte('a' + i)
 		b = append(append(b, '\n'), s.text...)
 	}
 	return b, places
@@ -164,24 +165,6 @@ func names(calls []*call) (all []string) {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// A renaming has pairs of candidates' letters.
-type renaming [][2]byte
-
-// rename returns the labels with the letters changed, from side from to the other.
-func (r renaming) rename(labels []string, from int) []string {
-	var renamed []string
-	for _, label := range labels {
-		for _, pair := range r {
-			if label[0] == pair[from] {
-				label = string(pair[1-from]) + label[1:]
-				break
-			}
-		}
-		renamed = append(renamed, label)
-	}
-	return renamed
 }
 
 // settled replaces the random name of the directory that candidates have founded.

@@ -133,7 +133,6 @@ func (w *world) intercept(s memory.Step) {
 		return // an operator's
 	}
 	c := by.call(callClose, "close the session")
-	c.writes = []string{own}
 	w.park(context.Background(), c)
 	w.landed(c)
 }
@@ -194,9 +193,9 @@ func (w *world) isForced(k *call) bool {
 	case callRetry:
 		return !k.by.cut
 	case callClose:
-		return k.by.cut || !w.owns(k.by)
+		return k.by.cut || !w.entry(k.by, w.entries()).Exists()
 	case callGet:
-		if !w.cfg.Found && k.reads[0] == Election && !w.records() {
+		if !w.cfg.Found && k.key == Election && !w.records() {
 			return true // nobody writes it
 		}
 	}
@@ -210,15 +209,6 @@ func (w *world) records() bool {
 
 func (w *world) mayDesignate() bool {
 	return w.designates() && w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, Designate)
-}
-
-func (w *world) owns(c *candidate) bool {
-	for _, e := range w.entries() {
-		if e.Session != "" && w.owners[e.Session].by == c {
-			return true
-		}
-	}
-	return false
 }
 
 // entries are all that stand in the service.

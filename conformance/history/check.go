@@ -99,45 +99,43 @@ func (h *History) Terms() []Event {
 	return won
 }
 
-// elections sorts the events.
-func (h *History) elections() []*election {
-	var all []*election
-	named := map[string]*election{}
-	terms := map[uint64]*term{}
-	for i := range h.Events {
-		e := &h.Events[i]
-		at := named[e.Election]
-		if at == nil && (e.Election != "" || e.Kind == Campaign) {
-			at = &election{path: e.Election}
-			named[e.Election] = at
-			all = append(all, at)
-		}
-	}
-	for i := range h.Events {
-		e := &h.Events[i]
-		for _, at := range all {
-			if e.in(at.path) {
-				at.events = append(at.events, e)
-			}
-		}
-		if e.Kind == Campaign && e.done() {
-			t := &term{Campaign: e}
-			terms[e.ID] = t
-			named[e.Election].terms = append(named[e.Election].terms, t)
-		}
-	}
-	for _, at := range all {
-		slices.SortStableFunc(at.terms, func(a, b *term) int { return cmp.Compare(a.Campaign.Return, b.Campaign.Return) })
-		for _, e := range at.events {
-			if t := terms[e.Term]; t != nil && e.Election == at.path {
-				t.take(e)
-			}
-			if e.Kind == Enter && e.done() {
-				at.entered(e)
-			}
+// elections are those that the history has campaigns or other events of.
+func (h *History) elections() (all []*election) {
+	seen := map[string]bool{}
+	for _, e := range h.Events {
+		if !seen[e.Election] && (e.Election != "" || e.Kind == Campaign) {
+			seen[e.Election] = true
+			all = append(all, h.election(e.Election))
 		}
 	}
 	return all
+}
+
+func (h *History) election(path string) *election {
+	at := &election{path: path}
+	terms := map[uint64]*term{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		if !e.in(path) {
+			continue
+		}
+		at.events = append(at.events, e)
+		if e.Kind == Campaign && e.done() {
+			t := &term{Campaign: e}
+			terms[e.ID] = t
+			at.terms = append(at.terms, t)
+		}
+	}
+	slices.SortStableFunc(at.terms, func(a, b *term) int { return cmp.Compare(a.Campaign.Return, b.Campaign.Return) })
+	for _, e := range at.events {
+		if t := terms[e.Term]; t != nil {
+			t.take(e)
+		}
+		if e.Kind == Enter && e.done() {
+			at.entered(e)
+		}
+	}
+	return at
 }
 
 func (t *term) take(e *Event) {
@@ -193,13 +191,18 @@ func (t *term) lived() int64 {
 }
 
 // String names the term.
-func (t *term) String() string {
-	c := t.Campaign
-	who := c.Candidate
-	if c.Process != "" {
-		who += " of " + c.Process
+func (t *term) String() string { return fmt.Sprintf("%s's term %d", t.name(), t.Campaign.Token) }
+
+// name is whose it is.
+func (t *term) name() string { return named(t.Campaign, "candidate") }
+
+// named is who an event is of, or another word where it does not say.
+func named(e *Event, otherwise string) string {
+	who := cmp.Or(e.Candidate, otherwise)
+	if e.Process != "" {
+		who += " of " + e.Process
 	}
-	return fmt.Sprintf("%s's term %d", who, c.Token)
+	return who
 }
 
 // between tells whether an event of the kind may have come after s began and before o

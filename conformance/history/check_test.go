@@ -200,6 +200,10 @@ var cases = []struct {
 		m.ledger(50, "one")
 		m.ledger(90, "one", "two", "there")
 	}, Options{}, ""},
+	{"one was committed as the ledger was read", func(m *made) {
+		m.writes(m.wins("a", 1, 1, 2), Put, "one", 0, 1, 3, 90)
+		m.ledger(90)
+	}, Options{}, ""},
 	{"one is missing", func(m *made) {
 		a := m.wins("a", 1, 1, 2)
 		m.writes(a, Put, "one", 0, 1, 3, 4)

@@ -26,17 +26,22 @@ type Linearization struct {
 // and a term may have ended any time after the last sign of it. Reads must be
 // linearizable ones, and keys nobody's but the leaders'.
 func (h *History) Linearizable(o Options) Linearization {
-	l := Linearization{model: model()}
+	var l Linearization
 	end := h.end()
-	claims, seats := h.seats(end)
-	l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, rows(seats), o.Patience)
+	claims, parts := h.seats(end)
+	l.check(parts, o)
 	if l.Result == porcupine.Ok && !o.OthersWrite {
 		// Not before: what is wrong with a seat is wrong with each of its keys, and takes
 		// much longer to find out there.
-		all := rows(append(seats, h.keys(claims, end)...))
-		l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, all, o.Patience)
+		l.check(append(parts, h.keys(claims, end)...), o)
 	}
 	return l
+}
+
+func (l *Linearization) check(parts [][]porcupine.Operation, o Options) {
+	rows(parts)
+	l.model = model(parts)
+	l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, slices.Concat(parts...), o.Patience)
 }
 
 // Draw writes the page on which Porcupine shows how far it got.
@@ -61,20 +66,19 @@ func (h *History) end() int64 {
 	return end
 }
 
-// seats returns the claims of each election, and the partitions of the seats.
-func (h *History) seats(end int64) (claims map[string][]porcupine.Operation, seats []porcupine.Operation) {
+// seats returns the claims of each election, and for each all that its seat is in.
+func (h *History) seats(end int64) (claims map[string][]porcupine.Operation, parts [][]porcupine.Operation) {
 	claims = map[string][]porcupine.Operation{}
 	for _, at := range h.elections() {
 		claims[at.path] = at.seat(end)
-		seats = append(seats, in("seat of "+at.path, claims[at.path])...)
-		seats = append(seats, in("seat of "+at.path, at.proclaims())...)
+		parts = append(parts, slices.Concat(claims[at.path], at.proclaims()))
 	}
-	return claims, seats
+	return claims, parts
 }
 
-// keys returns the partitions of the keys that were written to. The claims of those
-// who wrote belong to each.
-func (h *History) keys(claims map[string][]porcupine.Operation, end int64) (keys []porcupine.Operation) {
+// keys returns all that each key that was written to is in. The claims of those who wrote
+// belong to it.
+func (h *History) keys(claims map[string][]porcupine.Operation, end int64) (parts [][]porcupine.Operation) {
 	registers := h.registers(end)
 	for _, key := range slices.Sorted(maps.Keys(registers)) {
 		ops, elections := registers[key], []string(nil)
@@ -85,43 +89,30 @@ func (h *History) keys(claims map[string][]porcupine.Operation, end int64) (keys
 		for _, path := range slices.Compact(elections) {
 			ops = append(ops, claims[path]...)
 		}
-		ops = append(ops, operation(op{do: stop, who: "recording"}, end, end))
-		keys = append(keys, in(key, ops)...)
+		parts = append(parts, append(ops, operation(op{do: stop, who: "recording"}, end, end)))
 	}
-	return keys
+	return parts
 }
 
-// in puts operations into a partition.
-func in(part string, ops []porcupine.Operation) []porcupine.Operation {
-	ops = slices.Clone(ops)
-	for i := range ops {
-		o := ops[i].Input.(op)
-		o.part = part
-		ops[i].Input = o
-	}
-	return ops
-}
-
-// rows gives each operation the number of a row in the drawing: no two of a row
-// overlap.
-func rows(ops []porcupine.Operation) []porcupine.Operation {
-	type row struct {
-		part, who string
-		until     int64
-	}
-	var all []row
-	slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	for i := range ops {
-		o := ops[i].Input.(op)
-		at := slices.IndexFunc(all, func(r row) bool { return r.who == o.who && (r.part != o.part || r.until < ops[i].Call) })
-		if at < 0 {
-			at = len(all)
-			all = append(all, row{who: o.who})
+// rows gives each operation the number of a row in the drawing. Each row is somebody's in all
+// parts, and in none of them do two of a row overlap.
+func rows(parts [][]porcupine.Operation) {
+	var whose []string
+	for _, ops := range parts {
+		until := map[int]int64{} // when the last of a row ends
+		slices.SortStableFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+		for i, o := range ops {
+			who, at := o.Input.(op).who, 0
+			for at < len(whose) && (whose[at] != who || until[at] >= o.Call) {
+				at++
+			}
+			if at == len(whose) {
+				whose = append(whose, who)
+			}
+			until[at] = o.Return
+			ops[i].ClientId = at
 		}
-		all[at].part, all[at].until = o.part, ops[i].Return
-		ops[i].ClientId = at
 	}
-	return ops
 }
 
 // seat are the claims: each begins during its campaign, and ends after the last sign
@@ -169,17 +160,6 @@ func (at *election) sign(t *term) int64 {
 	return last
 }
 
-func (t *term) name() string {
-	return cmp.Or(t.Campaign.Candidate, "candidate") + suffix(t.Campaign.Process)
-}
-
-func suffix(process string) string {
-	if process == "" {
-		return ""
-	}
-	return " of " + process
-}
-
 func operation(o op, call, ret int64) porcupine.Operation {
 	return porcupine.Operation{Input: o, Call: call, Return: ret}
 }
@@ -201,7 +181,7 @@ func (h *History) registers(end int64) map[string][]porcupine.Operation {
 	ops := map[string][]porcupine.Operation{}
 	for i := range h.Events {
 		e := &h.Events[i]
-		who := cmp.Or(e.Candidate, "reader") + suffix(e.Process)
+		who := named(e, "reader")
 		switch {
 		case e.Kind == Read && e.Return != 0 && e.Outcome != Unknown:
 			o := op{do: look, who: who, write: Write{Key: e.Key, Value: e.Value}, gone: e.Outcome == Refused}
@@ -233,7 +213,7 @@ func (h *History) annotations() (all []porcupine.Annotation) {
 		}
 		tag := string(e.Kind)
 		if e.Candidate != "" {
-			tag = e.Candidate + suffix(e.Process) + ", refused"
+			tag = named(&e, "") + ", refused"
 		}
 		all = append(all, porcupine.Annotation{
 			Tag: tag, Start: e.Call, End: end, Description: cmp.Or(e.Text, tag), Details: fmt.Sprint(e), BackgroundColor: color,

@@ -11,7 +11,6 @@ import (
 // An op is the input of one operation of the model.
 type op struct {
 	do       action
-	part     string
 	who      string
 	election string
 	term     uint64 // the ID of its Campaign
@@ -61,23 +60,12 @@ type register struct {
 }
 
 // model is that of claims as locks with fencing, and of keys as registers that take
-// writes of the holders only.
-func model() porcupine.Model {
+// writes of the holders only. Each of the parts is explained by itself.
+func model(parts [][]porcupine.Operation) porcupine.Model {
 	return porcupine.Model{
-		Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
-			parts := map[string][]porcupine.Operation{}
-			for _, o := range ops {
-				part := o.Input.(op).part
-				parts[part] = append(parts[part], o)
-			}
-			var all [][]porcupine.Operation
-			for _, part := range slices.Sorted(maps.Keys(parts)) {
-				all = append(all, parts[part])
-			}
-			return all
-		},
-		Init: func() any { return state{} },
-		Step: func(s, in, _ any) (bool, any) { return s.(state).step(in.(op)) },
+		Partition: func([]porcupine.Operation) [][]porcupine.Operation { return parts },
+		Init:      func() any { return state{} },
+		Step:      func(s, in, _ any) (bool, any) { return s.(state).step(in.(op)) },
 		Equal: func(a, b any) bool {
 			s, o := a.(state), b.(state)
 			return s.register == o.register && s.stopped == o.stopped && maps.Equal(s.seats, o.seats)

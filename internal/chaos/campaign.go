@@ -192,9 +192,10 @@ const ended = "the campaign ends"
 
 // inject does what is planned, and returns when all of it is undone.
 func (c *campaign) inject(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	var going sync.WaitGroup
 	defer going.Wait()
-	failed := make(chan error, len(c.plan))
 	for _, s := range c.plan {
 		if !s.Overlap {
 			going.Wait()
@@ -202,29 +203,18 @@ func (c *campaign) inject(ctx context.Context) error {
 		if err := program.Sleep(ctx, s.Wait); err != nil {
 			return err
 		}
-		select {
-		case err := <-failed:
-			return err
-		default:
-		}
 		end, err := c.begin(s)
 		if err != nil {
 			return err
 		}
 		going.Go(func() {
-			err := errors.Join(program.Sleep(ctx, s.For), end())
-			if err != nil {
-				failed <- err
+			if err := errors.Join(program.Sleep(ctx, s.For), end()); err != nil {
+				fail(err)
 			}
 		})
 	}
 	going.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	return context.Cause(ctx)
 }
 
 // begin begins a fault; end ends it.

@@ -21,13 +21,7 @@ import (
 
 // TestMain makes this binary a candidate where it is started as one.
 func TestMain(m *testing.M) {
-	if options := os.Getenv(environment); options != "" {
-		if err := beCandidate(options); err != nil {
-			fmt.Fprintln(os.Stderr, "candidate:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	candidateOnly()
 	os.Exit(m.Run())
 }
 
@@ -115,7 +109,7 @@ func TestCampaigns(t *testing.T) {
 		assert.True(t, tried[item.Strategy.Name()] || toCompareWith, "no campaign tries the strategy %s: add one", item.Strategy.Name())
 	}
 	for _, k := range kinds() {
-		if skipped && k.member || k.ends { // for the latter see TestDeaths
+		if skipped && k.group == ofMembers || k.group == ofCompanions { // for the latter see TestDeaths
 			continue
 		}
 		assert.NotZero(t, met[k.name], k.name)
@@ -151,17 +145,47 @@ type testLog struct{ t *testing.T }
 
 func (l testLog) Write(p []byte) (int, error) { l.t.Logf("%s", p); return len(p), nil }
 
-// TestBroken has candidates that break a promise, and holds that a campaign finds it.
+// TestDeaths is a campaign on each service with candidates whose sessions are ended when they die, half of
+// them by a companion, half by an agent, which are killed and frozen, too. No session of a living one is.
+func TestDeaths(t *testing.T) {
+	servertest.Long(t, "campaigns of faults")
+	for _, c := range []trial{
+		{backend: "etcd", seed: 1},
+		{backend: "zookeeper", seed: 2},
+		{backend: "consul", seed: 3},
+	} {
+		t.Run(c.backend, func(t *testing.T) {
+			t.Parallel()
+			c.servers, c.strategy, c.faults, c.length = 1, "fair", []string{ofCandidates, ofCompanions}, 2*short
+			r := campaignForTest(t, c)
+			assert.Empty(t, r.violations)
+			assert.GreaterOrEqual(t, r.terms, 3)
+			assert.NotZero(t, r.executed)
+			for _, k := range kinds() {
+				if k.group == ofCompanions {
+					assert.Contains(t, r.faults, k.name)
+				}
+			}
+		})
+	}
+}
+
+// TestBroken has candidates that break a promise, or sessions of living candidates that are ended, and holds
+// that a campaign finds it.
 func TestBroken(t *testing.T) {
 	servertest.Long(t, "campaigns of faults")
-	for broken, check := range map[string]string{
-		brokenLiar:    "overlap: ",
-		brokenUnarmed: "end: ",
+	for _, c := range []struct {
+		broken, check string
+		faults        []string
+	}{
+		{brokenLiar, "overlap: ", onProxies},
+		{brokenUnarmed, "end: ", onProxies},
+		{brokenHasty, "session: ", []string{ofCompanions}},
 	} {
-		t.Run(broken, func(t *testing.T) {
+		t.Run(c.broken, func(t *testing.T) {
 			t.Parallel()
-			r := campaignForTest(t, trial{backend: "etcd", servers: 1, strategy: "fair", faults: onProxies, seed: 1, length: 8 * time.Second, broken: broken})
-			assert.True(t, slices.ContainsFunc(r.violations, func(v string) bool { return strings.HasPrefix(v, check) }), "%q", r.violations)
+			r := campaignForTest(t, trial{backend: "etcd", servers: 1, strategy: "fair", faults: c.faults, seed: 1, length: 8 * time.Second, broken: c.broken})
+			assert.True(t, slices.ContainsFunc(r.violations, func(v string) bool { return strings.HasPrefix(v, c.check) }), "%q", r.violations)
 		})
 	}
 }

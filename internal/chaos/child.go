@@ -45,6 +45,20 @@ type child struct {
 // environment is the variable by which a process is told to be a candidate.
 const environment = "ELECTOR_CHAOS_CANDIDATE"
 
+// launch starts the next process of a candidate, or of the agent.
+func (c *campaign) launch(of **child, o candidateOptions) error {
+	o.Log = filepath.Join(c.dir, logFile)
+	started, err := startChild(c.clock, c.program, o)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*of = started
+	c.children = append(c.children, started)
+	return nil
+}
+
 // startChild starts a candidate: this very program, or another build of it, told so by its
 // environment.
 func startChild(clock history.Clock, program string, o candidateOptions) (*child, error) {

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 )
@@ -44,11 +42,11 @@ func buildStepped(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	root, err := runGo(ctx, "env", "GOROOT")
 	if err != nil {
-		return "", fmt.Errorf("go env: %w", err)
+		return "", err
 	}
-	std := filepath.Join(string(bytes.TrimSpace(root)), "src", "time")
+	std := filepath.Join(root, "src", "time")
 	source, err := os.ReadFile(filepath.Join(std, "time.go"))
 	if err != nil {
 		return "", err
@@ -73,26 +71,6 @@ func buildStepped(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-overlay", replace, "-tags", clockTag, "-o", program, "github.com/elector-go/elector/internal/chaos")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build of a candidate whose clock can be stepped: %w\n%s", err, out)
-	}
-	return program, nil
-}
-
-// beginClock steps a candidate's wall clock, and back in the end.
-func beginClock(c *campaign, s step) (string, func() error, error) {
-	x, release := c.take(s)
-	by := stepBy
-	if s.Kind.way(s) == "back" {
-		by = -by
-	}
-	met := x.describe()
-	if err := x.child.stepClock(by); err != nil {
-		return "", nil, err
-	}
-	return met, func() error {
-		defer release()
-		return x.child.stepClock(-by)
-	}, nil
+	_, err = runGo(ctx, "build", "-overlay", replace, "-tags", clockTag, "-o", program, "github.com/elector-go/elector/internal/chaos")
+	return program, err
 }

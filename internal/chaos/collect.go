@@ -74,7 +74,7 @@ func (c *campaign) ghosts(ctx context.Context) ([]string, error) {
 	deadline := time.Now().Add(c.service.failover.most() + recovery)
 	for {
 		trying, cancel := context.WithTimeout(ctx, 10*time.Second)
-		there, err := c.service.entries(trying)
+		there, err := c.service.entriesAt(trying, c.service.Addr())
 		cancel()
 		if err != nil || len(there) == 0 || time.Now().After(deadline) {
 			return there, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,21 +37,26 @@ const (
 
 // buildElector builds the command elector in dir, and returns its path.
 func buildElector(ctx context.Context, dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
+	program, err := filepath.Abs(filepath.Join(dir, "elector"))
 	if err != nil {
 		return "", err
 	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/elector-go/elector").Output()
+	root, err := runGo(ctx, "list", "-m", "-f", "{{.Dir}}", "github.com/elector-go/elector")
 	if err != nil {
-		return "", fmt.Errorf("go list -m: %w", err)
+		return "", err
 	}
-	program := filepath.Join(dir, "elector")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".") // it is in a module of its own
-	build.Dir = filepath.Join(string(bytes.TrimSpace(root)), "cmd", "elector")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build of the command elector: %w\n%s", err, out)
+	_, err = runGo(ctx, "-C", filepath.Join(root, "cmd", "elector"), "build", "-o", program, ".") // it is in a module of its own
+	return program, err
+}
+
+// runGo returns what the go command prints.
+func runGo(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", args...).Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, failed.Stderr)
 	}
-	return program, nil
+	return string(bytes.TrimSpace(out)), err
 }
 
 // electorRun is a candidate that has command for its command.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -126,18 +125,9 @@ type agent struct {
 func (a *agent) start() error {
 	c := a.campaign
 	a.started++
-	started, err := startChild(c.clock, c.program, candidateOptions{
+	return c.launch(&a.child, candidateOptions{
 		Name: fmt.Sprintf("agent.%d", a.started), URL: c.service.url(c.service.Addr()), Agent: a.socket, Serves: true,
-		Log: filepath.Join(c.dir, logFile),
 	})
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a.child = started
-	c.children = append(c.children, started)
-	return nil
 }
 
 // agent is the socket of the agent, for every second candidate.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"time"
 )
@@ -15,15 +14,15 @@ type keeper struct {
 }
 
 // keeper takes that of a candidate, until release.
-func (s *slot) keeper() (k *keeper, name string) {
+func (s *slot) keeper() *keeper {
 	if s.agent() == "" {
 		s.child.mu.Lock()
 		defer s.child.mu.Unlock()
-		return &keeper{process: s.child.companion}, "its companion"
+		return &keeper{process: s.child.companion}
 	}
 	a := s.campaign.agent
 	a.busy.Lock()
-	return &keeper{process: a.child.cmd.Process, agent: a}, "the agent"
+	return &keeper{process: a.child.cmd.Process, agent: a}
 }
 
 func (k *keeper) do(what func(*os.Process) error) error {
@@ -59,13 +58,9 @@ func (k *keeper) release() error {
 
 // beginCompanionKilled kills what ends a candidate's sessions, alone or some milliseconds before or after the
 // candidate.
-func beginCompanionKilled(c *campaign, s step) (string, func() error, error) {
-	x, release := c.take(s)
-	k, name := x.keeper()
-	met := fmt.Sprintf("%s, %s", x.describe(), name)
-	way := s.Kind.way(s)
+func beginCompanionKilled(x *slot, s step) (undo func() error, err error) {
+	k, way := x.keeper(), s.Kind.way(s)
 	pause := time.Duration(s.random().Int64N(int64(20 * time.Millisecond)))
-	var err error
 	switch way {
 	case "alone":
 		err = k.kill()
@@ -80,37 +75,26 @@ func beginCompanionKilled(c *campaign, s step) (string, func() error, error) {
 		time.Sleep(pause)
 		err = errors.Join(err, k.kill(), x.child.kill())
 	}
-	if err != nil {
-		return "", nil, err
-	}
-	return met, func() error {
-		defer release()
+	return func() error {
 		if err := k.release(); err != nil || way == "alone" {
 			return err
 		}
 		return x.start()
-	}, nil
+	}, err
 }
 
 // beginCompanionFrozen stops it, alone or together with the candidate, or while the candidate is killed and
 // its next process starts.
-func beginCompanionFrozen(c *campaign, s step) (string, func() error, error) {
-	x, release := c.take(s)
-	k, name := x.keeper()
-	met := fmt.Sprintf("%s, %s", x.describe(), name)
-	way, random := s.Kind.way(s), s.random()
-	err := k.pause()
+func beginCompanionFrozen(x *slot, s step) (undo func() error, err error) {
+	k, way, random := x.keeper(), s.Kind.way(s), s.random()
+	err = k.pause()
 	switch way {
 	case "with its process":
 		err = errors.Join(err, x.child.pause())
 	case "and its process killed":
 		err = errors.Join(err, x.child.kill())
 	}
-	if err != nil {
-		return "", nil, err
-	}
-	return met, func() (err error) {
-		defer release()
+	return func() (err error) {
 		switch {
 		case way == "and its process killed":
 			err = x.start()
@@ -122,5 +106,5 @@ func beginCompanionFrozen(c *campaign, s step) (string, func() error, error) {
 			err = errors.Join(k.resume(), x.child.resume())
 		}
 		return errors.Join(err, k.release())
-	}, nil
+	}, err
 }

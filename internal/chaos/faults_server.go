@@ -113,34 +113,30 @@ func beginLagging(c *campaign, s step) (string, func() error, error) {
 
 // pin has one candidate know no other server than this one, if candidates connect to it.
 func (c *campaign) pin(s step, to services.Server) (met string, unpin func()) {
-	at := slices.Index(c.service.Access, to)
-	if at < 0 {
+	if !slices.Contains(c.service.Access, to) {
 		return to.Name(), func() {}
 	}
-	x, release := c.take(s)
-	for i, p := range x.proxies {
-		if i != at {
-			p.Refuse(true)
-			p.Cut()
-		}
-	}
-	return to.Name() + ", on which " + x.describe() + " depends", func() {
-		defer release()
-		x.each(func(p *proxytest.Proxy) { p.Refuse(false) })
-	}
+	x, unpin := c.refuse(s, func(at services.Server) bool { return at != to })
+	return to.Name() + ", on which " + x.describe() + " depends", unpin
 }
 
 // keepFrom has one candidate not reach some servers, if candidates connect to them.
 func (c *campaign) keepFrom(s step, servers []services.Server) (readmit func()) {
 	s.Leader = false
+	_, readmit = c.refuse(s, func(at services.Server) bool { return slices.Contains(servers, at) })
+	return readmit
+}
+
+// refuse has one candidate not reach those servers that are meant.
+func (c *campaign) refuse(s step, meant func(services.Server) bool) (x *slot, readmit func()) {
 	x, release := c.take(s)
 	for i, at := range c.service.Access {
-		if slices.Contains(servers, at) {
+		if meant(at) {
 			x.proxies[i].Refuse(true)
 			x.proxies[i].Cut()
 		}
 	}
-	return func() {
+	return x, func() {
 		defer release()
 		x.each(func(p *proxytest.Proxy) { p.Refuse(false) })
 	}

@@ -8,14 +8,12 @@ import (
 
 // A kind is one kind of fault.
 type kind struct {
-	name     string
-	onServer bool // it meets the service, else a candidate
-	member   bool // it is between servers: it takes a network of theirs
-	leaves   bool // it takes servers that can leave the others: see service.leave
-	forgets  bool // it takes servers that keep little of their log: see service.fill
-	ends     bool // it meets a candidate's companion, or the agent
-	servers  int  // that it takes at least; 0 for one
-	stepped  bool // it takes candidates built for it
+	name    string
+	group   string // what it is a fault of
+	leaves  bool   // it takes servers that can leave the others: see service.leave
+	forgets bool   // it takes servers that keep little of their log: see service.fill
+	servers int    // that it takes at least; 0 for one
+	stepped bool   // it takes candidates built for it
 
 	// lo and hi bound how long it lasts, in session timeouts.
 	lo, hi float64
@@ -25,9 +23,11 @@ type kind struct {
 
 	effect effect // on who can lead
 
-	// begin makes it so; undo ends it. What it meets is named, for the history.
-	begin func(c *campaign, s step) (met string, undo func() error, err error)
+	begin beginner
 }
+
+// A beginner makes a fault; undo ends it. What it meets is named, for the history.
+type beginner func(c *campaign, s step) (met string, undo func() error, err error)
 
 // An effect is what a fault may do to the time in which nobody leads: see bound.
 type effect int
@@ -41,32 +41,32 @@ const (
 
 // outage is a kind that nobody injects: the service does not answer. It is what a fault of
 // a server costs the servers themselves, or a machine that is too busy.
-var outage = &kind{name: "outage", onServer: true, effect: away}
+var outage = &kind{name: "outage", group: ofServers, effect: away}
 
 // kinds returns all that can be injected.
 func kinds() []*kind {
 	return []*kind{
-		{name: "SIGKILL", effect: silent, lo: 0.1, hi: 1.5, begin: beginKill},
-		{name: "SIGSTOP < window", effect: silent, lo: 0.1, hi: 0.6, begin: beginStop},
-		{name: "SIGSTOP > window", effect: silent, lo: 1.4, hi: 2.2, begin: beginStop},
-		{name: "cut", effect: silent, lo: 0.1, hi: 2, ways: []string{"once", "and refused"}, begin: beginCut},
-		{name: "half-open", effect: silent, lo: 0.5, hi: 2, ways: []string{"then delivered", "then cut"}, begin: beginHalfOpen},
-		{name: "slow link", effect: slow, lo: 1, hi: 2, begin: beginSlow},
-		{name: "reply lost", effect: silent, lo: 0.05, hi: 0.15, begin: beginReplyLost},
-		{name: "clock stepped", stepped: true, effect: none, lo: 0.5, hi: 1.5, ways: []string{"forward", "back"}, begin: beginClock},
-		{name: "companion killed", ends: true, effect: silent, lo: 0.02, hi: 0.5, ways: []string{"alone", "before its process", "with its process", "after its process"}, begin: beginCompanionKilled},
-		{name: "companion frozen", ends: true, effect: silent, lo: 0.1, hi: 2.2, ways: []string{"alone", "with its process", "and its process killed"}, begin: beginCompanionFrozen},
-		{name: "server restart", onServer: true, effect: silent, lo: 0.05, hi: 1, ways: []string{"killed", "stopped"}, begin: beginRestart},
-		{name: "server leaves", onServer: true, leaves: true, servers: 3, effect: away, lo: 0.2, hi: 1, begin: beginLeave},
-		{name: "rolling restart", onServer: true, servers: 3, effect: away, lo: 0.2, hi: 0.5, ways: []string{"killed", "stopped"}, begin: beginRolling},
-		{name: "quorum lost", onServer: true, effect: away, lo: 0.5, hi: 1.5, ways: []string{"killed", "frozen"}, begin: beginQuorum},
-		{name: "follower lagging", onServer: true, servers: 3, effect: slow, lo: 1, hi: 2, begin: beginLagging},
-		{name: "server wiped", onServer: true, servers: 3, effect: silent, lo: 0.2, hi: 1, begin: beginWipe},
-		{name: "members cut off", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"in silence", "the others reset"}, begin: beginCutOff},
-		{name: "members cut one way", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"unheard", "unheard and reset", "deaf", "deaf and reset"}, begin: beginOneWay},
-		{name: "leader frozen", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"alone", "and cut off for longer"}, begin: beginFrozen},
-		{name: "back by snapshot", onServer: true, member: true, forgets: true, servers: 3, effect: away, lo: 0.2, hi: 1, ways: []string{"killed", "cut off"}, begin: beginSnapshot},
-		{name: "old leader beside a snapshot", onServer: true, member: true, forgets: true, servers: 5, effect: away, lo: 1, hi: 2, begin: beginBeside},
+		{name: "SIGKILL", group: ofCandidates, effect: silent, lo: 0.1, hi: 1.5, begin: onCandidate(beginKill)},
+		{name: "SIGSTOP < window", group: ofCandidates, effect: silent, lo: 0.1, hi: 0.6, begin: onCandidate(beginStop)},
+		{name: "SIGSTOP > window", group: ofCandidates, effect: silent, lo: 1.4, hi: 2.2, begin: onCandidate(beginStop)},
+		{name: "cut", group: ofCandidates, effect: silent, lo: 0.1, hi: 2, ways: []string{"once", "and refused"}, begin: onLinks(cutLinks)},
+		{name: "half-open", group: ofCandidates, effect: silent, lo: 0.5, hi: 2, ways: []string{"then delivered", "then cut"}, begin: onLinks(halfOpen)},
+		{name: "slow link", group: ofCandidates, effect: slow, lo: 1, hi: 2, begin: onLinks(slowLinks)},
+		{name: "reply lost", group: ofCandidates, effect: silent, lo: 0.05, hi: 0.15, begin: onLinks(loseReplies)},
+		{name: "clock stepped", group: ofCandidates, stepped: true, effect: none, lo: 0.5, hi: 1.5, ways: []string{"forward", "back"}, begin: onCandidate(beginClock)},
+		{name: "companion killed", group: ofCompanions, effect: silent, lo: 0.02, hi: 0.5, ways: []string{"alone", "before its process", "with its process", "after its process"}, begin: onCandidate(beginCompanionKilled)},
+		{name: "companion frozen", group: ofCompanions, effect: silent, lo: 0.1, hi: 2.2, ways: []string{"alone", "with its process", "and its process killed"}, begin: onCandidate(beginCompanionFrozen)},
+		{name: "server restart", group: ofServers, effect: silent, lo: 0.05, hi: 1, ways: []string{"killed", "stopped"}, begin: beginRestart},
+		{name: "server leaves", group: ofServers, leaves: true, servers: 3, effect: away, lo: 0.2, hi: 1, begin: beginLeave},
+		{name: "rolling restart", group: ofServers, servers: 3, effect: away, lo: 0.2, hi: 0.5, ways: []string{"killed", "stopped"}, begin: beginRolling},
+		{name: "quorum lost", group: ofServers, effect: away, lo: 0.5, hi: 1.5, ways: []string{"killed", "frozen"}, begin: beginQuorum},
+		{name: "follower lagging", group: ofServers, servers: 3, effect: slow, lo: 1, hi: 2, begin: beginLagging},
+		{name: "server wiped", group: ofServers, servers: 3, effect: silent, lo: 0.2, hi: 1, begin: beginWipe},
+		{name: "members cut off", group: ofMembers, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"in silence", "the others reset"}, begin: beginCutOff},
+		{name: "members cut one way", group: ofMembers, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"unheard", "unheard and reset", "deaf", "deaf and reset"}, begin: beginOneWay},
+		{name: "leader frozen", group: ofMembers, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"alone", "and cut off for longer"}, begin: beginFrozen},
+		{name: "back by snapshot", group: ofMembers, forgets: true, servers: 3, effect: away, lo: 0.2, hi: 1, ways: []string{"killed", "cut off"}, begin: beginSnapshot},
+		{name: "old leader beside a snapshot", group: ofMembers, forgets: true, servers: 5, effect: away, lo: 1, hi: 2, begin: beginBeside},
 	}
 }
 
@@ -74,29 +74,20 @@ func kinds() []*kind {
 const (
 	ofCandidates = "candidate"
 	ofServers    = "server"
-	ofMembers    = "member" // between servers
+	ofMembers    = "member" // between servers: it takes a network of theirs
 	// ofCompanions are faults of what ends the sessions of candidates that die. With them candidates
 	// have that, half of them a companion of their own, and half an agent.
 	ofCompanions = "companion"
 )
 
-func (k *kind) group() string {
-	switch {
-	case k.member:
-		return ofMembers
-	case k.ends:
-		return ofCompanions
-	case k.onServer:
-		return ofServers
-	}
-	return ofCandidates
-}
+// onServer tells whether it meets the service.
+func (k *kind) onServer() bool { return k.group == ofServers || k.group == ofMembers }
 
 // kindsFor returns those of some groups that there are with so many servers; and with
 // candidates whose clock can be stepped, or without.
 func kindsFor(groups []string, servers int, stepped bool) []*kind {
 	return slices.DeleteFunc(kinds(), func(k *kind) bool {
-		return !slices.Contains(groups, k.group()) || k.servers > servers || k.stepped && !stepped
+		return !slices.Contains(groups, k.group) || k.servers > servers || k.stepped && !stepped
 	})
 }
 

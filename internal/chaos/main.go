@@ -17,14 +17,21 @@ import (
 )
 
 func main() {
-	if options := os.Getenv(environment); options != "" {
-		if err := beCandidate(options); err != nil {
-			fmt.Fprintln(os.Stderr, "candidate:", err)
-			os.Exit(1)
-		}
+	candidateOnly()
+	program.Main("chaos", run)
+}
+
+// candidateOnly does not return in a process that was started as a candidate.
+func candidateOnly() {
+	options := os.Getenv(environment)
+	if options == "" {
 		return
 	}
-	program.Main("chaos", run)
+	if err := beCandidate(options); err != nil {
+		fmt.Fprintln(os.Stderr, "candidate:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // run does all campaigns that were asked for, one after the other.

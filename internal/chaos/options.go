@@ -56,7 +56,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
 	for _, b := range o.backends {
-		if o.stock && stock[b] == nil {
+		if o.stock && b == withoutStock {
 			errs = append(errs, fmt.Errorf("-stock -backend %q: there are zookeeper, etcd, consul-ttl", b))
 		}
 	}

@@ -59,7 +59,7 @@ func makePlan(seed uint64, kinds []*kind, timeout, length time.Duration) []step 
 		if random.IntN(5) == 0 {
 			s.Wait = 3 * timeout // in which there must be a leader again
 		}
-		s.Overlap = random.IntN(3) == 0 && last != nil && !last.Overlap && (s.Kind.onServer != last.Kind.onServer || !s.Kind.onServer)
+		s.Overlap = random.IntN(3) == 0 && last != nil && !last.Overlap && (s.Kind.onServer() != last.Kind.onServer() || !s.Kind.onServer())
 		if s.Overlap {
 			s.Wait = between(0, max(last.For, time.Millisecond))
 			begins += s.Wait

@@ -33,7 +33,7 @@ func TestPlan(t *testing.T) {
 				if s.Overlap {
 					last := plan[i-1]
 					assert.False(t, last.Overlap, "three at once")
-					assert.False(t, last.Kind.onServer && s.Kind.onServer, "two of the service at once")
+					assert.False(t, last.Kind.onServer() && s.Kind.onServer(), "two of the service at once")
 					assert.LessOrEqual(t, s.Wait, last.For)
 				}
 				if i < len(all) {

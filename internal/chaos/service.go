@@ -51,7 +51,7 @@ type failover struct {
 // at is what it is for a candidate whose last word was at an instant.
 func (f failover) at(t int64, faults []meeting) time.Duration {
 	for _, m := range faults {
-		if f.slow != 0 && m.kind.onServer && m.begin < t+int64(f.usual) && t < m.end+int64(f.slowFor) {
+		if f.slow != 0 && m.kind.onServer() && m.begin < t+int64(f.usual) && t < m.end+int64(f.slowFor) {
 			return f.slow
 		}
 	}
@@ -64,26 +64,15 @@ func (f failover) most() time.Duration { return max(f.usual, f.slow) }
 // patience bounds how long a server may take to serve.
 const patience = 60 * time.Second
 
-// starters start the services, by name. Consul is there twice: sessions are tied to a health
-// check, which lives a second longer at the agent than the session counts on; or they have
-// a TTL alone, which the servers double.
-var starters = map[string]func(servers int, network *networktest.Network) (*service, error){
-	"zookeeper": startZooKeeper,
-	"etcd":      startEtcd,
-	"consul": func(servers int, network *networktest.Network) (*service, error) {
-		return startConsul(servers, network, "?check=2s", 2*time.Second, failover{usual: 3 * time.Second, slow: 20 * time.Second, slowFor: 30 * time.Second})
-	},
-	"consul-ttl": func(servers int, network *networktest.Network) (*service, error) {
-		return startConsul(servers, network, "?timeout=10s", 10*time.Second, failover{usual: 20 * time.Second})
-	},
+// starters start the services, by name. Consul is there twice. On a network servers keep
+// little of their log. Where stock is asked for they are as they are installed, as far as
+// they can be started and reached so: each write on the disk, a long log.
+var starters = map[string]func(servers int, network *networktest.Network, stock bool) (*service, error){
+	"zookeeper": startZooKeeper, "etcd": startEtcd, "consul": startConsul, "consul-ttl": startConsulTTL,
 }
 
-// stock are the services as they are installed, as far as servers can be started and reached so.
-var stock = map[string]func(servers int, network *networktest.Network) (*service, error){
-	"zookeeper":  startStockZooKeeper,
-	"etcd":       startStockEtcd,
-	"consul-ttl": startStockConsul,
-}
+// withoutStock is the one that has no stock settings.
+const withoutStock = "consul"
 
 // startService starts the service that a trial is of. The caller closes it.
 func (t trial) startService() (*service, error) {
@@ -94,20 +83,15 @@ func (t trial) startService() (*service, error) {
 			return nil, fmt.Errorf("%w; to do without faults between servers: -faults %s,%s", err, ofCandidates, ofServers)
 		}
 	}
-	start := starters[t.backend]
+	s, err := starters[t.backend](t.servers, network, t.stock)
+	s.network = network
 	if t.stock {
-		start = stock[t.backend]
+		s.fill = nil
 	}
-	s, err := start(t.servers, network)
 	if err != nil && network != nil {
-		return nil, errors.Join(err, network.Close())
+		err = errors.Join(err, network.Close())
 	}
 	return s, err
-}
-
-// entries lists what there is of ephemeral entries in all of the service.
-func (s *service) entries(ctx context.Context) ([]string, error) {
-	return s.entriesAt(ctx, s.Addr())
 }
 
 // url is where candidates find the service, by way of servers at these addresses.

@@ -15,41 +15,36 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-func startConsul(servers int, network *networktest.Network, parameters string, timeout time.Duration, failover failover) (*service, error) {
-	cfg := servertest.ConsulConfig{NoSync: true, Network: network}
-	if network != nil {
-		cfg.Config = `raft_snapshot_threshold = 50, raft_snapshot_interval = "100ms", raft_trailing_logs = 10`
-	}
-	s, err := consulWith(servers, cfg, parameters, timeout, failover)
-	if err == nil {
-		s.fill = fillConsul
-	}
+// startConsul starts Consul with sessions that are tied to a health check. It lives a second
+// longer at the agent than the session counts on.
+func startConsul(servers int, network *networktest.Network, _ bool) (*service, error) {
+	s, err := startConsulTTL(servers, network, false)
+	s.parameters, s.timeout = "?check=2s", 2*time.Second
+	s.failover = failover{usual: 3 * time.Second, slow: 20 * time.Second, slowFor: 30 * time.Second}
 	return s, err
 }
 
-// startStockConsul leaves the servers as they are installed: each write on the disk, a long log, and Raft
-// that takes its time. Sessions have a TTL alone.
-func startStockConsul(servers int, network *networktest.Network) (*service, error) {
-	cfg := servertest.ConsulConfig{Network: network, Config: `
-		performance { raft_multiplier = 5 }
-		autopilot { server_stabilization_time = "10s" }
-		connect { enabled = true }
-		peering { enabled = true }`}
-	return consulWith(servers, cfg, "?timeout=10s", 10*time.Second, failover{usual: 20 * time.Second})
-}
-
-func consulWith(servers int, cfg servertest.ConsulConfig, parameters string, timeout time.Duration, failover failover) (*service, error) {
-	c, err := services.StartConsul(servers, cfg)
-	if err != nil {
-		return nil, err
+// startConsulTTL starts Consul with sessions that have a TTL alone, which the servers double.
+func startConsulTTL(servers int, network *networktest.Network, stock bool) (*service, error) {
+	cfg := servertest.ConsulConfig{NoSync: !stock, Network: network}
+	switch {
+	case stock: // Raft takes its time, too
+		cfg.Config = `
+			performance { raft_multiplier = 5 }
+			autopilot { server_stabilization_time = "10s" }
+			connect { enabled = true }
+			peering { enabled = true }`
+	case network != nil:
+		cfg.Config = `raft_snapshot_threshold = 50, raft_snapshot_interval = "100ms", raft_trailing_logs = 10`
 	}
+	c, err := services.StartConsul(servers, cfg)
 	return &service{
-		Cluster: c, parameters: parameters,
-		timeout: timeout, failover: failover,
+		Cluster: c, parameters: "?timeout=10s",
+		timeout: 10 * time.Second, failover: failover{usual: 20 * time.Second},
 		entriesAt: consulEntries,
-		network:   cfg.Network, snapshot: "Installed remote snapshot",
+		fill:      fillConsul, snapshot: "Installed remote snapshot",
 		leave: leaveConsul,
-	}, nil
+	}, err
 }
 
 func consulClient(addr string) (*api.Client, error) {

@@ -14,42 +14,30 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-func startEtcd(servers int, network *networktest.Network) (*service, error) {
-	cfg := servertest.EtcdConfig{NoSync: true, Network: network}
-	if network != nil {
+func startEtcd(servers int, network *networktest.Network, stock bool) (*service, error) {
+	cfg := servertest.EtcdConfig{NoSync: !stock, Network: network}
+	if network != nil && !stock {
 		cfg.Args = []string{"--snapshot-count", "50", "--snapshot-catchup-entries", "10"}
 	}
-	s, err := etcdWith(servers, cfg)
-	if err == nil {
-		s.fill = fillEtcd
-	}
-	return s, err
-}
-
-// startStockEtcd leaves the servers as they are installed: each write on the disk, and a long log.
-func startStockEtcd(servers int, network *networktest.Network) (*service, error) {
-	return etcdWith(servers, servertest.EtcdConfig{Network: network})
-}
-
-func etcdWith(servers int, cfg servertest.EtcdConfig) (*service, error) {
 	c, err := services.StartEtcd(servers, cfg)
-	if err != nil {
-		return nil, err
-	}
 	return &service{
 		Cluster: c, parameters: "?timeout=2s",
 		timeout: 2 * time.Second,
 		// The servers look for leases that are over each half second.
 		failover:  failover{usual: 2*time.Second + 500*time.Millisecond},
 		entriesAt: etcdEntries,
-		network:   cfg.Network, snapshot: "applied snapshot",
+		fill:      fillEtcd, snapshot: "applied snapshot",
 		keeps: "skip compaction", // for 30 s after it has sent a snapshot
-	}, nil
+	}, err
+}
+
+func etcdClient(addr string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
 }
 
 // fillEtcd writes four times as much as a member keeps in its log.
 func fillEtcd(ctx context.Context, addr string) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	client, err := etcdClient(addr)
 	if err != nil {
 		return err
 	}
@@ -63,7 +51,7 @@ func fillEtcd(ctx context.Context, addr string) error {
 }
 
 func etcdEntries(ctx context.Context, addr string) ([]string, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	client, err := etcdClient(addr)
 	if err != nil {
 		return nil, err
 	}

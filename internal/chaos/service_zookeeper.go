@@ -15,42 +15,30 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-func startZooKeeper(servers int, network *networktest.Network) (*service, error) {
+func startZooKeeper(servers int, network *networktest.Network, stock bool) (*service, error) {
+	s := &service{
+		parameters: "?timeout=2s",
+		timeout:    2 * time.Second,
+		failover:   failover{usual: 2*time.Second + 200*time.Millisecond}, // rounded up to the server's tick
+		entriesAt:  zooKeeperEntries,
+		fill:       fillZooKeeper, snapshot: "Getting a snapshot from leader",
+	}
 	cfg := servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128, Network: network}
-	if network != nil {
+	switch {
+	case stock:
+		const tick = 2 * time.Second
+		s.parameters, s.timeout, s.failover.usual = "?timeout=4s", 2*tick, 3*tick // the shortest that they grant
+		cfg = servertest.ZooKeeperConfig{Stock: true, Network: network}
+	case network != nil:
 		// A leader that was left goes on for so many ticks and more, longer than a session
 		// lives.
 		cfg.Extra = []string{"syncLimit=30"}
 		// Whoever is behind by more than the 500 transactions in memory gets a snapshot.
 		cfg.SystemProperties = map[string]string{"zookeeper.snapCount": "200", "zookeeper.snapshotSizeFactor": "-1"}
 	}
-	c, err := services.StartZooKeeper(servers, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &service{
-		Cluster: c, parameters: "?timeout=2s",
-		timeout:   2 * time.Second,
-		failover:  failover{usual: 2*time.Second + 200*time.Millisecond}, // rounded up to the server's tick
-		entriesAt: zooKeeperEntries,
-		network:   network, fill: fillZooKeeper, snapshot: "Getting a snapshot from leader",
-	}, nil
-}
-
-// startStockZooKeeper leaves the servers as they are installed: ticks of 2 s, and each write on the disk.
-func startStockZooKeeper(servers int, network *networktest.Network) (*service, error) {
-	c, err := services.StartZooKeeper(servers, servertest.ZooKeeperConfig{Stock: true, Network: network})
-	if err != nil {
-		return nil, err
-	}
-	const tick = 2 * time.Second
-	return &service{
-		Cluster: c, parameters: "?timeout=4s",
-		timeout:   2 * tick, // the shortest that they grant
-		failover:  failover{usual: 3 * tick},
-		entriesAt: zooKeeperEntries,
-		network:   network,
-	}, nil
+	var err error
+	s.Cluster, err = services.StartZooKeeper(servers, cfg)
+	return s, err
 }
 
 // fillZooKeeper writes more than servers have in memory.

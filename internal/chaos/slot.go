@@ -39,10 +39,9 @@ func (s *slot) start() error {
 	}
 	s.started++
 	name := s.id + "." + strconv.Itoa(s.started)
-	started, err := startChild(s.campaign.clock, s.campaign.program, candidateOptions{
+	return s.campaign.launch(&s.child, candidateOptions{
 		ID: s.id, Name: name, URL: s.campaign.service.url(addrs...), Strategy: s.campaign.strategy,
 		History: filepath.Join(s.campaign.dir, "candidate-"+name+".jsonl"),
-		Log:     filepath.Join(s.campaign.dir, logFile),
 		Seed:    s.campaign.seed<<16 + uint64(len(s.campaign.children)),
 		Quiet:   s.campaign.service.network != nil,
 		Broken:  s.campaign.broken,
@@ -50,14 +49,6 @@ func (s *slot) start() error {
 		Wills:   s.campaign.wills(),
 		Agent:   s.agent(),
 	})
-	if err != nil {
-		return err
-	}
-	s.campaign.mu.Lock()
-	defer s.campaign.mu.Unlock()
-	s.child = started
-	s.campaign.children = append(s.campaign.children, started)
-	return nil
 }
 
 // each does something to all its links.
@@ -103,10 +94,17 @@ func (c *campaign) take(s step) (taken *slot, release func()) {
 	}
 }
 
-// describe names a candidate, and says whether it leads.
+// describe names a candidate, and says whether it leads, and what ends its sessions if it dies.
 func (s *slot) describe() string {
-	if token := s.child.token(); token != 0 {
-		return fmt.Sprintf("candidate %s, which leads with token %d", s.child.name, token)
+	text := "candidate " + s.child.name
+	switch {
+	case s.agent() != "":
+		text += ", with the agent"
+	case s.campaign.agent != nil:
+		text += ", with a companion"
 	}
-	return "candidate " + s.child.name
+	if token := s.child.token(); token != 0 {
+		text += fmt.Sprintf(", which leads with token %d", token)
+	}
+	return text
 }

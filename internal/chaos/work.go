@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/program"
 )
 
 // work writes until ctx ends: to the register in the service by fenced commits, and to
@@ -28,10 +29,7 @@ func (c *candidate) work(ctx context.Context, t *elector.Term) {
 				told = time.Now()
 			}
 			c.write(t)
-			select {
-			case <-ctx.Done():
-			case <-time.After(workEvery):
-			}
+			_ = program.Sleep(ctx, workEvery)
 		}
 	}
 }
@@ -44,10 +42,7 @@ func (c *candidate) keepQuiet(ctx context.Context, t *elector.Term) {
 		if c.write(t) {
 			fmt.Println(saysWorks)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(tellEvery):
-		}
+		_ = program.Sleep(ctx, tellEvery)
 	}
 }
 
@@ -137,10 +132,7 @@ func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 		})
 		_, err = s.Commit(ctx, guards, backend.CompareAndSet(register, value, old.Version))
 		c.history.Finish(call, err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(workEvery):
-		}
+		_ = program.Sleep(ctx, workEvery)
 	}
 }
 
