@@ -7,12 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // A beforeCommit is a backend that does something before the first commit of a session.
@@ -40,35 +39,21 @@ func (b *beforeCommit) Open(ctx context.Context, o backend.OpenOptions) (*backen
 func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		must := func(err error) {
-			t.Helper()
-			require.NoError(t, err)
-		}
 		operator, err := service.Client("operator").Open(t.Context(), backend.OpenOptions{})
-		must(err)
-		made, err := operator.Commit(t.Context(), nil, backend.CompareAndSet("/jobs", nil, 0))
-		must(err)
-		stand := func(id string, b backend.Backend) elector.Elector {
-			e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs", ID: id})
-			must(err)
-			return e
-		}
-		early := stand("early", service.Client("early"))
-		var first *elector.Term
-		late := stand("late", &beforeCommit{service.Client("late"), func() {
+		require.NoError(t, err)
+		made, err := operator.Commit(t.Context(), nil, backend.CompareAndSet("/e", nil, 0))
+		require.NoError(t, err)
+		early := standing(t, service.Client("early"), "early")
+		late := standing(t, &beforeCommit{service.Client("late"), func() {
 			_, err := operator.Commit(t.Context(), nil, backend.Delete(made[0]))
-			must(err)
-			first, err = early.Campaign(t.Context())
-			must(err)
-		}})
+			require.NoError(t, err)
+			leads(t, early)
+		}}, "late")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if second, err := late.Campaign(ctx); err == nil {
-			t.Errorf("token %d leads (%v), and so does %d (%v)", first.Token(), first.Valid(), second.Token(), second.Valid())
-		}
-		must(late.Close(t.Context()))
-		must(early.Close(t.Context()))
-		must(operator.Close(t.Context()))
+		_, err = late.Campaign(ctx)
+		assert.Error(t, err, "the early one leads")
+		require.NoError(t, operator.Close(t.Context()))
 	})
 }
 
@@ -91,8 +76,7 @@ func (b *lateOpen) Open(_ context.Context, o backend.OpenOptions) (*backend.Sess
 func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &lateOpen{memory.New(memory.Options{}).Client("a"), make(chan struct{}), make(chan struct{}), make(chan *backend.Session, 1)}
-		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs", ID: "a"})
-		require.NoError(t, err)
+		e := standing(t, b, "a")
 		go func() { _, _ = e.Campaign(t.Context()) }() // Close ends it
 		<-b.asked
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -101,8 +85,6 @@ func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 		close(b.goOn)
 		_ = e.Close(t.Context())
 		synctest.Wait()
-		if s := <-b.opened; s.State() != backend.Lost {
-			t.Errorf("the session is %v", s.State())
-		}
+		assert.Equal(t, backend.Lost, (<-b.opened).State())
 	})
 }

@@ -24,8 +24,7 @@ func TestGetCosts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := meter.New(memory.New(memory.Options{}), nil)
 			e := standing(t, b, "a", func(c *elector.Config) { c.Strategy = unfair.New() }) // writes no mark
-			term, err := e.Campaign(t.Context())
-			require.NoError(t, err)
+			term := leads(t, e)
 			if commits {
 				_, err := term.Commit(t.Context(), elector.Create("/x", nil))
 				require.NoError(t, err)
@@ -76,8 +75,7 @@ func TestGetFindsOutThatTheClaimIsGone(t *testing.T) {
 			return next(ctx)
 		})
 		e := standing(t, deaf, "a", func(c *elector.Config) { c.Strategy = unfair.New() })
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, e)
 		s, err := service.Open(t.Context(), backend.OpenOptions{})
 		require.NoError(t, err)
 		leader, err := e.Leader(t.Context())

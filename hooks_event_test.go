@@ -68,8 +68,7 @@ func TestCampaignHookPanics(t *testing.T) {
 			}
 		})
 		assert.PanicsWithValue(t, "boom", func() { _, _ = e.Campaign(t.Context()) })
-		next, err := standing(t, b, "b").Campaign(t.Context())
-		require.NoError(t, err)
+		next := leads(t, standing(t, b, "b"))
 		assert.True(t, next.Valid())
 	})
 }
@@ -82,11 +81,10 @@ func TestCommitHook(t *testing.T) {
 		e := standing(t, b, "a", func(c *elector.Config) {
 			c.Hooks.Commit = func(c elector.CommitEvent) { heard = append(heard, c) }
 		})
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, e)
 		ctx := context.WithValue(t.Context(), traceKey{}, "write")
 		began := time.Now()
-		_, err = term.Commit(ctx, elector.Put("/a", nil), elector.Put("/b", nil))
+		_, err := term.Commit(ctx, elector.Put("/a", nil), elector.Put("/b", nil))
 		require.NoError(t, err)
 		require.Len(t, heard, 1)
 		assert.Equal(t, elector.CommitEvent{Context: ctx, Term: term, Began: began, Took: time.Since(began), Ops: 2}, heard[0])

@@ -119,9 +119,8 @@ func TestHooksGetWhatTheyAreAbout(t *testing.T) {
 				},
 			}
 		})
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
-		_, err = elector.Ask(t.Context(), b, fair.New(), "/e", elector.Request{})
+		term := leads(t, e)
+		_, err := elector.Ask(t.Context(), b, fair.New(), "/e", elector.Request{})
 		require.NoError(t, err)
 		synctest.Wait()
 		id := e.Status().Session

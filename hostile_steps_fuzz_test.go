@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
@@ -89,9 +90,7 @@ func (s *siege) resign() {
 			continue
 		}
 		s.note(fmt.Sprintf("candidate %d resigns", i+1))
-		if err := p.term.Resign(context.Background()); err != nil {
-			s.t.Errorf("Resign: %v", err)
-		}
+		assert.NoError(s.t, p.term.Resign(context.Background()))
 	}
 }
 
