@@ -51,9 +51,7 @@ func (s *said) has(text string) bool {
 func listen(t *testing.T) (*said, *slog.Logger) {
 	s := new(said)
 	t.Cleanup(func() {
-		if s.has(secret) {
-			t.Errorf("the secret is in what was said:\n%s", s.text.String())
-		}
+		assert.False(t, s.has(secret), "the secret is in what was said:\n%s", s.text.String())
 	})
 	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -24,9 +24,9 @@ func TestListing(t *testing.T) {
 		same := func(when string) {
 			t.Helper()
 			want, err := s.List(ctx, "/dir")
-			if got := svc.Listing("/dir"); err != nil || got.Dir != want.Dir || got.Rev != want.Rev || !slices.Equal(got.Keys, want.Keys) {
-				t.Errorf("%s: %+v, want %+v (%v)", when, got, want, err)
-			}
+			require.NoError(t, err)
+			got := svc.Listing("/dir")
+			assert.True(t, got.Dir == want.Dir && got.Rev == want.Rev && slices.Equal(got.Keys, want.Keys), "%s: %+v, want %+v", when, got, want)
 		}
 		commit := func(op backend.Op) backend.Entry {
 			t.Helper()
@@ -54,16 +54,12 @@ func TestDue(t *testing.T) {
 		svc := memory.New(memory.Options{})
 		client := svc.Client("a")
 		s, err := client.Open(t.Context(), backend.OpenOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close(context.Background())
 		due := func(when string, want int) {
 			t.Helper()
 			synctest.Wait()
-			if got := svc.Stats().Due; got != want {
-				t.Errorf("%s: %d are due, want %d", when, got, want)
-			}
+			assert.Equal(t, want, svc.Stats().Due, when)
 		}
 		await := func(ctx context.Context, key string) (ended chan error) {
 			ended = make(chan error, 1)
@@ -76,9 +72,7 @@ func TestDue(t *testing.T) {
 		}
 		put := func(key string) {
 			t.Helper()
-			if err := svc.Put(key, nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, svc.Put(key, nil))
 		}
 		told := await(t.Context(), "/a")
 		ctx, giveUp := context.WithCancel(t.Context())
@@ -91,14 +85,10 @@ func TestDue(t *testing.T) {
 		put("/b")
 		due("another is told", 2)
 		giveUp()
-		if err := <-gone; err == nil {
-			t.Error("an Await was told what is held back")
-		}
+		assert.Error(t, <-gone, "what it would tell is held back")
 		due("the other has given up", 1)
 		release()
-		if err := <-told; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-told)
 		due("all have looked", 0)
 		// A change that is undone before anybody looks wakes one that goes on waiting.
 		release = client.HoldWakeups()
@@ -109,9 +99,7 @@ func TestDue(t *testing.T) {
 		release()
 		due("undone, and looked at", 0)
 		put("/c")
-		if err := <-told; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-told)
 	})
 }
 
@@ -125,12 +113,9 @@ func TestEnqueueBesideATakenName(t *testing.T) {
 	taken := strings.TrimSuffix(first[1].Key, "1") + "2"
 	require.NoError(t, svc.Put(taken, []byte("theirs")))
 	second, err := s.Commit(ctx, nil, backend.Enqueue("/dir", nil))
-	if err != nil || second[0].Key == taken {
-		t.Errorf("enqueued %v (%v), beside a foreign %s", second, err, taken)
-	}
-	if got := svc.Entry(taken); string(got.Value) != "theirs" {
-		t.Errorf("the foreign entry is %+v", got)
-	}
+	require.NoError(t, err)
+	assert.NotEqual(t, taken, second[0].Key)
+	assert.Equal(t, "theirs", string(svc.Entry(taken).Value))
 	assert.NoError(t, s.Close(ctx))
 	svc.Delete("/dir")
 }

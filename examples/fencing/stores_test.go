@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -221,9 +222,7 @@ func neverGoesBack(t *testing.T, s store, done <-chan struct{}) {
 			t.Errorf("read %q: %v, %v", value, err, bad)
 			return
 		}
-		if token < last || token == last && write < lastWrite {
-			t.Errorf("went back from term %d, write %d to term %d, write %d", last, lastWrite, token, write)
-		}
+		assert.False(t, token < last || token == last && write < lastWrite, "went back from term %d, write %d to term %d, write %d", last, lastWrite, token, write)
 		last, lastWrite = token, write
 		select {
 		case <-done:
