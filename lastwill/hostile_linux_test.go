@@ -50,33 +50,22 @@ func TestHoldsOfOtherChildrenStand(t *testing.T) {
 	}
 }
 
-// descriptors of a process.
-func descriptors(t *testing.T, pid int) int {
-	t.Helper()
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	require.NoError(t, err)
-	return len(fds)
-}
-
 // Who leaves without a word, and has told nothing, is not waited for.
 func TestAgentForgetsWhoLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.serve()
 	agent := w.served.cmd.Process.Pid
-	before := descriptors(t, agent)
+	before := len(descriptors(t, agent))
 	self, gate := pidfd(t, os.Getpid(), 0), memory(t)
 	for i := range 300 {
-		conn := stranger(t, w.agent)
-		say(t, conn, strings.Replace(hello, "a stranger", fmt.Sprint("stranger ", i), 1), self, gate)
-		kind, _ := answer(t, conn)
-		require.Equal(t, "welcome", kind)
+		conn := welcomed(t, w.agent, strings.Replace(hello, "a stranger", fmt.Sprint("stranger ", i), 1), self, gate)
 		if i == 0 {
 			say(t, conn, tell) // of a session that may be there for two hours
 		}
 		require.NoError(t, conn.Close())
 	}
-	wait.For(w.t, "it keeps nothing of them", func() bool { return descriptors(t, agent) <= before+5 })
+	wait.For(w.t, "it keeps nothing of them", func() bool { return len(descriptors(t, agent)) <= before+5 })
 	assert.Empty(t, w.ended())
 }
 
@@ -271,7 +260,7 @@ func TestAgentWithoutDescriptors(t *testing.T) {
 	p, _ := w.candidate()
 	id := p.do("open")
 	agent := w.served.cmd.Process.Pid
-	limit := unix.Rlimit{Cur: uint64(descriptors(t, agent) + 10), Max: 1 << 10}
+	limit := unix.Rlimit{Cur: uint64(len(descriptors(t, agent)) + 10), Max: 1 << 10}
 	require.NoError(t, unix.Prlimit(agent, unix.RLIMIT_NOFILE, &limit, nil))
 	var all []*net.UnixConn
 	for range 30 {

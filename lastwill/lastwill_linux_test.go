@@ -1,13 +1,12 @@
 package lastwill_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,6 +47,16 @@ func (w *world) serveAgain() {
 	a := w.start("agent")
 	require.Equal(w.t, "ok", a.answer())
 	w.served = a
+}
+
+// accompanied starts a process, and returns the companion, or the agent.
+func (w *world) accompanied() (p *process, companion int) {
+	w.t.Helper()
+	p, companion = w.candidate()
+	if w.agent != "" {
+		companion = w.served.cmd.Process.Pid
+	}
+	return p, companion
 }
 
 func TestEachDeath(t *testing.T) {
@@ -228,10 +237,7 @@ func TestCompanionKilledBefore(t *testing.T) {
 
 func TestFrozenCompanion(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		p, companion := w.candidate()
-		if w.agent != "" {
-			companion = w.served.cmd.Process.Pid
-		}
+		p, companion := w.accompanied()
 		ids := []string{p.do("open")}
 		stop(t, companion)
 		ids = append(ids, p.do("open")) // in the socket
@@ -246,10 +252,7 @@ func TestFrozenCompanion(t *testing.T) {
 func TestBothFrozen(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.ttl = 100 * time.Millisecond
-		p, companion := w.candidate()
-		if w.agent != "" {
-			companion = w.served.cmd.Process.Pid
-		}
+		p, companion := w.accompanied()
 		id := p.do("open")
 		for _, first := range []int{companion, p.cmd.Process.Pid} {
 			stop(t, p.cmd.Process.Pid)
@@ -532,17 +535,8 @@ func TestIdle(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		return switches(t, companion)-before <= 5 // Go's monitor wakes once a minute
 	})
-	sockets := 0
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", companion))
-	require.NoError(t, err)
-	for _, fd := range fds {
-		to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", companion, fd.Name()))
-		require.NoError(t, err)
-		if strings.HasPrefix(to, "socket:") {
-			sockets++
-		}
-	}
-	assert.Equal(t, 1, sockets)
+	sockets := slices.DeleteFunc(descriptors(t, companion), func(to string) bool { return !strings.HasPrefix(to, "socket:") })
+	assert.Len(t, sockets, 1)
 	assert.Equal(t, "lastwill", program(companion), "it has a name of its own in a list of processes")
 }
 
@@ -568,38 +562,13 @@ func switches(t *testing.T, pid int) (all int) {
 func TestNothingInheritedStaysOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	exe, err := os.Executable()
-	require.NoError(t, err)
 	r, theirs, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	c := exec.Command(exe, "an argument")
-	c.Env = append(os.Environ(), roleVar+"=candidate", ledgerVar+"="+w.ledger)
-	c.ExtraFiles = []*os.File{nil, nil, theirs} // number 5: the companion's own is 3
-	in, err := c.StdinPipe()
-	require.NoError(t, err)
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
+	w.files = []*os.File{nil, nil, theirs} // number 5: the companion's own is 3
+	p, companion := w.candidate()
 	require.NoError(t, theirs.Close())
-	_, err = io.WriteString(in, "event\n")
-	require.NoError(t, err)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(line, "ready"), line)
-	var companion int
-	_, err = fmt.Sscanf(line, "ready %d", &companion)
-	require.NoError(t, err)
-	_, err = os.Stat(fmt.Sprintf("/proc/%d/fd/5", c.Process.Pid))
+	pipe, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/5", p.cmd.Process.Pid))
 	require.NoError(t, err, "the process has it")
-	pipe, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/5", c.Process.Pid))
-	require.NoError(t, err)
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", companion))
-	require.NoError(t, err)
-	for _, fd := range fds {
-		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", companion, fd.Name())) // it may be closed by now
-		require.NotEqual(t, pipe, to)
-	}
-	require.NoError(t, c.Process.Kill())
-	_ = c.Wait()
+	require.NotContains(t, descriptors(t, companion), pipe)
 }

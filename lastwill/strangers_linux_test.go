@@ -54,6 +54,16 @@ func say(t *testing.T, conn *net.UnixConn, packet string, descriptors ...int) {
 	require.NoError(t, err)
 }
 
+// welcomed is a stranger that the agent has taken.
+func welcomed(t *testing.T, path, hello string, descriptors ...int) *net.UnixConn {
+	t.Helper()
+	conn := stranger(t, path)
+	say(t, conn, hello, descriptors...)
+	kind, _ := answer(t, conn)
+	require.Equal(t, "welcome", kind)
+	return conn
+}
+
 const (
 	hello = `{"v":1,"kind":"hello","client":"a stranger"}`
 	tell  = `{"v":1,"kind":"tell","will":{"version":1,"service":"toy","session":"one","ttl":"1h0m0s"}}`
@@ -124,21 +134,15 @@ func TestStrangersAreRefused(t *testing.T) {
 
 	t.Run("garbage after a hello", func(t *testing.T) {
 		for _, garbage := range []string{"{", `{"v":1,"kind":"tell"}`, `{"v":1,"kind":"tell","will":{"version":7}}`, strings.Repeat("{", 1<<15)} {
-			conn := stranger(t, w.agent)
-			say(t, conn, hello, self, gate)
-			kind, _ := answer(t, conn)
-			require.Equal(t, "welcome", kind)
+			conn := welcomed(t, w.agent, hello, self, gate)
 			say(t, conn, tell)
 			say(t, conn, garbage)
-			kind, _ = answer(t, conn)
+			kind, _ := answer(t, conn)
 			assert.Empty(t, kind, "it closes the connection")
 		}
 	})
 	t.Run("a service that it does not know", func(t *testing.T) {
-		conn := stranger(t, w.agent)
-		say(t, conn, hello, self, gate)
-		kind, _ := answer(t, conn)
-		require.Equal(t, "welcome", kind)
+		conn := welcomed(t, w.agent, hello, self, gate)
 		say(t, conn, strings.Replace(tell, "toy", "other", 1))
 		kind, why := answer(t, conn)
 		assert.Equal(t, "refused", kind)
