@@ -214,6 +214,23 @@ func write(ctx context.Context, tx *sql.Tx, token uint64) error {
 	return err
 }
 
+// works begins a transaction that checks and writes with a token that has claimed.
+func (d *database) works(t testing.TB, level sql.IsolationLevel, token uint64) *sql.Tx {
+	t.Helper()
+	tx := d.begin(t, level)
+	require.NoError(t, d.fence.Check(t.Context(), tx, token))
+	require.NoError(t, write(t.Context(), tx, token))
+	return tx
+}
+
+// wrote holds how many rows leaders with lower tokens have written.
+func wrote(t testing.TB, in querier, token uint64, want int) {
+	t.Helper()
+	n, err := before(t.Context(), in, token)
+	require.NoError(t, err)
+	require.Equal(t, want, n)
+}
+
 // stored is the token in the fence's row.
 func (d *database) stored(t testing.TB) (token uint64) {
 	t.Helper()
