@@ -99,29 +99,11 @@ func TestConsulToken(t *testing.T) {
 }
 
 func TestConsulCertificates(t *testing.T) {
-	ca := authority(t)
-	own, ann, stranger := ca.ForTest(t, "server"), ca.ForTest(t, "ann"), authority(t).ForTest(t, "ann")
-	expired, elsewhere := ca.ForTest(t, "server", certtest.Expired), ca.ForTest(t, "server", certtest.Elsewhere)
-	start := func(files certtest.Files) (url string) {
+	url, _ := certificates(t, "CONSUL_CACERT", "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY", func(files certtest.Files, _ bool) string {
 		at := port(t)
 		servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(
 			`ports { https = %d } tls { https { ca_file = %q, cert_file = %q, key_file = %q, verify_incoming = true } }`, at, files.CA, files.Cert, files.Key)})
 		return fmt.Sprintf("consul://127.0.0.1:%d?timeout=30s", at)
-	}
-	url := start(own)
-	setenv(t, "CONSUL_CACERT", ann.CA, "CONSUL_CLIENT_CERT", ann.Cert, "CONSUL_CLIENT_KEY", ann.Key)
-	term, _ := lead(t, url, "/jobs/one")
-	_, err := term.Commit(t.Context(), elector.Put("/jobs/state", nil))
-	assert.NoError(t, err)
-
-	fails(t, url, "remote error: tls: ", "CONSUL_CLIENT_CERT", "", "CONSUL_CLIENT_KEY", "")
-	fails(t, url, "remote error: tls: ", "CONSUL_CLIENT_CERT", stranger.Cert, "CONSUL_CLIENT_KEY", stranger.Key)
-	fails(t, url, "x509: certificate signed by unknown authority", "CONSUL_CACERT", stranger.CA)
-	fails(t, url, "HTTP request to an HTTPS server", "CONSUL_HTTP_SSL", "false")
-	renewed(t, url, "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY", stranger, ann)
-	t.Run("of the wrong servers", func(t *testing.T) {
-		servertest.Long(t, "two more servers")
-		fails(t, start(expired), "x509: certificate has expired")
-		fails(t, start(elsewhere), "x509: cannot validate certificate for 127.0.0.1")
 	})
+	fails(t, url, "HTTP request to an HTTPS server", "CONSUL_HTTP_SSL", "false")
 }

@@ -24,34 +24,43 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// etcdUser makes a user that may hold the elections below /jobs, and write there, as
-// docs/operations.md has it, and no more.
-func etcdUser(t *testing.T, operator *clientv3.Client, name, password string) {
-	t.Helper()
-	readwrite := clientv3.PermissionType(clientv3.PermReadWrite)
-	_, err := operator.RoleAdd(t.Context(), name)
-	require.NoError(t, err)
-	_, err = operator.RoleGrantPermission(t.Context(), name, "/jobs", "", readwrite)
-	require.NoError(t, err)
-	_, err = operator.RoleGrantPermission(t.Context(), name, "/jobs/", clientv3.GetPrefixRangeEnd("/jobs/"), readwrite)
-	require.NoError(t, err)
-	_, err = operator.UserAddWithOptions(t.Context(), name, password, &clientv3.UserAddOptions{NoPassword: password == ""})
-	require.NoError(t, err)
-	_, err = operator.UserGrantRole(t.Context(), name, name)
-	require.NoError(t, err)
+// startEtcd starts a server to which a login costs little.
+func startEtcd(t *testing.T, c servertest.EtcdConfig) *servertest.Etcd {
+	c.NoSync, c.Args = true, append(c.Args, "--bcrypt-cost=4")
+	return servertest.EtcdForTest(t, c)
 }
 
-// guard switches authentication on.
-func guard(t *testing.T, operator *clientv3.Client) {
+// guard switches authentication on. There is a user ann beside root, who may hold the elections below /jobs, and write
+// there, as docs/operations.md has it, and no more.
+func guard(t *testing.T, server *servertest.Etcd, password string) {
 	t.Helper()
-	_, err := operator.RoleAdd(t.Context(), "root")
+	operator, readwrite := etcdtest.Operator(t, server.Addr()), clientv3.PermissionType(clientv3.PermReadWrite)
+	_, err := operator.RoleAdd(t.Context(), "ann")
+	require.NoError(t, err)
+	_, err = operator.RoleGrantPermission(t.Context(), "ann", "/jobs", "", readwrite)
+	require.NoError(t, err)
+	_, err = operator.RoleGrantPermission(t.Context(), "ann", "/jobs/", clientv3.GetPrefixRangeEnd("/jobs/"), readwrite)
+	require.NoError(t, err)
+	_, err = operator.UserAddWithOptions(t.Context(), "ann", password, &clientv3.UserAddOptions{NoPassword: password == ""})
+	require.NoError(t, err)
+	_, err = operator.RoleAdd(t.Context(), "root")
 	require.NoError(t, err)
 	_, err = operator.UserAdd(t.Context(), "root", "root")
 	require.NoError(t, err)
-	_, err = operator.UserGrantRole(t.Context(), "root", "root")
-	require.NoError(t, err)
+	for _, name := range []string{"ann", "root"} {
+		_, err = operator.UserGrantRole(t.Context(), name, name)
+		require.NoError(t, err)
+	}
 	_, err = operator.AuthEnable(t.Context())
 	require.NoError(t, err)
+}
+
+// guardedEtcd starts a server that asks for passwords, and returns its URL.
+func guardedEtcd(t *testing.T, args ...string) (url string, server *servertest.Etcd) {
+	t.Helper()
+	server = startEtcd(t, servertest.EtcdConfig{Args: args})
+	guard(t, server, secret)
+	return "etcd://" + server.Addr(), server
 }
 
 // etcdRoot is a client that may do everything.
@@ -60,11 +69,8 @@ func etcdRoot(t *testing.T, server *servertest.Etcd) *clientv3.Client {
 }
 
 func TestEtcdUser(t *testing.T) {
-	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4", "--auth-token-ttl=2"}})
-	operator := etcdtest.Operator(t, server.Addr())
-	etcdUser(t, operator, "ann", secret)
-	guard(t, operator)
-	url := "etcd://" + server.Addr() + "?timeout=10s"
+	url, server := guardedEtcd(t, "--auth-token-ttl=2")
+	url += "?timeout=10s"
 
 	took, err := refusal(t, url)
 	assert.ErrorIs(t, err, backend.ErrDenied)
@@ -91,12 +97,9 @@ func TestEtcdUser(t *testing.T) {
 // A password costs the servers a processor's time. Sessions that are opened together share a login,
 // though each has a stream or two.
 func TestEtcdStreamsShareALogin(t *testing.T) {
-	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4"}})
-	operator := etcdtest.Operator(t, server.Addr())
-	etcdUser(t, operator, "ann", secret)
-	guard(t, operator)
+	url, server := guardedEtcd(t)
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
-	b := open(t, "etcd://"+server.Addr()+"?timeout=10s")
+	b := open(t, url+"?timeout=10s")
 	logins := func() int {
 		t.Helper()
 		n, err := etcdtest.Metric(server, `grpc_server_started_total{grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}`)
@@ -160,56 +163,30 @@ func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 // TestEtcdCertificates has clients present certificates, whose names are users; and servers some
 // that are not to be trusted.
 func TestEtcdCertificates(t *testing.T) {
-	ca := authority(t)
-	own, ann, stranger := ca.ForTest(t, "server"), ca.ForTest(t, "ann"), authority(t).ForTest(t, "ann")
-	expired, elsewhere := ca.ForTest(t, "server", certtest.Expired), ca.ForTest(t, "server", certtest.Elsewhere)
-	start := func(files certtest.Files, args ...string) (url string, server *servertest.Etcd) {
-		address := at(port(t))
-		server = servertest.EtcdForTest(t, servertest.EtcdConfig{
-			NoSync: true, Listen: []string{"https://" + address},
-			Args: append(args, "--bcrypt-cost=4", "--cert-file", files.Cert, "--key-file", files.Key),
-		})
-		return "etcd://" + address + "?timeout=30s", server
-	}
-	url, server := start(own, "--client-cert-auth", "--trusted-ca-file", own.CA)
-	operator := etcdtest.Operator(t, server.Addr())
-	etcdUser(t, operator, "ann", "")
-	guard(t, operator)
-
-	setenv(t, "ETCDCTL_CACERT", ann.CA, "ETCDCTL_CERT", ann.Cert, "ETCDCTL_KEY", ann.Key)
-	term, _ := lead(t, url, "/jobs/one")
+	url, term := certificates(t, "ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY", func(files certtest.Files, asks bool) string {
+		address, args := at(port(t)), []string{"--cert-file", files.Cert, "--key-file", files.Key}
+		if asks { // others are clients of their own at times, and would refuse themselves
+			args = append(args, "--client-cert-auth", "--trusted-ca-file", files.CA)
+		}
+		server := startEtcd(t, servertest.EtcdConfig{Listen: []string{"https://" + address}, Args: args})
+		if asks {
+			guard(t, server, "")
+		}
+		return "etcd://" + address + "?timeout=30s"
+	})
 	_, err := term.Get(t.Context(), "/elsewhere")
 	assert.ErrorIs(t, err, backend.ErrDenied)
-	_, err = term.Commit(t.Context(), elector.Put("/jobs/state", nil))
-	assert.NoError(t, err)
-
-	fails(t, url, "remote error: tls: ", "ETCDCTL_CERT", "", "ETCDCTL_KEY", "")
-	fails(t, url, "remote error: tls: ", "ETCDCTL_CERT", stranger.Cert, "ETCDCTL_KEY", stranger.Key)
-	fails(t, url, "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", stranger.CA)
 	fails(t, url+"&tls=true", "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", "", "ETCDCTL_CERT", "", "ETCDCTL_KEY", "")
-	renewed(t, url, "ETCDCTL_CERT", "ETCDCTL_KEY", stranger, ann)
-	t.Run("of the wrong servers", func(t *testing.T) {
-		servertest.Long(t, "two more servers")
-		// The server is a client of its own at times: it would refuse itself if it asked for certificates, too.
-		url, _ := start(expired)
-		fails(t, url, "x509: certificate has expired")
-		url, _ = start(elsewhere)
-		fails(t, url, "x509: cannot validate certificate for 127.0.0.1")
-	})
 }
 
 // JSON Web Tokens are old with each change of users. A stream that is refused for that is opened again with a
 // new one, at once, however young the old one is. A watch that is refused is told in an answer.
 func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
 	key := file(t, strings.Repeat("k", 32))
-	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4",
-		"--auth-token", "jwt,sign-method=HS256,ttl=1h,priv-key=" + key}})
-	operator := etcdtest.Operator(t, server.Addr())
-	etcdUser(t, operator, "ann", secret)
-	guard(t, operator)
+	url, server := guardedEtcd(t, "--auth-token", "jwt,sign-method=HS256,ttl=1h,priv-key="+key)
 	root := etcdRoot(t, server)
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
-	client := open(t, "etcd://"+server.Addr()+"?timeout=10s").Backend.(*etcd.Backend).Client()
+	client := open(t, url+"?timeout=10s").Backend.(*etcd.Backend).Client()
 	conn := client.ActiveConnection()
 	lease, err := client.Grant(t.Context(), 600)
 	require.NoError(t, err)
@@ -245,15 +222,11 @@ func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
 
 // A server that starts again has forgotten all tokens. Sessions go on, and one that waits is told.
 func TestEtcdForgetsTokens(t *testing.T) {
-	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4"}})
-	operator := etcdtest.Operator(t, server.Addr())
-	etcdUser(t, operator, "ann", secret)
-	guard(t, operator)
+	url, server := guardedEtcd(t)
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
-	url := "etcd://" + server.Addr() + "?timeout=15s"
 	var sessions []*backend.Session
 	for range 2 {
-		s, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
+		s, err := open(t, url+"?timeout=15s").Open(t.Context(), backend.OpenOptions{})
 		require.NoError(t, err)
 		defer s.Close(t.Context())
 		sessions = append(sessions, s)

@@ -22,6 +22,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -170,6 +171,31 @@ func fails(t *testing.T, url, says string, variables ...string) {
 			assert.Less(t, took, 30*time.Second)
 		}
 	})
+}
+
+// certificates holds what a server with certificates takes and refuses, which asks clients for theirs if it is to.
+// ca, cert and key are the variables of ann's, by which term leads.
+func certificates(t *testing.T, ca, cert, key string, start func(server certtest.Files, asks bool) (url string)) (url string, term *elector.Term) {
+	t.Helper()
+	own := authority(t)
+	ann, stranger := own.ForTest(t, "ann"), authority(t).ForTest(t, "ann")
+	expired, elsewhere := own.ForTest(t, "server", certtest.Expired), own.ForTest(t, "server", certtest.Elsewhere)
+	url = start(own.ForTest(t, "server"), true)
+	setenv(t, ca, ann.CA, cert, ann.Cert, key, ann.Key)
+	term, _ = lead(t, url, "/jobs/one")
+	_, err := term.Commit(t.Context(), elector.Put("/jobs/state", nil))
+	assert.NoError(t, err)
+
+	fails(t, url, "remote error: tls: ", cert, "", key, "")
+	fails(t, url, "remote error: tls: ", cert, stranger.Cert, key, stranger.Key)
+	fails(t, url, "x509: certificate signed by unknown authority", ca, stranger.CA)
+	renewed(t, url, cert, key, stranger, ann)
+	t.Run("of the wrong servers", func(t *testing.T) {
+		servertest.Long(t, "two more servers")
+		fails(t, start(expired, false), "x509: certificate has expired")
+		fails(t, start(elsewhere, false), "x509: cannot validate certificate for 127.0.0.1")
+	})
+	return url, term
 }
 
 // renewed holds that a certificate and its key which are written over count from the next connection
