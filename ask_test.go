@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -43,8 +44,7 @@ func TestAskALeaderThatPublishesOften(t *testing.T) {
 		}()
 		asking, end := context.WithTimeout(ctx, time.Minute)
 		defer end()
-		leader, err := elector.Ask(asking, service, fair.New(), "/e", elector.Request{By: "anna", To: fmt.Sprint("host-", most-1)})
-		require.NoError(t, err)
+		leader := must.Get(elector.Ask(asking, service, fair.New(), "/e", elector.Request{By: "anna", To: fmt.Sprint("host-", most-1)}))(t)
 		require.Equal(t, "host-0", leader.ID)
 		<-term.Asked()
 		require.Positive(t, published.Load())

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/kafka"
 )
@@ -102,13 +103,11 @@ func FuzzCommit(f *testing.F) {
 		const election = "/jobs/e"
 		s := strategies[int(which)%len(strategies)]
 		service := memory.New(memory.Options{})
-		e, err := elector.New(elector.Config{Backend: service, Strategy: s, Election: election, ID: "7"})
-		require.NoError(t, err)
+		e := must.Get(elector.New(elector.Config{Backend: service, Strategy: s, Election: election, ID: "7"}))(t)
 		defer func() {
 			assert.NoError(t, e.Close(context.Background()))
 		}()
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := must.Get(e.Campaign(t.Context()))(t)
 		require.NoError(t, term.Proclaim(t.Context(), []byte("mine"))) // after which no write of the elector's own comes
 		seat := term.Guard().Conditions[len(term.Guard().Conditions)-1].Entry.Key
 		key = strings.Replace(key, "DIR", strings.TrimPrefix(backend.Parent(seat), election+"/"), 1)

@@ -13,9 +13,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // longest is how many characters a line of a page may have. Code and generated tables may have more.
@@ -161,8 +160,7 @@ var (
 // and pages that comments name. A test may be named by its beginning.
 func TestPageNames(t *testing.T) {
 	files := tracked(t)
-	makefile, err := os.ReadFile("Makefile")
-	require.NoError(t, err)
+	makefile := must.Get(os.ReadFile("Makefile"))(t)
 	var made []string
 	for _, m := range targets.FindAllStringSubmatch(string(makefile), -1) {
 		made = append(made, strings.Fields(m[1])...)
@@ -221,14 +219,11 @@ func TestPageNames(t *testing.T) {
 
 // TestReadmeCode holds that README.md shows code of the examples, which is compiled and run.
 func TestReadmeCode(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	examples, err := filepath.Glob("example_*_test.go")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("README.md"))(t)
+	examples := must.Get(filepath.Glob("example_*_test.go"))(t)
 	var code strings.Builder
 	for _, file := range examples {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		code.WriteString(flush(string(text)))
 	}
 	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
@@ -250,8 +245,7 @@ func flush(code string) string {
 // TestOperationsPage holds that docs/operations.md tells an operator of each hook, and of each
 // message that is logged at Info or above, word by word.
 func TestOperationsPage(t *testing.T) {
-	page, err := os.ReadFile("docs/operations.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("docs/operations.md"))(t)
 	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
 		if !strings.Contains(string(page), "| `"+hook.Name+"(") {
 			t.Errorf("docs/operations.md: no hook `%s(…)` in the table", hook.Name)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // A beforeCommit is a backend that does something before the first commit of a session.
@@ -39,19 +40,16 @@ func (b *beforeCommit) Open(ctx context.Context, o backend.OpenOptions) (*backen
 func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		operator, err := service.Client("operator").Open(t.Context(), backend.OpenOptions{})
-		require.NoError(t, err)
-		made, err := operator.Commit(t.Context(), nil, backend.CompareAndSet("/e", nil, 0))
-		require.NoError(t, err)
+		operator := must.Get(service.Client("operator").Open(t.Context(), backend.OpenOptions{}))(t)
+		made := must.Get(operator.Commit(t.Context(), nil, backend.CompareAndSet("/e", nil, 0)))(t)
 		early := standing(t, service.Client("early"), "early")
 		late := standing(t, &beforeCommit{service.Client("late"), func() {
-			_, err := operator.Commit(t.Context(), nil, backend.Delete(made[0]))
-			require.NoError(t, err)
+			must.Get(operator.Commit(t.Context(), nil, backend.Delete(made[0])))(t)
 			leads(t, early)
 		}}, "late")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = late.Campaign(ctx)
+		_, err := late.Campaign(ctx)
 		assert.Error(t, err, "the early one leads")
 		require.NoError(t, operator.Close(t.Context()))
 	})

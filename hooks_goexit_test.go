@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -68,14 +69,12 @@ func TestHookThatEndsItsGoroutine(t *testing.T) {
 				term := wins(t, ctx, e)
 				apart(func() { _, _ = term.Commit(ctx, elector.Put("/k", nil)) })
 
-				stranger, err := service.Open(ctx, backend.OpenOptions{})
-				require.NoError(t, err)
-				_, err = stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil)) // Occupied
+				stranger := must.Get(service.Open(ctx, backend.OpenOptions{}))(t)
+				_, err := stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil)) // Occupied
 				require.NoError(t, err)
 				time.Sleep(2 * time.Second)
 				require.NoError(t, stranger.Close(ctx))
-				_, err = elector.Ask(ctx, service, fair.New(), "/e", elector.Request{})
-				require.NoError(t, err)
+				must.Get(elector.Ask(ctx, service, fair.New(), "/e", elector.Request{}))(t)
 				<-term.Asked()
 				synctest.Wait()
 				client.Expire()

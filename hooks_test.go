@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -101,14 +101,12 @@ func TestHooksThatCallBack(t *testing.T) {
 		})
 		service.Stop()
 		time.AfterFunc(time.Second, service.Start)
-		term, err := c.e.Campaign(ctx)
-		require.NoError(t, err)
-		_, err = term.Commit(ctx, elector.Put("/k", nil))
+		term := must.Get(c.e.Campaign(ctx))(t)
+		_, err := term.Commit(ctx, elector.Put("/k", nil))
 		assert.NoError(t, err)
 		_, err = elector.Ask(ctx, service, fair.New(), "/e", elector.Request{})
 		assert.NoError(t, err)
-		stranger, err := service.Open(ctx, backend.OpenOptions{})
-		require.NoError(t, err)
+		stranger := must.Get(service.Open(ctx, backend.OpenOptions{}))(t)
 		_, err = stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil))
 		assert.NoError(t, err)
 		time.Sleep(2 * time.Minute) // in which the leader looks for strangers
@@ -119,8 +117,7 @@ func TestHooksThatCallBack(t *testing.T) {
 		synctest.Wait()
 		client.Expire()
 		<-term.Context().Done()
-		term, err = c.e.Campaign(ctx)
-		require.NoError(t, err)
+		term = must.Get(c.e.Campaign(ctx))(t)
 		assert.NoError(t, term.Resign(ctx))
 		c.mu.Lock()
 		c.closing = true

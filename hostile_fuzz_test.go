@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/internal/must"
 )
 
 const besieged = "/jobs/e"
@@ -147,8 +147,7 @@ func (s *siege) elector(id string) elector.Elector {
 	if strategy.Name() == "kafka" {
 		strategy = brokers // each by its ID
 	}
-	e, err := elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)})
-	require.NoError(s.t, err)
+	e := must.Get(elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)}))(s.t)
 	return e
 }
 

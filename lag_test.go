@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 )
@@ -38,8 +39,7 @@ func TestObserveGoesNotBack(t *testing.T) {
 		home.Expire()
 		time.Sleep(time.Minute)
 		assert.Empty(t, seen, "a session was lost, and nothing had changed")
-		l, err := viewer.Leader(t.Context())
-		require.NoError(t, err)
+		l := must.Get(viewer.Leader(t.Context()))(t)
 		assert.Equal(t, term.Token(), l.Token)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -50,8 +51,7 @@ func TestRemoveSaysWhoStandsAndWhatDiffers(t *testing.T) {
 		}
 		group.Go(func() { _, _ = e.Campaign(ctx) })
 		for stand := 0; stand < 2; {
-			all, err := e.Candidates(ctx)
-			require.NoError(t, err)
+			all := must.Get(e.Candidates(ctx))(t)
 			stand = len(all)
 		}
 	}
@@ -75,12 +75,10 @@ func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 	term := leads(t, e)
 	dir := backend.Parent(term.Guard().Conditions[0].Entry.Key)
 	require.NoError(t, e.Close(t.Context()))
-	s, err := service.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(service.Open(t.Context(), backend.OpenOptions{}))(t)
 	defer func() { _ = s.Close(context.Background()) }()
-	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet(dir+"/mine", nil, 0))
-	require.NoError(t, err)
-	err = elector.Remove(t.Context(), service, fair.New(), "/e")
+	must.Get(s.Commit(t.Context(), nil, backend.CompareAndSet(dir+"/mine", nil, 0)))(t)
+	err := elector.Remove(t.Context(), service, fair.New(), "/e")
 	require.ErrorIs(t, err, elector.ErrInUse)
 	assert.ErrorContains(t, err, dir)
 	assert.NotContains(t, err.Error(), "candidate")

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/ranked"
@@ -31,8 +32,7 @@ func standing(t *testing.T, b backend.Backend, id string, set ...func(*elector.C
 	for _, f := range set {
 		f(&cfg)
 	}
-	e, err := elector.New(cfg)
-	require.NoError(t, err)
+	e := must.Get(elector.New(cfg))(t)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
 }
@@ -40,8 +40,7 @@ func standing(t *testing.T, b backend.Backend, id string, set ...func(*elector.C
 // leads has e campaign until it has a term.
 func leads(t *testing.T, e elector.Elector) *elector.Term {
 	t.Helper()
-	term, err := e.Campaign(t.Context())
-	require.NoError(t, err)
+	term := must.Get(e.Campaign(t.Context()))(t)
 	return term
 }
 
@@ -181,8 +180,7 @@ func TestStatusOfOneThatWaits(t *testing.T) {
 				s = three.Status()
 				assert.True(t, s.Place == 0 && s.PlaceAsOf.IsZero(), "the third one has place %d as of %v", s.Place, s.PlaceAsOf)
 				assert.Equal(t, c.third, s.Leader.ID == "1", "the third one shows the leader")
-				_, err := three.Candidates(t.Context())
-				require.NoError(t, err)
+				must.Get(three.Candidates(t.Context()))(t)
 				s = three.Status()
 				assert.True(t, c.second == 0 || s.Place == 3 && s.PlaceAsOf.Equal(time.Now()), "place %d as of %v after Candidates", s.Place, s.PlaceAsOf)
 				require.NoError(t, one.Close(t.Context()))
@@ -424,8 +422,7 @@ func TestStatusInJSON(t *testing.T) {
 		Role: elector.RoleStanding, Place: 2, Err: errors.New("disk full"), State: backend.Suspended, Session: "7",
 		Leader: elector.Leader{ID: "a", Token: 5, Value: []byte("http://a")},
 	}
-	text, err := json.Marshal(status)
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(status))(t)
 	require.Equal(t, `{"role":"standing","place":2,"leader":{"id":"a","value":"aHR0cDovL2E=","text":"http://a","token":5},`+
 		`"session":{"id":"7","state":"suspended","deadline":"0001-01-01T00:00:00Z"},"err":"disk full"}`, string(text))
 	var again elector.Status
@@ -434,8 +431,7 @@ func TestStatusInJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"session":{"state":"asleep"}}`), &again), "asleep")
 
 	status = elector.Status{Leader: elector.Leader{ID: "a", Value: []byte{0xff}}}
-	text, err = json.Marshal(status)
-	require.NoError(t, err)
+	text = must.Get(json.Marshal(status))(t)
 	require.NotContains(t, string(text), `"text"`)
 	for role := elector.Role(0); role <= elector.RoleClosed; role++ {
 		var again elector.Role

@@ -20,14 +20,14 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/health"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 // candidate makes an elector, which is closed at the end.
 func candidate(t *testing.T, b backend.Backend, id, value string) elector.Elector {
 	t.Helper()
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id, Value: []byte(value)})
-	require.NoError(t, err)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id, Value: []byte(value)}))(t)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
 }

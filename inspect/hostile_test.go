@@ -15,21 +15,20 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 // write writes a persistent key, whatever stood there.
 func write(t *testing.T, b backend.Backend, key, value string) {
 	t.Helper()
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	defer func() { assert.NoError(t, s.Close(context.Background())) }()
 	e, err := s.Get(t.Context(), key)
 	if err != nil {
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 	}
-	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet(key, []byte(value), e.Version))
-	require.NoError(t, err)
+	must.Get(s.Commit(t.Context(), nil, backend.CompareAndSet(key, []byte(value), e.Version)))(t)
 }
 
 // A record that names what can be no directory is no election's, and a watch goes on until it is mended.
@@ -90,8 +89,7 @@ func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 		service := memory.New(memory.Options{})
 		write(t, service, path, `{"v":1,"strategy":"fair","dir":"e1"}`)
 		put(t, service, path+"/e1")
-		left, err := service.Client("left").Open(t.Context(), backend.OpenOptions{TTL: time.Hour})
-		require.NoError(t, err)
+		left := must.Get(service.Client("left").Open(t.Context(), backend.OpenOptions{TTL: time.Hour}))(t)
 		defer func() { assert.NoError(t, left.Close(context.Background())) }()
 		var once sync.Once
 		in := inspector(t, meddler{service.Client("operator"), func() {
@@ -102,11 +100,10 @@ func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 				assert.NoError(t, err)
 			})
 		}}, inspect.Options{})
-		gone, err := in.Remove(t.Context(), path, inspect.RemoveOptions{Evict: true})
-		require.NoError(t, err)
+		gone := must.Get(in.Remove(t.Context(), path, inspect.RemoveOptions{Evict: true}))(t)
 		assert.Len(t, gone.Entries, 1)
 		assert.Empty(t, gone.Kept)
-		_, err = in.Leader(t.Context(), path)
+		_, err := in.Leader(t.Context(), path)
 		assert.ErrorIs(t, err, elector.ErrNoElection)
 	})
 }

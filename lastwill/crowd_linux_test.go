@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -38,8 +39,7 @@ func isolated(t *testing.T, role string, env ...string) *exec.Cmd {
 	if out, err := exec.Command("unshare", "-Urpf", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Skipf("NO process namespace here, so this is not tried: unshare: %v %s", err, out)
 	}
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := must.Get(os.Executable())(t)
 	c := exec.Command("unshare", "-Urpf", "--mount-proc", "--kill-child", exe)
 	c.Env = append(append(os.Environ(), roleVar+"="+role), env...)
 	c.Stderr = os.Stderr
@@ -229,8 +229,7 @@ func TestAgentRestarts(t *testing.T) {
 // Process 1 of a container would take its companion along.
 func TestProcessOne(t *testing.T) {
 	t.Parallel()
-	out, err := isolated(t, "candidate", ledgerVar+"=/dev/null").Output()
-	require.NoError(t, err)
+	out := must.Get(isolated(t, "candidate", ledgerVar+"=/dev/null").Output())(t)
 	assert.Contains(t, string(out), "process 1 of its container")
 }
 
@@ -252,8 +251,7 @@ func optional() {
 // Without a companion no Open waits for one.
 func TestOptional(t *testing.T) {
 	t.Parallel()
-	out, err := isolated(t, "optional").Output()
-	require.NoError(t, err)
+	out := must.Get(isolated(t, "optional").Output())(t)
 	assert.Equal(t, "true\n", string(out))
 }
 
@@ -263,10 +261,8 @@ func TestProcessThatTheAgentDoesNotSee(t *testing.T) {
 	w := newWorld(t)
 	w.agent = t.TempDir() + "/agent"
 	c := isolated(t, "agent", ledgerVar+"="+w.ledger, agentVar+"="+w.agent)
-	in, err := c.StdinPipe()
-	require.NoError(t, err)
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
+	in := must.Get(c.StdinPipe())(t)
+	out := must.Get(c.StdoutPipe())(t)
 	c.Stderr = nil
 	require.NoError(t, c.Start())
 	defer func() { _ = in.Close(); _ = c.Wait() }()

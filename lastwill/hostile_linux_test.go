@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
@@ -73,14 +74,12 @@ func TestAgentForgetsWhoLeft(t *testing.T) {
 func TestSlowAgent(t *testing.T) {
 	t.Parallel()
 	path, quit := t.TempDir()+"/agent", make(chan struct{})
-	b, err := lastwill.Start(openService, lastwill.Options{Agent: path, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	b := must.Get(lastwill.Start(openService, lastwill.Options{Agent: path, Logger: slog.New(slog.DiscardHandler)}))(t)
 	const waiting = 5000
 	for range waiting {
 		opened(t, b)
 	}
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
-	require.NoError(t, err)
+	l := must.Get(net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"}))(t)
 	defer l.Close()
 	greeted, read := make(chan struct{}), new(atomic.Int64)
 	go func() {
@@ -144,8 +143,7 @@ func TestManySessions(t *testing.T) {
 		require.FailNow(t, "nobody says bye")
 	}
 
-	b, err := lastwill.Start(openService, lastwill.Options{Agent: path + "-nobody", Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	b = must.Get(lastwill.Start(openService, lastwill.Options{Agent: path + "-nobody", Logger: slog.New(slog.DiscardHandler)}))(t)
 	evenly(t, crowd, func() { opened(t, b) })
 	require.NoError(t, b.Close())
 }
@@ -181,8 +179,7 @@ func TestAgentOfAnotherUser(t *testing.T) {
 		t.Skip("NOT as root, so there is no other user, and this is not tried")
 	}
 	path := t.TempDir() + "/agent"
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
+	fd := must.Get(unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(fd)
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
 	runtime.LockOSThread()
@@ -191,13 +188,12 @@ func TestAgentOfAnotherUser(t *testing.T) {
 		require.Zero(t, err)
 	}
 	setuid(65534)
-	err = unix.Listen(fd, 10)
+	err := unix.Listen(fd, 10)
 	setuid(0)
 	runtime.UnlockOSThread()
 	require.NoError(t, err)
 	lost := make(chan lastwill.Event, 100)
-	b, err := lastwill.Start(openService, lastwill.Options{Agent: path, OnEvent: func(e lastwill.Event) { lost <- e }})
-	require.NoError(t, err)
+	b := must.Get(lastwill.Start(openService, lastwill.Options{Agent: path, OnEvent: func(e lastwill.Event) { lost <- e }}))(t)
 	defer b.Close()
 	select {
 	case e := <-lost:
@@ -238,8 +234,8 @@ func TestNobodyReadsTheLog(t *testing.T) {
 		}
 		writer.log.mu.Lock() // who reads waits
 		defer writer.log.mu.Unlock()
-		fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
+		fd := must.Get(unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0))(t)
+		var err error
 		for err == nil {
 			_, err = unix.Write(fd, []byte("."))
 		}

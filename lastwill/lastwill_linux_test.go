@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -146,8 +147,7 @@ func TestChildrenThatOutliveIt(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p, _ := w.candidate()
 		id := p.do("open")
-		pid, err := strconv.Atoi(p.do("fork"))
-		require.NoError(t, err)
+		pid := must.Get(strconv.Atoi(p.do("fork")))(t)
 		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 		p.kill()
 		w.awaitEnded(id)
@@ -340,12 +340,10 @@ func TestStartsAsItsProcess(t *testing.T) {
 	p, pid := w.candidate()
 	where := func(pid int) string {
 		t.Helper()
-		dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		require.NoError(t, err)
+		dir := must.Get(os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)))(t)
 		return dir
 	}
-	given, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	require.NoError(t, err)
+	given := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))(t)
 	assert.Equal(t, strings.Join(p.cmd.Args, "\x00")+"\x00", string(given))
 	require.Equal(t, "<nil>", p.do("chdir /"))
 	for _, want := range []string{w.dir, "/"} {
@@ -359,16 +357,14 @@ func TestStartsAsItsProcess(t *testing.T) {
 // The companion of a test binary runs no test a second time, however the binary was run.
 func TestStartInATest(t *testing.T) {
 	t.Parallel()
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := must.Get(os.Executable())(t)
 	for role, args := range map[string][]string{"": {"-test.run=^TestUnderTest$", "-test.count=1"}, "bare": nil} {
 		ran := filepath.Join(t.TempDir(), "ran")
 		test := exec.Command(exe, args...)
 		test.Env = append(os.Environ(), ranVar+"="+ran, roleVar+"="+role)
 		said, err := test.CombinedOutput()
 		require.NoError(t, err, string(said))
-		lines, err := os.ReadFile(ran)
-		require.NoError(t, err)
+		lines := must.Get(os.ReadFile(ran))(t)
 		assert.Equal(t, "ran\n", string(lines), string(said))
 	}
 }
@@ -379,13 +375,11 @@ func TestUnderTest(t *testing.T) {
 	if ran == "" {
 		return
 	}
-	f, err := os.OpenFile(ran, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
-	_, err = fmt.Fprintln(f, "ran")
+	f := must.Get(os.OpenFile(ran, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
+	_, err := fmt.Fprintln(f, "ran")
 	require.NoError(t, errors.Join(err, f.Close()))
 	events := make(chan lastwill.Event, 10)
-	b, err := lastwill.Start(openService, lastwill.Options{OnEvent: func(e lastwill.Event) { events <- e }})
-	require.NoError(t, err)
+	b := must.Get(lastwill.Start(openService, lastwill.Options{OnEvent: func(e lastwill.Event) { events <- e }}))(t)
 	for e := range events {
 		if e.Kind != lastwill.Lost { // Ready: the companion runs this
 			break
@@ -543,15 +537,12 @@ func TestIdle(t *testing.T) {
 // switches is how often the threads of a process have waited for something.
 func switches(t *testing.T, pid int) (all int) {
 	t.Helper()
-	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	require.NoError(t, err)
+	stats := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)))(t)
 	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
 		var n int
-		_, err = fmt.Sscan(after, &n)
-		require.NoError(t, err)
+		must.Get(fmt.Sscan(after, &n))(t)
 		all += n
 	}
 	return all

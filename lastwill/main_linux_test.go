@@ -25,6 +25,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -358,8 +359,7 @@ func (w *world) switchTo(what string) (file string) {
 // ended returns the sessions that were ended, in their order.
 func (w *world) ended() []string {
 	w.t.Helper()
-	ids, err := endedBy(w.ledger)
-	require.NoError(w.t, err)
+	ids := must.Get(endedBy(w.ledger))(w.t)
 	return ids
 }
 
@@ -415,15 +415,12 @@ func (l *logged) String() string {
 // start starts a process with a role.
 func (w *world) start(role string) *process {
 	w.t.Helper()
-	exe, err := os.Executable()
-	require.NoError(w.t, err)
+	exe := must.Get(os.Executable())(w.t)
 	p := &process{world: w, cmd: exec.Command(exe, "an argument", "-test.v"), lines: make(chan string, 100), log: &logged{}}
 	p.cmd.Env = append(os.Environ(), roleVar+"="+role, ledgerVar+"="+w.ledger, agentVar+"="+w.agent, ttlVar+"="+w.ttl.String(), urlVar+"="+w.url)
 	p.cmd.Dir, p.cmd.ExtraFiles = w.dir, w.files
-	p.in, err = p.cmd.StdinPipe()
-	require.NoError(w.t, err)
-	out, err := p.cmd.StdoutPipe()
-	require.NoError(w.t, err)
+	p.in = must.Get(p.cmd.StdinPipe())(w.t)
+	out := must.Get(p.cmd.StdoutPipe())(w.t)
 	errs, theirs, err := os.Pipe() // Wait must not wait for companions
 	require.NoError(w.t, err)
 	p.cmd.Stderr = theirs
@@ -480,8 +477,7 @@ func (p *process) do(what string) string {
 
 func (p *process) tell(what string) {
 	p.t.Helper()
-	_, err := fmt.Fprintln(p.in, what)
-	require.NoError(p.t, err)
+	must.Get(fmt.Fprintln(p.in, what))(p.t)
 }
 
 func (p *process) answer() string {
@@ -519,8 +515,7 @@ func stop(t *testing.T, pid int) {
 	signal(t, pid, syscall.SIGSTOP)
 	wait.For(t, fmt.Sprintf("process %d stops", pid), func() bool {
 		moving := false
-		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		require.NoError(t, err)
+		stats := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))(t)
 		for _, path := range stats {
 			stat, _ := os.ReadFile(path) // a thread may have ended
 			_, after, _ := strings.Cut(string(stat), ") ")
@@ -539,8 +534,7 @@ func gone(pid int) bool {
 // descriptors are what a process has open.
 func descriptors(t *testing.T, pid int) (open []string) {
 	t.Helper()
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	require.NoError(t, err)
+	fds := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
 	for _, fd := range fds {
 		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name())) // it may be closed by now
 		open = append(open, to)

@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
 // stranger connects to an agent by hand.
 func stranger(t *testing.T, path string) *net.UnixConn {
 	t.Helper()
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
-	require.NoError(t, err)
+	conn := must.Get(net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"}))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	return conn
@@ -71,18 +71,15 @@ const (
 
 func pidfd(t *testing.T, pid, flags int) int {
 	t.Helper()
-	fd, err := unix.PidfdOpen(pid, flags)
-	require.NoError(t, err)
+	fd := must.Get(unix.PidfdOpen(pid, flags))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
 
 func memory(t *testing.T) int {
 	t.Helper()
-	fd, err := unix.MemfdCreate("holds", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	require.NoError(t, err)
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
-	require.NoError(t, err)
+	fd := must.Get(unix.MemfdCreate("holds", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))(t)
+	must.Get(unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -163,8 +160,7 @@ func TestProxyIsRefused(t *testing.T) {
 	w.serve()
 	behind := w.agent
 	w.agent = t.TempDir() + "/proxy"
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: w.agent, Net: "unixpacket"})
-	require.NoError(t, err)
+	l := must.Get(net.ListenUnix("unixpacket", &net.UnixAddr{Name: w.agent, Net: "unixpacket"}))(t)
 	defer l.Close()
 	pass := func(to, from *net.UnixConn) {
 		var packet, rights [1 << 16]byte

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -37,8 +38,7 @@ service "elector"      { policy = "write" }
 
 func TestConsulToken(t *testing.T) {
 	server := guarded.ForTest(t)
-	operator, err := consultest.Operator(server)
-	require.NoError(t, err)
+	operator := must.Get(consultest.Operator(server))(t)
 	tokenFor := func(name, rules string) *api.ACLToken {
 		t.Helper()
 		_, _, err := operator.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil)
@@ -50,7 +50,7 @@ func TestConsulToken(t *testing.T) {
 	plain, token := tokenFor("jobs", consulRules), tokenFor("checked-jobs", consulCheckRules)
 	url := "consul://" + server.Addr()
 
-	_, err = refusal(t, url+"?check=2s") // told late by a longer one
+	_, err := refusal(t, url+"?check=2s") // told late by a longer one
 	assert.ErrorIs(t, err, backend.ErrDenied)
 	assert.ErrorContains(t, err, "Permission denied")
 
@@ -82,8 +82,7 @@ func TestConsulToken(t *testing.T) {
 			all, err := heir.Candidates(t.Context())
 			return err == nil && len(all) == 2
 		}, wait.Patience, 50*time.Millisecond)
-		_, err := operator.ACL().TokenDelete(token.AccessorID, nil)
-		require.NoError(t, err)
+		must.Get(operator.ACL().TokenDelete(token.AccessorID, nil))(t)
 		ended(t, term.Context())
 		fmt.Fprintln(said, context.Cause(term.Context()))
 		assert.True(t, said.has("ACL not found"))

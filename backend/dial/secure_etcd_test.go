@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -35,24 +36,16 @@ func startEtcd(t *testing.T, c servertest.EtcdConfig) *servertest.Etcd {
 func guard(t *testing.T, server *servertest.Etcd, password string) {
 	t.Helper()
 	operator, readwrite := etcdtest.Operator(t, server.Addr()), clientv3.PermissionType(clientv3.PermReadWrite)
-	_, err := operator.RoleAdd(t.Context(), "ann")
-	require.NoError(t, err)
-	_, err = operator.RoleGrantPermission(t.Context(), "ann", "/jobs", "", readwrite)
-	require.NoError(t, err)
-	_, err = operator.RoleGrantPermission(t.Context(), "ann", "/jobs/", clientv3.GetPrefixRangeEnd("/jobs/"), readwrite)
-	require.NoError(t, err)
-	_, err = operator.UserAddWithOptions(t.Context(), "ann", password, &clientv3.UserAddOptions{NoPassword: password == ""})
-	require.NoError(t, err)
-	_, err = operator.RoleAdd(t.Context(), "root")
-	require.NoError(t, err)
-	_, err = operator.UserAdd(t.Context(), "root", "root")
-	require.NoError(t, err)
+	must.Get(operator.RoleAdd(t.Context(), "ann"))(t)
+	must.Get(operator.RoleGrantPermission(t.Context(), "ann", "/jobs", "", readwrite))(t)
+	must.Get(operator.RoleGrantPermission(t.Context(), "ann", "/jobs/", clientv3.GetPrefixRangeEnd("/jobs/"), readwrite))(t)
+	must.Get(operator.UserAddWithOptions(t.Context(), "ann", password, &clientv3.UserAddOptions{NoPassword: password == ""}))(t)
+	must.Get(operator.RoleAdd(t.Context(), "root"))(t)
+	must.Get(operator.UserAdd(t.Context(), "root", "root"))(t)
 	for _, name := range []string{"ann", "root"} {
-		_, err = operator.UserGrantRole(t.Context(), name, name)
-		require.NoError(t, err)
+		must.Get(operator.UserGrantRole(t.Context(), name, name))(t)
 	}
-	_, err = operator.AuthEnable(t.Context())
-	require.NoError(t, err)
+	must.Get(operator.AuthEnable(t.Context()))(t)
 }
 
 // guardedEtcd starts a server that asks for passwords, and returns its URL.
@@ -110,8 +103,7 @@ func TestEtcdStreamsShareALogin(t *testing.T) {
 	var granted []time.Time
 	before := logins()
 	for range 50 {
-		s, err := b.Open(t.Context(), backend.OpenOptions{})
-		require.NoError(t, err)
+		s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 		defer s.Close(t.Context())
 		sessions, granted = append(sessions, s), append(granted, s.Deadline())
 	}
@@ -145,8 +137,7 @@ func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 
 	// The password is changed, in the file, too. Whoever has the old one alone is refused.
 	require.NoError(t, os.WriteFile(passwords, []byte(secret+"-new\n"), 0o600))
-	_, err = etcdRoot(t, server).UserChangePassword(t.Context(), "ann", secret+"-new")
-	require.NoError(t, err)
+	must.Get(etcdRoot(t, server).UserChangePassword(t.Context(), "ann", secret+"-new"))(t)
 	ended(t, stays.Context())
 	assert.True(t, said.has("invalid user ID or password"))
 	select {
@@ -188,21 +179,17 @@ func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
 	client := open(t, url+"?timeout=10s").Backend.(*etcd.Backend).Client()
 	conn := client.ActiveConnection()
-	lease, err := client.Grant(t.Context(), 600)
-	require.NoError(t, err)
-	_, err = client.Put(t.Context(), "/jobs/one", "", clientv3.WithLease(lease.ID))
-	require.NoError(t, err)
+	lease := must.Get(client.Grant(t.Context(), 600))(t)
+	must.Get(client.Put(t.Context(), "/jobs/one", "", clientv3.WithLease(lease.ID)))(t)
 	for i, ask := range []func() error{
 		func() error {
-			s, err := pb.NewLeaseClient(conn).LeaseKeepAlive(t.Context())
-			require.NoError(t, err)
+			s := must.Get(pb.NewLeaseClient(conn).LeaseKeepAlive(t.Context()))(t)
 			require.NoError(t, s.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease.ID)}))
-			_, err = s.Recv()
+			_, err := s.Recv()
 			return rpctypes.Error(err)
 		},
 		func() error {
-			s, err := pb.NewWatchClient(conn).Watch(t.Context())
-			require.NoError(t, err)
+			s := must.Get(pb.NewWatchClient(conn).Watch(t.Context()))(t)
 			request := &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("/jobs/one")}}
 			require.NoError(t, s.Send(&pb.WatchRequest{RequestUnion: request}))
 			answer, err := s.Recv()
@@ -213,8 +200,7 @@ func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
 		},
 	} {
 		require.NoError(t, ask())
-		_, err := root.UserAdd(t.Context(), fmt.Sprint("user", i), "pass")
-		require.NoError(t, err)
+		must.Get(root.UserAdd(t.Context(), fmt.Sprint("user", i), "pass"))(t)
 		require.ErrorContains(t, ask(), "revision of auth store is old")
 		require.NoError(t, ask())
 	}
@@ -226,15 +212,12 @@ func TestEtcdForgetsTokens(t *testing.T) {
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
 	var sessions []*backend.Session
 	for range 2 {
-		s, err := open(t, url+"?timeout=15s").Open(t.Context(), backend.OpenOptions{})
-		require.NoError(t, err)
+		s := must.Get(open(t, url+"?timeout=15s").Open(t.Context(), backend.OpenOptions{}))(t)
 		defer s.Close(t.Context())
 		sessions = append(sessions, s)
 	}
-	_, err := sessions[0].Commit(t.Context(), nil, backend.CompareAndSet("/jobs/dir", nil, 0))
-	require.NoError(t, err)
-	made, err := sessions[0].Commit(t.Context(), nil, backend.CreateEphemeral("/jobs/dir/one", nil))
-	require.NoError(t, err)
+	must.Get(sessions[0].Commit(t.Context(), nil, backend.CompareAndSet("/jobs/dir", nil, 0)))(t)
+	made := must.Get(sessions[0].Commit(t.Context(), nil, backend.CreateEphemeral("/jobs/dir/one", nil)))(t)
 	told := make(chan error, 1)
 	go func() {
 		_, err := sessions[1].Await(t.Context(), made[0])

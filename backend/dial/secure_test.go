@@ -22,6 +22,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -60,8 +61,7 @@ func listen(t *testing.T) (*said, *slog.Logger) {
 // port is a free one, for a server.
 func port(t *testing.T) int {
 	t.Helper()
-	ports, err := loopback.Ports(1)
-	require.NoError(t, err)
+	ports := must.Get(loopback.Ports(1))(t)
 	t.Cleanup(func() { loopback.Release(ports...) })
 	return ports[0]
 }
@@ -69,8 +69,7 @@ func port(t *testing.T) int {
 // authority makes a certificate authority.
 func authority(t *testing.T) *certtest.Authority {
 	t.Helper()
-	a, err := certtest.New()
-	require.NoError(t, err)
+	a := must.Get(certtest.New())(t)
 	return a
 }
 
@@ -106,15 +105,13 @@ func lead(t *testing.T, url, election string) (*elector.Term, *said) {
 	e := stand(t, b, election, elector.Hooks{})
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
-	term, err := e.Campaign(ctx)
-	require.NoError(t, err)
+	term := must.Get(e.Campaign(ctx))(t)
 	return term, s
 }
 
 func stand(t *testing.T, b backend.Backend, election string, hooks elector.Hooks) elector.Elector {
 	t.Helper()
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: "me", Hooks: hooks})
-	require.NoError(t, err)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: "me", Hooks: hooks}))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -203,8 +200,7 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
 	t.Helper()
 	copied := func(from, to string) {
-		text, err := os.ReadFile(from)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(from))(t)
 		require.NoError(t, os.WriteFile(to, text, 0o600))
 	}
 	cert, own := file(t, ""), file(t, "")

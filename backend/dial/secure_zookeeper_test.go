@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -27,13 +28,11 @@ func TestZooKeeperDigest(t *testing.T) {
 	t.Setenv("ZOOKEEPER_AUTH_FILE", file(t, "digest:ann:"+secret+"\n"))
 	b, said := secured(t, url)
 	e := stand(t, b, "/jobs/one", elector.Hooks{})
-	term, err := e.Campaign(t.Context())
-	require.NoError(t, err)
+	term := must.Get(e.Campaign(t.Context()))(t)
 	config := zookeeper.Config{Auth: []zookeeper.Auth{zookeeper.Digest("ann", secret)}}
 	fmt.Fprintf(said, "%v %+v %#v", config, config, config)
 
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	acl, _, err := zookeeper.Conn(s).GetACL(zookeeper.Path(s, "/jobs/one"))
 	require.NoError(t, err)
 	assert.Equal(t, zk.DigestACL(zk.PermAll, "ann", secret), acl)

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // whereabouts is a driver that tells which goroutine does its calls.
@@ -71,8 +72,7 @@ func goroutine() string {
 func openApart(t *testing.T, at func()) *backend.Session {
 	t.Helper()
 	b := memory.New(memory.Options{}).Client("c")
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	apart, err := driver.OpenApart(t.Context(), b, backend.OpenOptions{}, func(context.Context, time.Duration) (whereabouts, error) {
 		at()

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Whoever waits for a session to be in touch hears of its end, at whatever moment that comes.
@@ -52,8 +53,7 @@ func TestAbandon(t *testing.T) {
 		assert.ErrorIs(t, err, backend.ErrIndeterminate)
 		assert.NotErrorIs(t, err, backend.ErrUnavailable)
 		began := time.Now()
-		give, err := l.TakeTurn(t.Context(), ops)
-		require.NoError(t, err)
+		give := must.Get(l.TakeTurn(t.Context(), ops))(t)
 		assert.Equal(t, 3, tries)
 		assert.Equal(t, 3*time.Second, time.Since(began), "as the Reaper pauses")
 		give()

@@ -10,21 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // open opens a session with a timeout of 9 s: it beats every 3 s, and its window is
 // 8.1 s long.
 func open(t *testing.T, c *Client) *session {
 	t.Helper()
-	s, err := c.Open(t.Context(), backend.OpenOptions{TTL: 9 * time.Second})
-	require.NoError(t, err)
+	s := must.Get(c.Open(t.Context(), backend.OpenOptions{TTL: 9 * time.Second}))(t)
 	return s.Driver().(*session)
 }
 
 func create(t *testing.T, s backend.Driver, key string) backend.Entry {
 	t.Helper()
-	out, err := s.Commit(t.Context(), nil, backend.CreateEphemeral(key, []byte("x")))
-	require.NoError(t, err)
+	out := must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral(key, []byte("x"))))(t)
 	return out[0]
 }
 
@@ -42,14 +41,12 @@ func TestWindowPassesByTheClock(t *testing.T) {
 		c.Suspend()
 		require.Equal(t, backend.Suspended, s.State())
 
-		state, err := s.AwaitState(t.Context(), backend.Suspended)
-		require.NoError(t, err)
+		state := must.Get(s.AwaitState(t.Context(), backend.Suspended))(t)
 		require.Equal(t, backend.Lost, state)
 		require.Equal(t, 11100*time.Millisecond, time.Since(began))
 		require.True(t, svc.Entry("/seat").Exists(), "the service does not know yet")
 
-		_, err = other.Await(t.Context(), e)
-		require.NoError(t, err)
+		must.Get(other.Await(t.Context(), e))(t)
 		require.Equal(t, 12*time.Second, time.Since(began))
 		require.Equal(t, 1, svc.Stats().Sessions)
 	})
@@ -84,8 +81,7 @@ func TestTimeoutsAreGrantedWithinLimits(t *testing.T) {
 	c := New(Options{MinTTL: time.Second, MaxTTL: time.Minute, DefaultTTL: 5 * time.Second}).Client("a")
 	for wish, want := range map[time.Duration]time.Duration{0: 5 * time.Second, -1: time.Second, 1: time.Second,
 		7 * time.Second: 7 * time.Second, time.Hour: time.Minute} {
-		s, err := c.Open(t.Context(), backend.OpenOptions{TTL: wish})
-		require.NoError(t, err)
+		s := must.Get(c.Open(t.Context(), backend.OpenOptions{TTL: wish}))(t)
 		require.Equal(t, want, s.TTL(), "wish %v", wish)
 	}
 }
@@ -105,8 +101,7 @@ func TestExpireOfASuspendedProcess(t *testing.T) {
 		require.Equal(t, backend.Suspended, s.State(), "it cannot have heard")
 		a.Resume()
 		require.Equal(t, backend.Lost, s.State())
-		state, err := r.AwaitState(t.Context(), backend.Suspended)
-		require.NoError(t, err)
+		state := must.Get(r.AwaitState(t.Context(), backend.Suspended))(t)
 		require.Equal(t, backend.Lost, state)
 		require.Equal(t, 8100*time.Millisecond, time.Since(began), "without Resume its window ends it")
 	})
@@ -293,8 +288,7 @@ func TestMomentaryBreakIsSeenByStateWatchers(t *testing.T) {
 			_, err := s.Commit(ctx, nil, backend.CreateEphemeral("/seat", nil))
 			done <- err
 		}()
-		state, err := s.AwaitState(t.Context(), backend.Live)
-		require.NoError(t, err)
+		state := must.Get(s.AwaitState(t.Context(), backend.Live))(t)
 		require.Equal(t, backend.Suspended, state)
 		require.True(t, svc.Entry("/seat").Exists(), "it was done")
 		cancel()
@@ -356,11 +350,10 @@ func TestHalfOfALostReply(t *testing.T) {
 		}
 	}})
 	client := svc.Client("a")
-	s, err := client.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(client.Open(t.Context(), backend.OpenOptions{}))(t)
 	defer s.Close(context.Background())
 	client.LoseReply(nil)
-	_, err = s.Commit(t.Context(), nil, backend.CreateEphemeral("/a", nil), backend.CreateEphemeral("/b", nil))
+	_, err := s.Commit(t.Context(), nil, backend.CreateEphemeral("/a", nil), backend.CreateEphemeral("/b", nil))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.Empty(t, svc.Dump())
 }

@@ -12,26 +12,24 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Listing is what a session's List returns, at every stage of a directory's life.
 func TestListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc, ctx := memory.New(memory.Options{}), t.Context()
-		s, err := svc.Open(ctx, backend.OpenOptions{})
-		require.NoError(t, err)
+		s := must.Get(svc.Open(ctx, backend.OpenOptions{}))(t)
 		defer s.Close(context.Background())
 		same := func(when string) {
 			t.Helper()
-			want, err := s.List(ctx, "/dir")
-			require.NoError(t, err)
+			want := must.Get(s.List(ctx, "/dir"))(t)
 			got := svc.Listing("/dir")
 			assert.True(t, got.Dir == want.Dir && got.Rev == want.Rev && slices.Equal(got.Keys, want.Keys), "%s: %+v, want %+v", when, got, want)
 		}
 		commit := func(op backend.Op) backend.Entry {
 			t.Helper()
-			made, err := s.Commit(ctx, nil, op)
-			require.NoError(t, err)
+			made := must.Get(s.Commit(ctx, nil, op))(t)
 			return made[0]
 		}
 		same("none")
@@ -53,8 +51,7 @@ func TestDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.New(memory.Options{})
 		client := svc.Client("a")
-		s, err := client.Open(t.Context(), backend.OpenOptions{})
-		require.NoError(t, err)
+		s := must.Get(client.Open(t.Context(), backend.OpenOptions{}))(t)
 		defer s.Close(context.Background())
 		due := func(when string, want int) {
 			t.Helper()
@@ -106,14 +103,11 @@ func TestDue(t *testing.T) {
 // An entry is enqueued beside what somebody else has put under the name that it would have.
 func TestEnqueueBesideATakenName(t *testing.T) {
 	svc, ctx := memory.New(memory.Options{}), t.Context()
-	s, err := svc.Open(ctx, backend.OpenOptions{})
-	require.NoError(t, err)
-	first, err := s.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0), backend.Enqueue("/dir", nil))
-	require.NoError(t, err)
+	s := must.Get(svc.Open(ctx, backend.OpenOptions{}))(t)
+	first := must.Get(s.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0), backend.Enqueue("/dir", nil)))(t)
 	taken := strings.TrimSuffix(first[1].Key, "1") + "2"
 	require.NoError(t, svc.Put(taken, []byte("theirs")))
-	second, err := s.Commit(ctx, nil, backend.Enqueue("/dir", nil))
-	require.NoError(t, err)
+	second := must.Get(s.Commit(ctx, nil, backend.Enqueue("/dir", nil)))(t)
 	assert.NotEqual(t, taken, second[0].Key)
 	assert.Equal(t, "theirs", string(svc.Entry(taken).Value))
 	assert.NoError(t, s.Close(ctx))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Both stores make the same promise, so one set of tests holds them to it.
@@ -65,16 +67,14 @@ func openFileStore(t *testing.T, dir string) store {
 
 func openTable(t *testing.T, dir string) *Table {
 	t.Helper()
-	table, err := OpenTable(t.Context(), filepath.Join(dir, "jobs.db"))
-	require.NoError(t, err)
+	table := must.Get(OpenTable(t.Context(), filepath.Join(dir, "jobs.db")))(t)
 	t.Cleanup(func() { require.NoError(t, table.Close()) })
 	return table
 }
 
 func (s store) holds(t *testing.T, want string) {
 	t.Helper()
-	got, err := s.get()
-	require.NoError(t, err)
+	got := must.Get(s.get())(t)
 	require.Equal(t, want, got)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/fence"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // An old leader is paused in a transaction that it has checked: the connection stays open, and nothing
@@ -64,8 +65,7 @@ func TestContextEnds(t *testing.T) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		old, err := d.BeginTx(ctx, nil)
-		require.NoError(t, err)
+		old := must.Get(d.BeginTx(ctx, nil))(t)
 		require.NoError(t, d.fence.Check(ctx, old, 1))
 		require.NoError(t, write(ctx, old, 1))
 		claimed := d.aside(t, func(db *sql.DB) error { return d.fence.Claim(t.Context(), db, 2) }, nothing)

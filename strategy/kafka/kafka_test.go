@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 )
@@ -50,16 +51,14 @@ func (c *cluster) campaign(e elector.Elector) *elector.Term {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Hour)
 	defer cancel()
-	term, err := e.Campaign(ctx)
-	require.NoError(c.t, err)
+	term := must.Get(e.Campaign(ctx))(c.t)
 	return term
 }
 
 // read is somebody who looks at the service.
 func (c *cluster) read(key string) (backend.Entry, error) {
 	c.t.Helper()
-	s, err := c.svc.Open(c.t.Context(), backend.OpenOptions{})
-	require.NoError(c.t, err)
+	s := must.Get(c.svc.Open(c.t.Context(), backend.OpenOptions{}))(c.t)
 	defer func() { require.NoError(c.t, s.Close(c.t.Context())) }()
 	return s.Get(c.t.Context(), key)
 }
@@ -70,26 +69,22 @@ func TestPathsAndPayloadsAreKafkas(t *testing.T) {
 		term := c.campaign(e)
 		assert.EqualValues(t, 1, term.Token(), "the first winner's")
 
-		controller, err := c.read("/controller")
-		require.NoError(t, err)
+		controller := must.Get(c.read("/controller"))(t)
 		want := fmt.Sprintf(`{"version":1,"brokerid":7,"timestamp":"%d"}`, time.Now().UnixMilli())
 		assert.Equal(t, want, string(controller.Value))
 		assert.NotEmpty(t, controller.Session, "it is ephemeral")
-		epoch, err := c.read("/controller_epoch")
-		require.NoError(t, err)
+		epoch := must.Get(c.read("/controller_epoch"))(t)
 		assert.Equal(t, "1", string(epoch.Value))
 		assert.Empty(t, epoch.Session, "it is persistent")
 
-		leader, err := e.Leader(t.Context())
-		require.NoError(t, err)
+		leader := must.Get(e.Leader(t.Context()))(t)
 		assert.Equal(t, elector.Leader{ID: "7", Token: 1, Seat: controller, Since: time.Now().Truncate(time.Millisecond)}, leader)
 
 		// A value is a field more, and only where there is one.
 		require.NoError(t, term.Proclaim(t.Context(), []byte("host:9092")))
-		controller, err = c.read("/controller")
-		require.NoError(t, err)
+		controller = must.Get(c.read("/controller"))(t)
 		assert.Contains(t, string(controller.Value), `"value":"aG9zdDo5MDky"}`)
-		_, err = term.Commit(t.Context(), elector.Put("/controller2", nil))
+		_, err := term.Commit(t.Context(), elector.Put("/controller2", nil))
 		require.NoError(t, err, "it is not the election's own key")
 		assert.True(t, term.Valid())
 	})
@@ -125,12 +120,10 @@ func TestRootIsForForeignLayoutsOnly(t *testing.T) {
 
 func TestObserversSeeBrokerUnderItsID(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		e, err := elector.New(elector.Config{Backend: c.svc, Strategy: kafka.ForBroker(3), Election: "/", ID: "host-1"})
-		require.NoError(t, err)
+		e := must.Get(elector.New(elector.Config{Backend: c.svc, Strategy: kafka.ForBroker(3), Election: "/", ID: "host-1"}))(t)
 		defer func() { require.NoError(t, e.Close(context.Background())) }()
 		c.campaign(e)
-		all, err := e.Candidates(t.Context())
-		require.NoError(t, err)
+		all := must.Get(e.Candidates(t.Context()))(t)
 		require.Len(t, all, 1)
 		assert.Equal(t, "/controller", all[0].Entry.Key)
 		all[0].Entry = backend.Entry{}
@@ -152,13 +145,10 @@ func TestReadsWhatKafkaWrites(t *testing.T) {
 		inCluster(t, func(t *testing.T, c *cluster) {
 			// A broker of Kafka itself leads.
 			require.NoError(t, c.svc.Put("/controller_epoch", []byte("9")))
-			s, err := c.svc.Open(t.Context(), backend.OpenOptions{})
-			require.NoError(t, err)
-			_, err = s.Commit(t.Context(), nil, backend.CreateEphemeral("/controller", []byte(value)))
-			require.NoError(t, err)
+			s := must.Get(c.svc.Open(t.Context(), backend.OpenOptions{}))(t)
+			must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral("/controller", []byte(value))))(t)
 			e, _ := c.broker(1)
-			leader, err := e.Leader(t.Context())
-			require.NoError(t, err)
+			leader := must.Get(e.Leader(t.Context()))(t)
 			assert.Equal(t, value, string(leader.Seat.Value))
 			leader.Seat = backend.Entry{}
 			assert.Equal(t, want, leader, value)
@@ -208,10 +198,8 @@ func TestRootDeleted(t *testing.T) {
 
 func TestForeignEntries(t *testing.T) {
 	ephemeral := func(c *cluster, key string) func() {
-		s, err := c.svc.Open(c.t.Context(), backend.OpenOptions{})
-		require.NoError(c.t, err)
-		_, err = s.Commit(c.t.Context(), nil, backend.CreateEphemeral(key, []byte("1")))
-		require.NoError(c.t, err)
+		s := must.Get(c.svc.Open(c.t.Context(), backend.OpenOptions{}))(c.t)
+		must.Get(s.Commit(c.t.Context(), nil, backend.CreateEphemeral(key, []byte("1"))))(c.t)
 		return func() { require.NoError(c.t, s.Close(c.t.Context())) }
 	}
 	put := func(key, value string) func(c *cluster) func() {
@@ -249,8 +237,7 @@ func TestOwnEarlierSession(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		e, process := c.broker(1)
 		term := c.campaign(e)
-		seat, err := c.read("/controller")
-		require.NoError(t, err)
+		seat := must.Get(c.read("/controller"))(t)
 
 		process.Suspend()
 		<-term.Context().Done() // by its own clock, before the service drops the session
@@ -258,8 +245,7 @@ func TestOwnEarlierSession(t *testing.T) {
 		process.Resume()
 		again := c.campaign(e)
 		assert.EqualValues(t, 2, again.Token())
-		now, err := c.read("/controller")
-		require.NoError(t, err)
+		now := must.Get(c.read("/controller"))(t)
 		assert.NotEqual(t, seat.Session, now.Session)
 	})
 }

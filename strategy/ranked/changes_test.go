@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -117,12 +118,10 @@ func TestForeignRank(t *testing.T) {
 		c.join("leader", 9)
 		c.join("a", 1)
 		c.join("b", 2)
-		operator, err := c.service.Open(c.t.Context(), backend.OpenOptions{TTL: time.Minute})
-		require.NoError(t, err)
+		operator := must.Get(c.service.Open(c.t.Context(), backend.OpenOptions{TTL: time.Minute}))(t)
 		for _, other := range c.candidates() {
 			if other.ID == "a" {
-				_, err = operator.Commit(c.t.Context(), nil, backend.Update(other.Entry, []byte(`{"v":1,"id":"a","rank":[9]}`)))
-				require.NoError(t, err)
+				must.Get(operator.Commit(c.t.Context(), nil, backend.Update(other.Entry, []byte(`{"v":1,"id":"a","rank":[9]}`))))(t)
 			}
 		}
 		c.pass(time.Second)

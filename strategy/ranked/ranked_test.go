@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -97,8 +98,7 @@ func (c *cluster) enter(name, id string, numbers ...int64) *member {
 	m.meter = meter.New(m.process, nil)
 	set := c.set
 	set.Rank = m.rank
-	e, err := elector.New(elector.Config{Backend: m.meter, Strategy: set, Election: "/e", ID: id, Value: []byte("value of " + id)})
-	require.NoError(c.t, err)
+	e := must.Get(elector.New(elector.Config{Backend: m.meter, Strategy: set, Election: "/e", ID: id, Value: []byte("value of " + id)}))(c.t)
 	m.Elector = e
 	ctx, cancel := context.WithCancel(c.t.Context())
 	m.stop = cancel
@@ -186,8 +186,7 @@ func (c *cluster) leads(name string) {
 
 func (c *cluster) candidates() []elector.Candidate {
 	c.t.Helper()
-	all, err := c.viewer.Candidates(c.t.Context())
-	require.NoError(c.t, err)
+	all := must.Get(c.viewer.Candidates(c.t.Context()))(c.t)
 	return all
 }
 
@@ -246,8 +245,7 @@ func (c *cluster) designate(id string) {
 // ask asks the leader to go.
 func (c *cluster) ask(r elector.Request) {
 	c.t.Helper()
-	_, err := elector.Ask(c.t.Context(), c.service, c.set, "/e", r)
-	require.NoError(c.t, err)
+	must.Get(elector.Ask(c.t.Context(), c.service, c.set, "/e", r))(c.t)
 	synctest.Wait()
 }
 
