@@ -15,26 +15,6 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// A beforeCommit is a backend that does something before the first commit of a session.
-type beforeCommit struct {
-	backend.Backend
-	do func()
-}
-
-func (b *beforeCommit) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	do := sync.OnceFunc(b.do)
-	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
-		if c.Kind == backend.CallCommit {
-			do()
-		}
-		return next(ctx)
-	}}), nil
-}
-
 // An election whose path has an entry is founded over that entry. Another one that has come in its place,
 // with the same version, is not written over: two would lead.
 func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
@@ -43,10 +23,16 @@ func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 		operator := must.Get(service.Client("operator").Open(t.Context(), backend.OpenOptions{}))(t)
 		made := must.Get(operator.Commit(t.Context(), nil, backend.CompareAndSet("/e", nil, 0)))(t)
 		early := standing(t, service.Client("early"), "early")
-		late := standing(t, &beforeCommit{service.Client("late"), func() {
-			must.Get(operator.Commit(t.Context(), nil, backend.Delete(made[0])))(t)
-			leads(t, early)
-		}}, "late")
+		var once sync.Once
+		late := standing(t, backend.Intercept(service.Client("late"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			if c.Kind == backend.CallCommit {
+				once.Do(func() {
+					must.Get(operator.Commit(t.Context(), nil, backend.Delete(made[0])))(t)
+					leads(t, early)
+				})
+			}
+			return next(ctx)
+		}), "late")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := late.Campaign(ctx)

@@ -141,43 +141,34 @@ func TestNotFounded(t *testing.T) {
 // A process that was frozen may look at its term before the term's timer runs.
 func TestATermThatIsNotValidHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &overdue{Backend: memory.New(memory.Options{}).Client("")}
-		e := standing(t, b, "anna")
+		var passed atomic.Bool
+		e := standing(t, backend.Around(memory.New(memory.Options{}), func(s *backend.Session) backend.Layer {
+			return backend.Layer{Life: overdue{s, &passed}}
+		}), "anna")
 		for name, look := range map[string]func(*elector.Term){
 			"Valid":  func(term *elector.Term) { assert.False(t, term.Valid(), "after the deadline") },
 			"Resign": func(term *elector.Term) { _ = term.Resign(t.Context()) },
 		} {
 			term := leads(t, e)
 			require.True(t, term.Valid())
-			b.passed.Store(true)
+			passed.Store(true)
 			look(term)
 			assert.ErrorIs(t, context.Cause(term.Context()), elector.ErrSessionLost, name)
-			b.passed.Store(false)
+			passed.Store(false)
 			require.NoError(t, term.Resign(t.Context())) // the session lives in truth
 		}
 	})
 }
 
-// overdue opens sessions whose deadline can be moved into the past, as a freeze does.
+// overdue is the life of a session whose deadline can be moved into the past, as a freeze does.
 type overdue struct {
-	backend.Backend
-	passed atomic.Bool
-}
-
-func (o *overdue) Open(ctx context.Context, opts backend.OpenOptions) (*backend.Session, error) {
-	return backend.Around(o.Backend, func(s *backend.Session) backend.Layer {
-		return backend.Layer{Life: overdueLife{s, o}}
-	}).Open(ctx, opts)
-}
-
-type overdueLife struct {
 	backend.Life
-	o *overdue
+	passed *atomic.Bool
 }
 
-func (l overdueLife) Deadline() time.Time {
-	if l.o.passed.Load() {
+func (o overdue) Deadline() time.Time {
+	if o.passed.Load() {
 		return time.Now()
 	}
-	return l.Life.Deadline()
+	return o.Life.Deadline()
 }

@@ -64,25 +64,6 @@ func TestRemoveBelowStrangers(t *testing.T) {
 	})
 }
 
-// A meddler does something before an election's record is deleted.
-type meddler struct {
-	backend.Backend
-	meddle func()
-}
-
-func (m meddler) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	s, err := m.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
-		if c.Kind == backend.CallCommit && len(c.Ops) == 1 && c.Ops[0].Kind == backend.OpDelete && c.Ops[0].Key == path {
-			m.meddle()
-		}
-		return next(ctx)
-	}}), nil
-}
-
 // One who waits when Remove evicts founds the election anew, perhaps before the record is gone.
 func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -92,14 +73,18 @@ func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 		left := must.Get(service.Client("left").Open(t.Context(), backend.OpenOptions{TTL: time.Hour}))(t)
 		defer func() { assert.NoError(t, left.Close(context.Background())) }()
 		var once sync.Once
-		in := inspector(t, meddler{service.Client("operator"), func() {
-			once.Do(func() {
-				write(t, service, path, `{"v":1,"strategy":"fair","dir":"e2"}`)
-				put(t, service, path+"/e2")
-				_, err := left.Commit(t.Context(), nil, backend.Enqueue(path+"/e2", nil))
-				assert.NoError(t, err)
-			})
-		}}, inspect.Options{})
+		meanwhile := func() {
+			write(t, service, path, `{"v":1,"strategy":"fair","dir":"e2"}`)
+			put(t, service, path+"/e2")
+			_, err := left.Commit(t.Context(), nil, backend.Enqueue(path+"/e2", nil))
+			assert.NoError(t, err)
+		}
+		in := inspector(t, backend.Intercept(service.Client("operator"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			if c.Kind == backend.CallCommit && len(c.Ops) == 1 && c.Ops[0].Kind == backend.OpDelete && c.Ops[0].Key == path {
+				once.Do(meanwhile)
+			}
+			return next(ctx)
+		}), inspect.Options{})
 		gone := must.Get(in.Remove(t.Context(), path, inspect.RemoveOptions{Evict: true}))(t)
 		assert.Len(t, gone.Entries, 1)
 		assert.Empty(t, gone.Kept)
