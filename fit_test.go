@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -24,6 +23,7 @@ import (
 
 // An application tells whether it is fit as it is told to.
 type application struct {
+	logbook
 	strategy elector.Strategy // fair, if nil
 
 	mu      sync.Mutex
@@ -31,19 +31,6 @@ type application struct {
 	calls   int
 	aside   []error // that its candidate has stood aside
 	retries []error
-	log     bytes.Buffer
-}
-
-func (a *application) Write(line []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.log.Write(line)
-}
-
-func (a *application) logged() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.log.String()
 }
 
 // told is what its candidate's hooks have.
@@ -138,14 +125,14 @@ func TestFailuresInARow(t *testing.T) {
 		pass(time.Second)
 		a.becomes(ill)
 		pass(2 * time.Second)
-		assert.NotContains(t, a.logged(), "asked to go", "a leader was asked to go for two failures of three")
+		assert.Empty(t, a.lines("asked to go"), "for two failures of three")
 		pass(time.Second)
-		assert.Contains(t, a.logged(), `msg="asked to go"`, "for three failures")
-		assert.Contains(t, a.logged(), `why="not fit: disk is full"`)
+		require.Len(t, a.lines(`msg="asked to go"`), 1, "for three failures")
+		assert.Contains(t, a.lines("asked to go")[0], `why="not fit: disk is full"`)
 		a.becomes(fit)
 		pass(time.Second)
-		assert.Equal(t, 1, strings.Count(a.logged(), "standing aside"), "each change is logged once")
-		assert.Equal(t, 2, strings.Count(a.logged(), "fit to lead again"))
+		assert.Len(t, a.lines("standing aside"), 1, "each change is logged once")
+		assert.Len(t, a.lines("fit to lead again"), 2)
 		assert.NoError(t, e.Close(t.Context()))
 	})
 }
@@ -192,8 +179,8 @@ func TestChecksThatDoNotReturn(t *testing.T) {
 				says = says || strings.Contains(r.Why, why)
 			}
 			assert.True(t, asked && r.By == "a" && says, "a leader whose check does not return is asked to go: %v, %v; want %s", asked, r, want)
-			panics := strings.Count(a.logged(), "the check of the application's health panicked")
-			assert.Equal(t, strings.Contains(want, "panicked"), panics == 1, a.logged())
+			panics := len(a.lines("the check of the application's health panicked"))
+			assert.Equal(t, strings.Contains(want, "panicked"), panics == 1, panics)
 			assert.NoError(t, term.Resign(t.Context()))
 			a.becomes(fit)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
