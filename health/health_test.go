@@ -297,15 +297,14 @@ func TestFollowUntilClosed(t *testing.T) {
 		service := memory.New(memory.Options{})
 		client := service.Client("a")
 		tries := 0
-		e, err := elector.New(elector.Config{
+		e := must.Get(elector.New(elector.Config{
 			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
 			Hooks: elector.Hooks{Retry: func(elector.RetryEvent) {
 				if tries++; tries == 1 {
 					runtime.Goexit()
 				}
 			}},
-		})
-		require.NoError(t, err)
+		}))(t)
 		service.Stop()
 		time.AfterFunc(time.Minute, service.Start)
 		ended := make(chan struct{})

@@ -21,6 +21,16 @@ func open(t *testing.T, c *Client) *session {
 	return s.Driver().(*session)
 }
 
+// alone runs a test with one session, on fake time.
+func alone(t *testing.T, o Options, test func(t *testing.T, svc *Service, c *Client, s *session)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(o)
+		c := svc.Client("a")
+		test(t, svc, c, open(t, c))
+	})
+}
+
 func create(t *testing.T, s backend.Driver, key string) backend.Entry {
 	t.Helper()
 	out := must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral(key, []byte("x"))))(t)
@@ -108,10 +118,7 @@ func TestExpireOfASuspendedProcess(t *testing.T) {
 }
 
 func TestDelayReply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(Options{})
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		c.DelayReply(Key("/seat"), time.Minute)
 		create(t, s, "/other")
 		began := time.Now()
@@ -131,10 +138,7 @@ func TestDelayReply(t *testing.T) {
 
 // A match may break what it is about, at that instant.
 func TestMatchThatCallsTheService(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(Options{})
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		asked := 0
 		c.LoseReply(func(ops []backend.Op) bool {
 			if asked++; asked == 1 {
@@ -153,10 +157,7 @@ func TestMatchThatCallsTheService(t *testing.T) {
 }
 
 func TestFaultsFireOnceAndInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(Options{})
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		c.LoseRequest(Kind(backend.OpCreateEphemeral))
 		c.LoseReply(Any)
 		before := svc.Stats().Commits
@@ -169,10 +170,7 @@ func TestFaultsFireOnceAndInOrder(t *testing.T) {
 }
 
 func TestWakeupsHeldAndDelayed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(Options{})
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		e := create(t, s, "/seat")
 		c.DelayWakeups(time.Minute)
 		release, again := c.HoldWakeups(), c.HoldWakeups()
@@ -277,10 +275,7 @@ func TestInterceptHoldsAStep(t *testing.T) {
 }
 
 func TestMomentaryBreakIsSeenByStateWatchers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(Options{})
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		c.CutReply(nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -301,10 +296,7 @@ func TestMomentaryBreakIsSeenByStateWatchers(t *testing.T) {
 }
 
 func TestCloseOutOfTouch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(Options{})
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		create(t, s, "/seat")
 		c.Suspend()
 		require.ErrorIs(t, s.Close(t.Context()), backend.ErrUnavailable)

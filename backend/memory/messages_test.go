@@ -126,10 +126,7 @@ func TestRequestsArriveAfterTheSession(t *testing.T) {
 
 // A request is lost whose link is dead when it should arrive, and is sent again.
 func TestRequestsAreLostWithTheirLink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(each(time.Second))
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, each(time.Second), func(t *testing.T, svc *Service, c *Client, s *session) {
 		time.AfterFunc(500*time.Millisecond, c.Suspend)
 		time.AfterFunc(3*time.Second, c.Resume)
 		began := time.Now()
@@ -195,10 +192,7 @@ func TestOpenWhileMessagesAreUnderWay(t *testing.T) {
 }
 
 func TestDeadLinkIsNoticedLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(Options{Detect: time.Second})
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, Options{Detect: time.Second}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		e := create(t, s, "/seat")
 		deadline := s.Deadline()
 		c.Suspend()

@@ -39,10 +39,9 @@ func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 func (c *cluster) broker(id int32) (elector.Elector, *memory.Client) {
 	c.t.Helper()
 	process := c.svc.Client(fmt.Sprint("broker ", id))
-	e, err := elector.New(elector.Config{
+	e := must.Get(elector.New(elector.Config{
 		Backend: process, Strategy: kafka.New(), Election: c.root, ID: strconv.Itoa(int(id)),
-	})
-	require.NoError(c.t, err)
+	}))(c.t)
 	c.t.Cleanup(func() { assert.NoError(c.t, e.Close(context.Background())) })
 	return e, process
 }
