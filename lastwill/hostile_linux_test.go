@@ -136,12 +136,7 @@ func TestManySessions(t *testing.T) {
 	const crowd = 20000
 	evenly(t, crowd, func() { opened(t, b).Driver().(*session).lose(time.Hour) })
 	require.NoError(t, b.Close())
-	select {
-	case kept := <-count:
-		assert.Less(t, kept, 1000)
-	case <-time.After(wait.Patience):
-		require.FailNow(t, "nobody says bye")
-	}
+	assert.Less(t, wait.Receive(t, "somebody says bye", count), 1000)
 
 	b = must.Get(lastwill.Start(openService, lastwill.Options{Agent: path + "-nobody", Logger: slog.New(slog.DiscardHandler)}))(t)
 	evenly(t, crowd, func() { opened(t, b) })
@@ -195,12 +190,7 @@ func TestAgentOfAnotherUser(t *testing.T) {
 	lost := make(chan lastwill.Event, 100)
 	b := must.Get(lastwill.Start(openService, lastwill.Options{Agent: path, OnEvent: func(e lastwill.Event) { lost <- e }}))(t)
 	defer b.Close()
-	select {
-	case e := <-lost:
-		assert.ErrorContains(t, e.Err, "is of user 65534")
-	case <-time.After(wait.Patience):
-		require.FailNow(t, "no event")
-	}
+	assert.ErrorContains(t, wait.Receive(t, "an event", lost).Err, "is of user 65534")
 	conn, _, err := unix.Accept(fd)
 	require.NoError(t, err)
 	defer unix.Close(conn)

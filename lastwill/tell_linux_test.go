@@ -56,16 +56,10 @@ func listener(t *testing.T) (path string, told chan string) {
 	return path, told
 }
 
-// next is what was told next; "" if there was nothing.
+// next is what was told next.
 func next(t *testing.T, told chan string) string {
 	t.Helper()
-	select {
-	case s := <-told:
-		return s
-	case <-time.After(wait.Patience):
-		require.FailNow(t, "nothing is told")
-		return ""
-	}
+	return wait.Receive(t, "a word", told)
 }
 
 // started returns a Backend whose agent has been told everything.
@@ -80,11 +74,7 @@ func started(t *testing.T, inner backend.Backend, agent string) *lastwill.Backen
 		}})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, b.Close()) })
-	select {
-	case <-ready:
-	case <-time.After(wait.Patience):
-		require.FailNow(t, "no agent")
-	}
+	wait.Receive(t, "an agent", ready)
 	return b
 }
 

@@ -83,17 +83,13 @@ func TestConsulToken(t *testing.T) {
 			return err == nil && len(all) == 2
 		}, wait.Patience, 50*time.Millisecond)
 		must.Get(operator.ACL().TokenDelete(token.AccessorID, nil))(t)
-		ended(t, term.Context())
+		wait.Receive(t, "the term ends", term.Context().Done())
 		fmt.Fprintln(said, context.Cause(term.Context()))
 		assert.True(t, said.has("ACL not found"))
 		assert.False(t, said.has(token.SecretID))
-		select {
-		case err := <-next:
-			assert.ErrorIs(t, err, backend.ErrDenied)
-			assert.NotContains(t, err.Error(), token.SecretID)
-		case <-time.After(wait.Patience):
-			t.Error("the campaign with the revoked token goes on")
-		}
+		err = wait.Receive(t, "the campaign with the revoked token ends", next)
+		assert.ErrorIs(t, err, backend.ErrDenied)
+		assert.NotContains(t, err.Error(), token.SecretID)
 	})
 }
 

@@ -138,15 +138,11 @@ func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 	// The password is changed, in the file, too. Whoever has the old one alone is refused.
 	require.NoError(t, os.WriteFile(passwords, []byte(secret+"-new\n"), 0o600))
 	must.Get(etcdRoot(t, server).UserChangePassword(t.Context(), "ann", secret+"-new"))(t)
-	ended(t, stays.Context())
+	wait.Receive(t, "the term ends", stays.Context().Done())
 	assert.True(t, said.has("invalid user ID or password"))
-	select {
-	case err := <-next:
-		assert.ErrorIs(t, err, backend.ErrDenied)
-		assert.ErrorContains(t, err, "invalid user ID or password")
-	case <-time.After(wait.Patience):
-		t.Error("the campaign of the old password goes on")
-	}
+	err = wait.Receive(t, "the campaign of the old password ends", next)
+	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorContains(t, err, "invalid user ID or password")
 	assert.True(t, changed.Valid(), "%v", context.Cause(changed.Context()))
 	require.NoError(t, changed.Resign(t.Context()))
 }
@@ -229,10 +225,5 @@ func TestEtcdForgetsTokens(t *testing.T) {
 		wait.For(t, "a heartbeat", func() bool { return s.Deadline().After(granted) })
 	}
 	require.NoError(t, sessions[0].Discard(t.Context(), made[0]))
-	select {
-	case err := <-told:
-		require.NoError(t, err)
-	case <-time.After(wait.Patience):
-		t.Error("nobody is told")
-	}
+	require.NoError(t, wait.Receive(t, "the one that waits is told", told))
 }

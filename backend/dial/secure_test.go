@@ -139,16 +139,6 @@ func refusal(t *testing.T, url string) (time.Duration, error) {
 // at is the address of a port of this machine.
 func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// ended waits for the end of a term.
-func ended(t *testing.T, term context.Context) {
-	t.Helper()
-	select {
-	case <-term.Done():
-	case <-time.After(wait.Patience):
-		t.Fatal("the term has not ended")
-	}
-}
-
 // fails holds that a session cannot be opened with these variables, and that the error says why. What
 // the client itself finds out about the server is said before the session timeout is over.
 func fails(t *testing.T, url, says string, variables ...string) {
