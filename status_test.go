@@ -348,7 +348,8 @@ func TestStatusOfRun(t *testing.T) {
 func TestStatusAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		b := meter.New(service.Client("a"), nil)
+		client := service.Client("a")
+		b := meter.New(client, nil)
 		e := standing(t, b, "a")
 		quiet := func() {
 			t.Helper()
@@ -385,8 +386,8 @@ func TestStatusAsksNobody(t *testing.T) {
 			quiet()
 		}
 		leads(t, e)
-		service.Client("a").Suspend()
-		time.AfterFunc(5*time.Second, service.Client("a").Resume)
+		client.Suspend()
+		time.AfterFunc(5*time.Second, client.Resume)
 		assert.NoError(t, e.Close(t.Context()))
 		quiet()
 		close(over)

@@ -54,25 +54,17 @@ func (c *cluster) campaign(e elector.Elector) *elector.Term {
 	return term
 }
 
-// read is somebody who looks at the service.
-func (c *cluster) read(key string) (backend.Entry, error) {
-	c.t.Helper()
-	s := must.Get(c.svc.Open(c.t.Context(), backend.OpenOptions{}))(c.t)
-	defer func() { require.NoError(c.t, s.Close(c.t.Context())) }()
-	return s.Get(c.t.Context(), key)
-}
-
 func TestPathsAndPayloadsAreKafkas(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		e, _ := c.broker(7)
 		term := c.campaign(e)
 		assert.EqualValues(t, 1, term.Token(), "the first winner's")
 
-		controller := must.Get(c.read("/controller"))(t)
+		controller := c.svc.Entry("/controller")
 		want := fmt.Sprintf(`{"version":1,"brokerid":7,"timestamp":"%d"}`, time.Now().UnixMilli())
 		assert.Equal(t, want, string(controller.Value))
 		assert.NotEmpty(t, controller.Session, "it is ephemeral")
-		epoch := must.Get(c.read("/controller_epoch"))(t)
+		epoch := c.svc.Entry("/controller_epoch")
 		assert.Equal(t, "1", string(epoch.Value))
 		assert.Empty(t, epoch.Session, "it is persistent")
 
@@ -81,7 +73,7 @@ func TestPathsAndPayloadsAreKafkas(t *testing.T) {
 
 		// A value is a field more, and only where there is one.
 		require.NoError(t, term.Proclaim(t.Context(), []byte("host:9092")))
-		controller = must.Get(c.read("/controller"))(t)
+		controller = c.svc.Entry("/controller")
 		assert.Contains(t, string(controller.Value), `"value":"aG9zdDo5MDky"}`)
 		_, err := term.Commit(t.Context(), elector.Put("/controller2", nil))
 		require.NoError(t, err, "it is not the election's own key")
@@ -236,7 +228,7 @@ func TestOwnEarlierSession(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		e, process := c.broker(1)
 		term := c.campaign(e)
-		seat := must.Get(c.read("/controller"))(t)
+		seat := c.svc.Entry("/controller")
 
 		process.Suspend()
 		<-term.Context().Done() // by its own clock, before the service drops the session
@@ -244,7 +236,7 @@ func TestOwnEarlierSession(t *testing.T) {
 		process.Resume()
 		again := c.campaign(e)
 		assert.EqualValues(t, 2, again.Token())
-		now := must.Get(c.read("/controller"))(t)
+		now := c.svc.Entry("/controller")
 		assert.NotEqual(t, seat.Session, now.Session)
 	})
 }
