@@ -78,7 +78,9 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("candidate %q, %q leads %q as %+v: %v", id, value, election, leader, err)
 		}
 		all, err := e.Candidates(t.Context())
-		assert.True(t, err == nil && len(all) == 1 && all[0].ID == id && bytes.Equal(all[0].Value, value) && all[0].Leads, "candidates of %q are %+v: %v", election, all, err)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.True(t, all[0].ID == id && bytes.Equal(all[0].Value, value) && all[0].Leads, "candidates of %q are %+v", election, all)
 		assert.NoError(t, e.Close(context.Background()))
 		if s := service.Stats(); s.Sessions != 0 || s.Watches != 0 {
 			t.Errorf("%d sessions and %d watches are left", s.Sessions, s.Watches)
