@@ -1,6 +1,7 @@
 package lastwill_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -95,64 +96,76 @@ func TestDiesWithItsFirstSession(t *testing.T) {
 	})
 }
 
-func TestStoppedIsNotDead(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.ttl = 100 * time.Millisecond
-		p, _ := w.candidate()
-		id := p.do("open")
-		stop(t, p.cmd.Process.Pid)
-		time.Sleep(2 * time.Second) // long after all timeouts
-		assert.Empty(t, w.ended())
-		signal(t, p.cmd.Process.Pid, syscall.SIGCONT)
-		other := p.do("open")
-		assert.Empty(t, w.ended())
-		p.kill()
-		w.awaitEnded(id, other)
-	})
-}
-
-func TestClosedConnectionIsNotDeath(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		p, _ := w.candidate()
-		id := p.do("open")
-		for range 3 {
-			require.Equal(t, "1", p.do("cut"))
-			assert.True(t, strings.HasPrefix(p.do("event"), "lost"))
-			p.ready()
-		}
-		assert.Empty(t, w.ended())
-		p.kill()
-		w.awaitEnded(id)
-	})
-}
-
-// A process that executes another program goes on living, though it has lost its connection.
-func TestExecIsNotDeath(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.ttl = 100 * time.Millisecond
-		p, companion := w.candidate()
-		id := p.do("open")
-		p.do("exec")
-		wait.For(w.t, "another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
-		time.Sleep(500 * time.Millisecond)
-		assert.Empty(t, w.ended())
-		assert.False(t, w.agent == "" && gone(companion), "the companion waits for the death")
-		p.kill()
-		w.awaitEnded(id)
-	})
-}
-
-// A child that outlives the process is another process.
-func TestChildrenThatOutliveIt(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		p, _ := w.candidate()
-		id := p.do("open")
-		pid := must.Get(strconv.Atoi(p.do("fork")))(t)
-		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
-		p.kill()
-		w.awaitEnded(id)
-		assert.False(t, gone(pid))
-	})
+// Nothing is ended while a process lives, whatever befalls it, and everything once it is dead. befalls returns the
+// sessions that were opened meanwhile.
+func TestIsNotDead(t *testing.T) {
+	const brief = 100 * time.Millisecond // a session's timeout: what is waited for takes far longer
+	for name, c := range map[string]struct {
+		ttl     time.Duration // 0: long
+		befalls func(w *world, p *process, companion int) (more []string)
+	}{
+		"it is stopped": {brief, func(w *world, p *process, _ int) []string {
+			stop(w.t, p.cmd.Process.Pid)
+			time.Sleep(2 * time.Second)
+			assert.Empty(w.t, w.ended())
+			signal(w.t, p.cmd.Process.Pid, syscall.SIGCONT)
+			return []string{p.do("open")}
+		}},
+		"both are frozen": {brief, func(w *world, p *process, companion int) []string {
+			for _, first := range []int{companion, p.cmd.Process.Pid} {
+				stop(w.t, p.cmd.Process.Pid)
+				stop(w.t, companion)
+				time.Sleep(300 * time.Millisecond)
+				signal(w.t, first, syscall.SIGCONT)
+				time.Sleep(500 * time.Millisecond)
+				signal(w.t, companion, syscall.SIGCONT)
+				signal(w.t, p.cmd.Process.Pid, syscall.SIGCONT)
+			}
+			return []string{p.do("open")}
+		}},
+		// It goes on living, though it has lost its connection.
+		"it executes another program": {brief, func(w *world, p *process, companion int) []string {
+			p.do("exec")
+			wait.For(w.t, "another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
+			time.Sleep(500 * time.Millisecond)
+			assert.False(w.t, gone(companion), "the companion waits for the death")
+			return nil
+		}},
+		"its connection is closed": {0, func(w *world, p *process, _ int) []string {
+			for range 3 {
+				require.Equal(w.t, "1", p.do("cut"))
+				assert.True(w.t, strings.HasPrefix(p.do("event"), "lost"))
+				p.ready()
+			}
+			return nil
+		}},
+		"a child that outlives it is another process": {0, func(w *world, p *process, _ int) []string {
+			pid := must.Get(strconv.Atoi(p.do("fork")))(w.t)
+			w.t.Cleanup(func() {
+				assert.False(w.t, gone(pid))
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			})
+			return nil
+		}},
+		"holds that are released": {0, func(w *world, p *process, _ int) []string {
+			p.do("hold true")
+			p.do("hold true")
+			require.Equal(w.t, "ok", p.do("release"))
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				w.ttl = cmp.Or(c.ttl, w.ttl)
+				p, companion := w.accompanied()
+				ids := []string{p.do("open")}
+				ids = append(ids, c.befalls(w, p, companion)...)
+				assert.Empty(t, w.ended())
+				p.kill()
+				w.awaitEnded(ids...)
+			})
+		})
+	}
 }
 
 func TestCloseForgets(t *testing.T) {
@@ -246,27 +259,6 @@ func TestFrozenCompanion(t *testing.T) {
 		assert.Empty(t, w.ended())
 		signal(t, companion, syscall.SIGCONT)
 		w.awaitEnded(ids...)
-	})
-}
-
-func TestBothFrozen(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.ttl = 100 * time.Millisecond
-		p, companion := w.accompanied()
-		id := p.do("open")
-		for _, first := range []int{companion, p.cmd.Process.Pid} {
-			stop(t, p.cmd.Process.Pid)
-			stop(t, companion)
-			time.Sleep(300 * time.Millisecond)
-			signal(t, first, syscall.SIGCONT)
-			time.Sleep(500 * time.Millisecond)
-			signal(t, companion, syscall.SIGCONT)
-			signal(t, p.cmd.Process.Pid, syscall.SIGCONT)
-		}
-		other := p.do("open")
-		assert.Empty(t, w.ended())
-		p.kill()
-		w.awaitEnded(id, other)
 	})
 }
 
@@ -481,18 +473,6 @@ func TestHold(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		assert.Empty(t, w.ended())
 		require.NoError(t, os.WriteFile(word, nil, 0o600))
-		w.awaitEnded(id)
-	})
-}
-
-func TestHoldReleased(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		p, _ := w.candidate()
-		id := p.do("open")
-		p.do("hold true")
-		p.do("hold true")
-		require.Equal(t, "ok", p.do("release"))
-		p.kill()
 		w.awaitEnded(id)
 	})
 }
