@@ -147,8 +147,7 @@ func (s *siege) elector(id string) elector.Elector {
 	if strategy.Name() == "kafka" {
 		strategy = brokers // each by its ID
 	}
-	e := must.Get(elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)}))(s.t)
-	return e
+	return must.Get(elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)}))(s.t)
 }
 
 // goesOn takes the hostile session away, and has all who do not campaign do so: then

@@ -40,8 +40,7 @@ func standing(t *testing.T, b backend.Backend, id string, set ...func(*elector.C
 // leads has e campaign until it has a term.
 func leads(t *testing.T, e elector.Elector) *elector.Term {
 	t.Helper()
-	term := must.Get(e.Campaign(t.Context()))(t)
-	return term
+	return must.Get(e.Campaign(t.Context()))(t)
 }
 
 // campaigns has e campaign until the test ends, and waits until all is still.

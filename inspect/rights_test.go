@@ -41,8 +41,7 @@ func TestReadOnEtcd(t *testing.T) {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: user, Password: "secret", Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, client.Close()) })
-		b := must.Get(etcd.New(client, etcd.Config{}))(t)
-		return b
+		return must.Get(etcd.New(client, etcd.Config{}))(t)
 	}
 	worker := open("worker")
 	run(t, worker, fair.New(), path, "7")

@@ -332,8 +332,7 @@ func TestStartsAsItsProcess(t *testing.T) {
 	p, pid := w.candidate()
 	where := func(pid int) string {
 		t.Helper()
-		dir := must.Get(os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)))(t)
-		return dir
+		return must.Get(os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)))(t)
 	}
 	given := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))(t)
 	assert.Equal(t, strings.Join(p.cmd.Args, "\x00")+"\x00", string(given))

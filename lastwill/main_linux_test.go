@@ -359,8 +359,7 @@ func (w *world) switchTo(what string) (file string) {
 // ended returns the sessions that were ended, in their order.
 func (w *world) ended() []string {
 	w.t.Helper()
-	ids := must.Get(endedBy(w.ledger))(w.t)
-	return ids
+	return must.Get(endedBy(w.ledger))(w.t)
 }
 
 func endedBy(ledger string) (ids []string, err error) {

@@ -80,8 +80,7 @@ func started(t *testing.T, inner backend.Backend, agent string) *lastwill.Backen
 
 func opened(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
-	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
-	return s
+	return must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 }
 
 func TestToldAndForgotten(t *testing.T) {

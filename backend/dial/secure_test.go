@@ -69,8 +69,7 @@ func port(t *testing.T) int {
 // authority makes a certificate authority.
 func authority(t *testing.T) *certtest.Authority {
 	t.Helper()
-	a := must.Get(certtest.New())(t)
-	return a
+	return must.Get(certtest.New())(t)
 }
 
 // setenv sets the variables of the test that are given in pairs.

@@ -12,8 +12,7 @@ import (
 
 func openFiles(t *testing.T, dir string) *Files {
 	t.Helper()
-	files := must.Get(OpenFiles(dir))(t)
-	return files
+	return must.Get(OpenFiles(dir))(t)
 }
 
 func TestFilesFenceAllTogether(t *testing.T) {

@@ -50,8 +50,7 @@ func (c *cluster) campaign(e elector.Elector) *elector.Term {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Hour)
 	defer cancel()
-	term := must.Get(e.Campaign(ctx))(c.t)
-	return term
+	return must.Get(e.Campaign(ctx))(c.t)
 }
 
 func TestPathsAndPayloadsAreKafkas(t *testing.T) {

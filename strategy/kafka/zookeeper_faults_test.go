@@ -42,8 +42,7 @@ func (c *realCluster) broker(id int, b backend.Backend) elector.Elector {
 }
 
 func (c *realCluster) connect(chroot string) backend.Backend {
-	b := must.Get(zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 30 * time.Second, Chroot: chroot}))(c.t)
-	return b
+	return must.Get(zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 30 * time.Second, Chroot: chroot}))(c.t)
 }
 
 // campaign has a broker stand for controller.

@@ -19,8 +19,7 @@ func TestOnZooKeeper(t *testing.T) {
 	c := newRealCluster(t, "/")
 	ctx, conn := c.ctx, zktest.Operator(t, c.server.Addr())
 	lead := func(e elector.Elector) *elector.Term {
-		term := must.Get(e.Campaign(ctx))(t)
-		return term
+		return must.Get(e.Campaign(ctx))(t)
 	}
 	read := func(path string) (string, *zk.Stat) {
 		data, stat, err := conn.Get(path)

@@ -186,8 +186,7 @@ func (c *cluster) leads(name string) {
 
 func (c *cluster) candidates() []elector.Candidate {
 	c.t.Helper()
-	all := must.Get(c.viewer.Candidates(c.t.Context()))(c.t)
-	return all
+	return must.Get(c.viewer.Candidates(c.t.Context()))(c.t)
 }
 
 // inLine says who has to be listed, in this order.
