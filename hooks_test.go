@@ -18,7 +18,6 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/must"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // callsBack calls an elector from its hooks, with each call that might wait for them.
@@ -76,48 +75,23 @@ func TestHooksThatCallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		service := memory.New(memory.Options{})
-		client := service.Client("a")
 		c := &callsBack{t: t, seen: make(map[string]bool)}
-		answers := []error{errors.New("not yet"), nil}
-		c.e = standing(t, client, "a", func(cfg *elector.Config) {
-			cfg.Fit.Check = func(context.Context) error {
-				answer := answers[0]
-				answers = append(answers[1:], nil)
-				return answer
-			}
-			cfg.Hooks = elector.Hooks{
-				Aside:    func(error) { c.from("aside") },
-				Elected:  func(*elector.Term) { c.from("elected") },
-				Ended:    func(*elector.Term, error) { c.from("ended") },
-				Asked:    func(*elector.Term, elector.Request) { c.from("asked") },
-				Occupied: func(*elector.Term, error) { c.from("occupied") },
-				Session:  func(_ string, s backend.State) { c.from("session " + s.String()) },
-				Retry:    func(elector.RetryEvent) { c.from("retry") },
-				Stage:    func(s elector.StageEvent) { c.from("stage " + s.Stage.String()) },
-				Campaign: func(elector.CampaignEvent) { c.from("campaign") },
-				Commit:   func(elector.CommitEvent) { c.from("commit") },
-			}
+		tour(t, ctx, elector.Hooks{
+			Aside:    func(error) { c.from("aside") },
+			Elected:  func(*elector.Term) { c.from("elected") },
+			Ended:    func(*elector.Term, error) { c.from("ended") },
+			Asked:    func(*elector.Term, elector.Request) { c.from("asked") },
+			Occupied: func(*elector.Term, error) { c.from("occupied") },
+			Session:  func(_ string, s backend.State) { c.from("session " + s.String()) },
+			Retry:    func(elector.RetryEvent) { c.from("retry") },
+			Stage:    func(s elector.StageEvent) { c.from("stage " + s.Stage.String()) },
+			Campaign: func(elector.CampaignEvent) { c.from("campaign") },
+			Commit:   func(elector.CommitEvent) { c.from("commit") },
+		}, func(e elector.Elector) *elector.Term {
+			c.e = e
+			return must.Get(e.Campaign(ctx))(t)
 		})
-		service.Stop()
-		time.AfterFunc(time.Second, service.Start)
 		term := must.Get(c.e.Campaign(ctx))(t)
-		_, err := term.Commit(ctx, elector.Put("/k", nil))
-		assert.NoError(t, err)
-		_, err = elector.Ask(ctx, service, fair.New(), "/e", elector.Request{})
-		assert.NoError(t, err)
-		stranger := must.Get(service.Open(ctx, backend.OpenOptions{}))(t)
-		_, err = stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil))
-		assert.NoError(t, err)
-		time.Sleep(2 * time.Minute) // in which the leader looks for strangers
-		assert.NoError(t, stranger.Close(ctx))
-		client.Suspend()
-		time.Sleep(100 * time.Millisecond)
-		client.Resume()
-		synctest.Wait()
-		client.Expire()
-		<-term.Context().Done()
-		term = must.Get(c.e.Campaign(ctx))(t)
 		assert.NoError(t, term.Resign(ctx))
 		c.mu.Lock()
 		c.closing = true
