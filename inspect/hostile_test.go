@@ -19,30 +19,18 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// write writes a persistent key, whatever stood there.
-func write(t *testing.T, b backend.Backend, key, value string) {
-	t.Helper()
-	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
-	defer func() { assert.NoError(t, s.Close(context.Background())) }()
-	e, err := s.Get(t.Context(), key)
-	if err != nil {
-		require.ErrorIs(t, err, backend.ErrNoEntry)
-	}
-	must.Get(s.Commit(t.Context(), nil, backend.CompareAndSet(key, []byte(value), e.Version)))(t)
-}
-
 // A record that names what can be no directory is no election's, and a watch goes on until it is mended.
 func TestRecordOfNoDirectory(t *testing.T) {
 	for _, dir := range []string{`\u001b[2J`, `\u0000`, strings.Repeat("x", backend.MaxKey)} {
 		bubble(t, inspect.Options{}, func(s *stage) {
-			write(s.T, s.service, path, `{"v":1,"strategy":"fair","dir":"`+dir+`"}`)
+			require.NoError(s, s.service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"`+dir+`"}`)))
 			_, err := s.in.Leader(s.Context(), path)
 			require.ErrorIs(s, err, elector.ErrNoElection)
 			assert.NotErrorIs(s, err, backend.ErrBadKey)
 			assert.ErrorContains(s, err, "directory")
 			l := s.watch(inspect.WatchOptions{Candidates: true})
 			synctest.Wait()
-			write(s.T, s.service, path, "")
+			require.NoError(s, s.service.Put(path, nil))
 			s.stand(fair.New(), "7")
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -55,7 +43,7 @@ func TestRecordOfNoDirectory(t *testing.T) {
 // What no candidate has made may stand where Remove does not reach. Then it does not blame processes.
 func TestRemoveBelowStrangers(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		write(s.T, s.service, path, `{"v":1,"strategy":"fair","dir":"e1"}`)
+		require.NoError(s, s.service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e1"}`)))
 		put(s.T, s.service, path+"/e1", path+"/e1/x/y")
 		_, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
 		require.ErrorIs(s, err, elector.ErrInUse)
@@ -68,13 +56,13 @@ func TestRemoveBelowStrangers(t *testing.T) {
 func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		write(t, service, path, `{"v":1,"strategy":"fair","dir":"e1"}`)
+		require.NoError(t, service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e1"}`)))
 		put(t, service, path+"/e1")
 		left := must.Get(service.Client("left").Open(t.Context(), backend.OpenOptions{TTL: time.Hour}))(t)
 		defer func() { assert.NoError(t, left.Close(context.Background())) }()
 		var once sync.Once
 		meanwhile := func() {
-			write(t, service, path, `{"v":1,"strategy":"fair","dir":"e2"}`)
+			require.NoError(t, service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e2"}`)))
 			put(t, service, path+"/e2")
 			_, err := left.Commit(t.Context(), nil, backend.Enqueue(path+"/e2", nil))
 			assert.NoError(t, err)

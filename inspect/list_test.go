@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -31,13 +31,10 @@ func summaries(l inspect.Listing) (all []string) {
 }
 
 // put writes persistent keys.
-func put(t *testing.T, b backend.Backend, keys ...string) {
+func put(t *testing.T, service *memory.Service, keys ...string) {
 	t.Helper()
-	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
-	defer func() { assert.NoError(t, s.Close(context.Background())) }()
 	for _, key := range keys {
-		_, err := s.Commit(t.Context(), nil, backend.CompareAndSet(key, []byte("mine"), 0))
-		require.NoError(t, err, key)
+		require.NoError(t, service.Put(key, []byte("mine")))
 	}
 }
 
