@@ -12,7 +12,6 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/internal/must"
 )
 
 // An election whose path has an entry is founded over that entry. Another one that has come in its place,
@@ -20,14 +19,13 @@ import (
 func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		operator := must.Get(service.Client("operator").Open(t.Context(), backend.OpenOptions{}))(t)
-		made := must.Get(operator.Commit(t.Context(), nil, backend.CompareAndSet("/e", nil, 0)))(t)
+		require.NoError(t, service.Put("/e", nil))
 		early := standing(t, service.Client("early"), "early")
 		var once sync.Once
 		late := standing(t, backend.Intercept(service.Client("late"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 			if c.Kind == backend.CallCommit {
 				once.Do(func() {
-					must.Get(operator.Commit(t.Context(), nil, backend.Delete(made[0])))(t)
+					service.Delete("/e")
 					leads(t, early)
 				})
 			}
@@ -37,7 +35,6 @@ func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 		defer cancel()
 		_, err := late.Campaign(ctx)
 		assert.Error(t, err, "the early one leads")
-		require.NoError(t, operator.Close(t.Context()))
 	})
 }
 

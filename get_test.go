@@ -75,15 +75,12 @@ func TestGetFindsOutThatTheClaimIsGone(t *testing.T) {
 		})
 		e := standing(t, deaf, "a", func(c *elector.Config) { c.Strategy = unfair.New() })
 		term := leads(t, e)
-		s := must.Get(service.Open(t.Context(), backend.OpenOptions{}))(t)
-		leader := must.Get(e.Leader(t.Context()))(t)
-		must.Get(s.Commit(t.Context(), nil, backend.Delete(leader.Seat)))(t)
+		service.Delete(must.Get(e.Leader(t.Context()))(t).Seat.Key)
 		synctest.Wait()
 		require.True(t, term.Valid())
 		_, err := term.Get(t.Context(), "/e")
 		require.ErrorIs(t, err, elector.ErrDeposed)
 		assert.False(t, term.Valid())
-		require.NoError(t, s.Close(t.Context()))
 	})
 }
 

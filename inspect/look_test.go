@@ -241,13 +241,10 @@ func TestRemove(t *testing.T) {
 func TestEvict(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.stand(unfair.New(), "7")()
-		session := must.Get(s.service.Open(s.Context(), backend.OpenOptions{}))(s)
-		defer func() { assert.NoError(s, session.Close(context.Background())) }()
 		var record struct{ Dir string }
 		require.NoError(s, json.Unmarshal(s.service.Entry(path).Value, &record))
 		dir := path + "/" + record.Dir
-		must.Get(session.Commit(s.Context(), nil, backend.CompareAndSet(dir+"/seat", []byte("by hand"), 0)))(s)
-		must.Get(session.Commit(s.Context(), nil, backend.CompareAndSet(path+"-state", nil, 0), backend.CompareAndSet(path+"/mine", nil, 0)))(s)
+		put(s.T, s.service, dir+"/seat", path+"-state", path+"/mine")
 
 		_, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
 		require.ErrorIs(s, err, elector.ErrInUse)
