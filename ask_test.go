@@ -27,6 +27,7 @@ func TestAskALeaderThatPublishesOften(t *testing.T) {
 		led := make(chan *elector.Term, most)
 		for i := range most {
 			e := standing(t, service.Client(fmt.Sprint(i)), fmt.Sprint("host-", i))
+			defer func() { require.NoError(t, e.Close(context.Background())) }()
 			go func() {
 				if term, err := e.Campaign(ctx); err == nil {
 					led <- term

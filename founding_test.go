@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -35,6 +36,7 @@ func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 		defer cancel()
 		_, err := late.Campaign(ctx)
 		assert.Error(t, err, "the early one leads")
+		require.NoError(t, errors.Join(late.Close(t.Context()), early.Close(t.Context())))
 	})
 }
 

@@ -65,6 +65,7 @@ func TestObserveAtTheRootAfterALoss(t *testing.T) {
 		service := memory.New(memory.Options{})
 		client := service.Client("a")
 		e := standing(t, client, "a", func(c *elector.Config) { c.Strategy, c.Election = kafka.ForBroker(1), "/" })
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
 		for range 2 {
 			_, err := e.Leader(t.Context())
 			require.ErrorIs(t, err, elector.ErrNoLeader)
