@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -22,11 +23,10 @@ func TestAskALeaderThatPublishesOften(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		service := memory.New(memory.Options{Latency: func() time.Duration { return 10 * time.Millisecond }})
-		const election, most = "/jobs/reindex", 10
+		const most = 10
 		led := make(chan *elector.Term, most)
 		for i := range most {
-			e, err := elector.New(elector.Config{Backend: service.Client(fmt.Sprint(i)), Strategy: fair.New(), Election: election, ID: fmt.Sprint("host-", i)})
-			require.NoError(t, err)
+			e := standing(t, service.Client(fmt.Sprint(i)), fmt.Sprint("host-", i))
 			defer func() { require.NoError(t, e.Close(context.Background())) }()
 			go func() {
 				if term, err := e.Campaign(ctx); err == nil {
@@ -45,8 +45,7 @@ func TestAskALeaderThatPublishesOften(t *testing.T) {
 		}()
 		asking, end := context.WithTimeout(ctx, time.Minute)
 		defer end()
-		leader, err := elector.Ask(asking, service, fair.New(), election, elector.Request{By: "anna", To: fmt.Sprint("host-", most-1)})
-		require.NoError(t, err)
+		leader := must.Get(elector.Ask(asking, service, fair.New(), "/e", elector.Request{By: "anna", To: fmt.Sprint("host-", most-1)}))(t)
 		require.Equal(t, "host-0", leader.ID)
 		<-term.Asked()
 		require.Positive(t, published.Load())

@@ -3,7 +3,6 @@ package elector_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"unicode"
@@ -15,6 +14,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/kafka"
 )
@@ -61,21 +61,15 @@ func FuzzConfig(f *testing.F) {
 		service := memory.New(memory.Options{})
 		e, err := elector.New(elector.Config{Backend: service, Strategy: s, Election: election, ID: id, Value: value})
 		if err != nil {
-			if !errors.Is(err, elector.ErrConfig) {
-				t.Errorf("%v is not ErrConfig", err)
-			}
-			if why := unreadable(err); why != "" {
-				t.Errorf("the error is %s: %.300q", why, err)
-			}
+			assert.ErrorIs(t, err, elector.ErrConfig)
+			assert.Empty(t, unreadable(err), "%.300q", err)
 			if bad := backend.CheckKey(election); bad != nil && election != "/" && !strings.Contains(err.Error(), "Config.Election") {
 				t.Errorf("election %q: %v, and no word of it in %v", election, bad, err)
 			}
 			return
 		}
 		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatalf("candidate %q of election %q: %v", id, election, err)
-		}
+		require.NoError(t, err, "candidate %q of election %q", id, election)
 		if s.Name() == "kafka" {
 			id = "7"
 		}
@@ -84,9 +78,9 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("candidate %q, %q leads %q as %+v: %v", id, value, election, leader, err)
 		}
 		all, err := e.Candidates(t.Context())
-		if err != nil || len(all) != 1 || all[0].ID != id || !bytes.Equal(all[0].Value, value) || !all[0].Leads {
-			t.Errorf("candidates of %q are %+v: %v", election, all, err)
-		}
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.True(t, all[0].ID == id && bytes.Equal(all[0].Value, value) && all[0].Leads, "candidates of %q are %+v", election, all)
 		assert.NoError(t, e.Close(context.Background()))
 		if s := service.Stats(); s.Sessions != 0 || s.Watches != 0 {
 			t.Errorf("%d sessions and %d watches are left", s.Sessions, s.Watches)
@@ -111,16 +105,12 @@ func FuzzCommit(f *testing.F) {
 		const election = "/jobs/e"
 		s := strategies[int(which)%len(strategies)]
 		service := memory.New(memory.Options{})
-		e, err := elector.New(elector.Config{Backend: service, Strategy: s, Election: election, ID: "7"})
-		require.NoError(t, err)
+		e := must.Get(elector.New(elector.Config{Backend: service, Strategy: s, Election: election, ID: "7"}))(t)
 		defer func() {
 			assert.NoError(t, e.Close(context.Background()))
 		}()
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
-		if err := term.Proclaim(t.Context(), []byte("mine")); err != nil { // after which no write of the elector's own comes
-			t.Fatal(err)
-		}
+		term := must.Get(e.Campaign(t.Context()))(t)
+		require.NoError(t, term.Proclaim(t.Context(), []byte("mine"))) // after which no write of the elector's own comes
 		seat := term.Guard().Conditions[len(term.Guard().Conditions)-1].Entry.Key
 		key = strings.Replace(key, "DIR", strings.TrimPrefix(backend.Parent(seat), election+"/"), 1)
 		own := append(service.Entries(backend.Parent(seat)), service.Entry(election))
@@ -128,11 +118,11 @@ func FuzzCommit(f *testing.F) {
 
 		do := []elector.Op{elector.Create(key, value), elector.Put(key, value), elector.CompareAndSet(key, value, version), elector.Delete(key)}[op%4]
 		made, err := term.Commit(t.Context(), do)
-		if err != nil && service.Dump() != was {
-			t.Errorf("%v, and yet there is now\n%s\nand there was\n%s", err, service.Dump(), was)
+		if err != nil {
+			assert.Equal(t, was, service.Dump(), err)
 		}
-		if err != nil && len(key) < 1000 && unreadable(err) != "" && backend.CheckKey(key) == nil {
-			t.Errorf("the error is %s: %q", unreadable(err), err)
+		if err != nil && len(key) < 1000 && backend.CheckKey(key) == nil {
+			assert.Empty(t, unreadable(err), "%q", err)
 		}
 		if now := service.Entry(key); err == nil && op%4 != 3 && (!bytes.Equal(now.Value, value) || now.Session != "" || !now.Same(made[0])) {
 			t.Errorf("%+v was written, and %+v is there", made, now)
@@ -143,8 +133,7 @@ func FuzzCommit(f *testing.F) {
 				t.Errorf("%s was the election's own, %+v, and is %+v", e.Key, e, now)
 			}
 		}
-		if leader, err := e.Leader(t.Context()); !term.Valid() || err != nil || string(leader.Value) != "mine" {
-			t.Errorf("the leader is %+v, %v; valid: %t", leader, err, term.Valid())
-		}
+		leader, err := e.Leader(t.Context())
+		assert.True(t, term.Valid() && err == nil && string(leader.Value) == "mine", "the leader is %+v, %v; valid: %t", leader, err, term.Valid())
 	})
 }

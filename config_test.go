@@ -1,11 +1,11 @@
 package elector_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
@@ -69,50 +69,10 @@ func TestNewReportsEachViolation(t *testing.T) {
 			cfg := valid()
 			c.spoil(&cfg)
 			_, err := elector.New(cfg)
-			if !errors.Is(err, elector.ErrConfig) {
-				t.Fatalf("New: %v, want ErrConfig", err)
-			}
+			require.ErrorIs(t, err, elector.ErrConfig)
 			for _, part := range c.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not say %q", err, part)
-				}
+				assert.ErrorContains(t, err, part)
 			}
 		})
 	}
-}
-
-func TestNewReportsAllViolationsAtOnce(t *testing.T) {
-	_, err := elector.New(elector.Config{Election: "x", ID: "\x00", TTL: -1, OnSuspend: 9})
-	if err == nil {
-		t.Fatal("New accepted a config that is wrong all over")
-	}
-	for _, field := range []string{"Backend", "Strategy", "Election", "ID", "OnSuspend"} {
-		if !strings.Contains(err.Error(), "Config."+field) {
-			t.Errorf("error does not name %s:\n%v", field, err)
-		}
-	}
-	if !errors.Is(err, backend.ErrBadKey) {
-		t.Errorf("the reason why the path is bad is not reachable: %v", err)
-	}
-}
-
-func TestNewRefusesADuplicateID(t *testing.T) {
-	cfg := valid()
-	first, err := elector.New(cfg)
-	require.NoError(t, err)
-	if _, err := elector.New(cfg); !errors.Is(err, elector.ErrConfig) || !strings.Contains(err.Error(), `Config.ID "a" is a duplicate`) {
-		t.Errorf("second New with the same ID: %v, want ErrConfig that says so", err)
-	}
-	elsewhere := cfg
-	elsewhere.Election = "/test/other"
-	other, err := elector.New(elsewhere)
-	if err != nil {
-		t.Errorf("the same ID in another election: %v", err)
-	}
-	require.NoError(t, errors.Join(first.Close(t.Context()), other.Close(t.Context())))
-	again, err := elector.New(cfg)
-	if err != nil {
-		t.Fatalf("the ID is not free after Close: %v", err)
-	}
-	require.NoError(t, again.Close(t.Context()))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // longest is how many characters a line of a page may have. Code and generated tables may have more.
@@ -34,21 +35,30 @@ func tracked(t *testing.T) []string {
 	return strings.Fields(string(out))
 }
 
-// pages are the Markdown files by name, line by line, with the lines of code blocks left empty.
-func pages(t *testing.T, files []string) map[string][]string {
+// texts are the files with an extension by name. One that is deleted, and not committed yet, is left out.
+func texts(t *testing.T, files []string, ext string) map[string]string {
 	t.Helper()
-	pages := make(map[string][]string)
+	texts := make(map[string]string)
 	for _, file := range files {
-		if path.Ext(file) != ".md" {
+		if path.Ext(file) != ext {
 			continue
 		}
 		text, err := os.ReadFile(file)
 		if os.IsNotExist(err) {
-			continue // deleted, and not committed yet
-		} else if err != nil {
-			t.Fatal(err)
+			continue
 		}
-		lines := strings.Split(string(text), "\n")
+		require.NoError(t, err)
+		texts[file] = string(text)
+	}
+	return texts
+}
+
+// pages are the Markdown files by name, line by line, with the lines of code blocks left empty.
+func pages(t *testing.T, files []string) map[string][]string {
+	t.Helper()
+	pages := make(map[string][]string)
+	for file, text := range texts(t, files, ".md") {
+		lines := strings.Split(text, "\n")
 		for i, code := 0, false; i < len(lines); i++ {
 			if fence := strings.HasPrefix(strings.TrimSpace(lines[i]), "```"); fence || code {
 				lines[i], code = "", fence != code
@@ -59,31 +69,20 @@ func pages(t *testing.T, files []string) map[string][]string {
 	return pages
 }
 
-// TestPageLines holds that no line of a page is so long that a diff cannot be read.
-func TestPageLines(t *testing.T) {
-	for file, lines := range pages(t, tracked(t)) {
-		for i, line := range lines {
-			if line == generated {
-				break
-			}
-			if n := utf8.RuneCountInString(line); n > longest {
-				t.Errorf("%s:%d: %d characters: %d at most; a cell of a table that long is a paragraph", file, i+1, n, longest)
-			}
-		}
-	}
-}
-
 var item = regexp.MustCompile(`^\s*([-*]|\d+\.) `)
 
-// TestPageParagraphs holds that nothing on a page is longer than a reader's breath: a paragraph,
-// an item of a list, or a row of a table.
-func TestPageParagraphs(t *testing.T) {
+// TestPageLines holds that no line of a page is so long that a diff cannot be read, and nothing longer than a reader's
+// breath: a paragraph, an item of a list, or a row of a table.
+func TestPageLines(t *testing.T) {
 	const most = 120
 	for file, lines := range pages(t, tracked(t)) {
 		words := 0
 		for i, line := range lines {
 			if line == generated {
 				break
+			}
+			if n := utf8.RuneCountInString(line); n > longest {
+				t.Errorf("%s:%d: %d characters: %d at most; a cell of a table that long is a paragraph", file, i+1, n, longest)
 			}
 			if line == "" || item.MatchString(line) || strings.HasPrefix(line, "|") {
 				words = 0
@@ -161,24 +160,14 @@ var (
 // and pages that comments name. A test may be named by its beginning.
 func TestPageNames(t *testing.T) {
 	files := tracked(t)
-	makefile, err := os.ReadFile("Makefile")
-	require.NoError(t, err)
+	makefile := must.Get(os.ReadFile("Makefile"))(t)
 	var made []string
 	for _, m := range targets.FindAllStringSubmatch(string(makefile), -1) {
 		made = append(made, strings.Fields(m[1])...)
 	}
 	var tests strings.Builder
-	for _, file := range files {
-		if path.Ext(file) != ".go" {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		if os.IsNotExist(err) {
-			continue
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
+	for file, text := range texts(t, files, ".go") {
+		for line := range strings.Lines(text) {
 			if strings.HasPrefix(line, "func ") {
 				tests.WriteString(line)
 			}
@@ -221,14 +210,11 @@ func TestPageNames(t *testing.T) {
 
 // TestReadmeCode holds that README.md shows code of the examples, which is compiled and run.
 func TestReadmeCode(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	examples, err := filepath.Glob("example_*_test.go")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("README.md"))(t)
+	examples := must.Get(filepath.Glob("example_*_test.go"))(t)
 	var code strings.Builder
 	for _, file := range examples {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(file))(t)
 		code.WriteString(flush(string(text)))
 	}
 	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
@@ -250,8 +236,7 @@ func flush(code string) string {
 // TestOperationsPage holds that docs/operations.md tells an operator of each hook, and of each
 // message that is logged at Info or above, word by word.
 func TestOperationsPage(t *testing.T) {
-	page, err := os.ReadFile("docs/operations.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("docs/operations.md"))(t)
 	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
 		if !strings.Contains(string(page), "| `"+hook.Name+"(") {
 			t.Errorf("docs/operations.md: no hook `%s(…)` in the table", hook.Name)
@@ -259,18 +244,12 @@ func TestOperationsPage(t *testing.T) {
 	}
 	logged := regexp.MustCompile(`\.(?:Info|Warn|Error)\("([^"]+)"`)
 	messages := 0
-	for _, file := range tracked(t) {
+	for file, code := range texts(t, tracked(t), ".go") {
 		dir := path.Dir(file)
-		if path.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") || dir != "." && !strings.HasPrefix(dir, "backend/") {
+		if strings.HasSuffix(file, "_test.go") || dir != "." && !strings.HasPrefix(dir, "backend/") {
 			continue
 		}
-		code, err := os.ReadFile(file)
-		if os.IsNotExist(err) {
-			continue
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range logged.FindAllStringSubmatch(string(code), -1) {
+		for _, m := range logged.FindAllStringSubmatch(code, -1) {
 			messages++
 			if !strings.Contains(string(page), "`"+m[1]+"`") {
 				t.Errorf("docs/operations.md does not explain `%s` of %s", m[1], file)

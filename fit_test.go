@@ -1,7 +1,6 @@
 package elector_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -24,6 +23,7 @@ import (
 
 // An application tells whether it is fit as it is told to.
 type application struct {
+	logbook
 	strategy elector.Strategy // fair, if nil
 
 	mu      sync.Mutex
@@ -31,19 +31,6 @@ type application struct {
 	calls   int
 	aside   []error // that its candidate has stood aside
 	retries []error
-	log     bytes.Buffer
-}
-
-func (a *application) Write(line []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.log.Write(line)
-}
-
-func (a *application) logged() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.log.String()
 }
 
 // told is what its candidate's hooks have.
@@ -84,25 +71,21 @@ func (a *application) elector(t *testing.T, service *memory.Service, id string, 
 	if a.strategy == nil {
 		a.strategy = fair.New()
 	}
-	e, err := elector.New(elector.Config{
-		Backend: service.Client(id), Strategy: a.strategy, Election: "/e", ID: id, Fit: f,
-		RetryMin: time.Second, RetryMax: time.Second,
-		Logger: slog.New(slog.NewTextHandler(a, nil)),
-		Hooks: elector.Hooks{
-			Aside: func(why error) {
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				a.aside = append(a.aside, why)
-			},
-			Retry: func(r elector.RetryEvent) {
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				a.retries = append(a.retries, r.Err)
-			},
-		},
+	return standing(t, service.Client(id), id, func(c *elector.Config) {
+		c.Strategy, c.Fit = a.strategy, f
+		c.RetryMin, c.RetryMax = time.Second, time.Second
+		c.Logger = slog.New(slog.NewTextHandler(a, nil))
+		c.Hooks.Aside = func(why error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.aside = append(a.aside, why)
+		}
+		c.Hooks.Retry = func(r elector.RetryEvent) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.retries = append(a.retries, r.Err)
+		}
 	})
-	require.NoError(t, err)
-	return e
 }
 
 // campaign begins one.
@@ -129,9 +112,10 @@ func TestFailuresInARow(t *testing.T) {
 		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: time.Second, Failures: 3})
 		won := campaign(t.Context(), e)
 		pass(1500 * time.Millisecond) // two have failed
-		if aside, _ := a.told(); len(aside) != 1 || !errors.Is(aside[0], elector.ErrUnfit) || !errors.Is(aside[0], errDisk) {
-			t.Errorf("a campaign whose first check has failed has told %q", aside)
-		}
+		aside, _ := a.told()
+		require.Len(t, aside, 1)
+		assert.ErrorIs(t, aside[0], elector.ErrUnfit)
+		assert.ErrorIs(t, aside[0], errDisk)
 		a.becomes(fit)
 		pass(time.Second)
 		require.NoError(t, <-won)
@@ -141,18 +125,14 @@ func TestFailuresInARow(t *testing.T) {
 		pass(time.Second)
 		a.becomes(ill)
 		pass(2 * time.Second)
-		if strings.Contains(a.logged(), "asked to go") {
-			t.Error("a leader was asked to go for two failures of three")
-		}
+		assert.Empty(t, a.lines("asked to go"), "for two failures of three")
 		pass(time.Second)
-		if !strings.Contains(a.logged(), `msg="asked to go"`) || !strings.Contains(a.logged(), `why="not fit: disk is full"`) {
-			t.Errorf("a leader was not asked to go for three failures:\n%s", a.logged())
-		}
+		require.Len(t, a.lines(`msg="asked to go"`), 1, "for three failures")
+		assert.Contains(t, a.lines("asked to go")[0], `why="not fit: disk is full"`)
 		a.becomes(fit)
 		pass(time.Second)
-		if log := a.logged(); strings.Count(log, "standing aside") != 1 || strings.Count(log, "fit to lead again") != 2 {
-			t.Errorf("the log does not tell each change once:\n%s", log)
-		}
+		assert.Len(t, a.lines("standing aside"), 1, "each change is logged once")
+		assert.Len(t, a.lines("fit to lead again"), 2)
 		assert.NoError(t, e.Close(t.Context()))
 	})
 }
@@ -163,24 +143,15 @@ func TestWhenChecksRun(t *testing.T) {
 		a := &application{check: func(context.Context) error { time.Sleep(time.Second); return nil }}
 		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: 2 * time.Second})
 		pass(time.Minute)
-		if n := a.called(); n != 0 {
-			t.Errorf("%d checks before the campaign", n)
-		}
+		assert.Equal(t, 0, a.called(), "before the campaign")
 		began := time.Now()
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("the campaign has won after %v, and its check takes 1s", took)
-		}
+		term := leads(t, e)
+		assert.Equal(t, time.Second, time.Since(began), "its check takes as long")
 		pass(30 * time.Second)
-		if n := a.called(); n != 11 {
-			t.Errorf("%d checks in 31s, each 3s after the one before", n)
-		}
+		assert.Equal(t, 11, a.called(), "in 31s, each 3s after the one before")
 		require.NoError(t, term.Resign(t.Context()))
 		pass(time.Minute)
-		if n := a.called(); n != 11 {
-			t.Errorf("%d checks after the term", n-11)
-		}
+		assert.Equal(t, 11, a.called(), "none after the term")
 		assert.NoError(t, e.Close(t.Context()))
 	})
 }
@@ -199,8 +170,7 @@ func TestChecksThatDoNotReturn(t *testing.T) {
 			a := &application{check: fit}
 			service := memory.New(memory.Options{})
 			e := a.elector(t, service, "a", elector.Fit{Every: time.Second})
-			term, err := e.Campaign(t.Context())
-			require.NoError(t, err)
+			term := leads(t, e)
 			a.becomes(check)
 			pass(10 * time.Second)
 			r, asked := term.Request()
@@ -208,19 +178,15 @@ func TestChecksThatDoNotReturn(t *testing.T) {
 			for why := range strings.SplitSeq(want, "|") {
 				says = says || strings.Contains(r.Why, why)
 			}
-			if !asked || r.By != "a" || !says {
-				t.Errorf("a leader whose check does not return is asked to go: %v, %v; want %s", asked, r, want)
-			}
-			if panics := strings.Count(a.logged(), "the check of the application's health panicked"); strings.Contains(want, "panicked") != (panics == 1) {
-				t.Errorf("the log tells of %d panics:\n%s", panics, a.logged())
-			}
+			assert.True(t, asked && r.By == "a" && says, "a leader whose check does not return is asked to go: %v, %v; want %s", asked, r, want)
+			panics := len(a.lines("the check of the application's health panicked"))
+			assert.Equal(t, strings.Contains(want, "panicked"), panics == 1, panics)
 			assert.NoError(t, term.Resign(t.Context()))
 			a.becomes(fit)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 			defer cancel()
-			if _, err := e.Campaign(ctx); err != nil {
-				t.Errorf("the next campaign: %v", err)
-			}
+			_, err := e.Campaign(ctx)
+			assert.NoError(t, err, "the next campaign")
 			assert.NoError(t, e.Close(t.Context()))
 			pass(time.Hour) // the one that hangs has to end with the bubble
 		})
@@ -236,29 +202,20 @@ func TestCheckThatHangs(t *testing.T) {
 		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: time.Second, Timeout: 3 * time.Second})
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			if _, err := e.Campaign(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Campaign while the check hangs: %v", err)
-			}
+			_, err := e.Campaign(ctx)
+			assert.ErrorIs(t, err, context.DeadlineExceeded, "the check hangs")
 			cancel()
 		}
-		if n := a.called(); n != 1 {
-			t.Errorf("%d checks, and the first hangs", n)
-		}
+		assert.Equal(t, 1, a.called(), "the first hangs")
 		done := campaign(t.Context(), e)
 		synctest.Wait()
 		began := time.Now()
 		assert.NoError(t, e.Close(t.Context()))
-		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("Close has taken %v", took)
-		}
-		if err := <-done; !errors.Is(err, elector.ErrClosed) {
-			t.Errorf("Campaign after Close: %v", err)
-		}
+		assert.LessOrEqual(t, time.Since(began), 3*time.Second)
+		assert.ErrorIs(t, <-done, elector.ErrClosed, "Campaign after Close")
 		close(release)
 		pass(time.Minute)
-		if n := a.called(); n != 1 {
-			t.Errorf("%d checks, and the elector is closed", n)
-		}
+		assert.Equal(t, 1, a.called(), "the elector is closed")
 	})
 }
 
@@ -274,18 +231,12 @@ func TestUnfitStands(t *testing.T) {
 		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: time.Second})
 		won := campaign(t.Context(), e)
 		pass(10 * time.Second)
-		select {
-		case err := <-won:
-			t.Fatalf("one who is not fit has won: %v", err)
-		default:
-		}
+		require.Empty(t, won, "one who is not fit does not win")
 		aside, retries := a.told()
-		if len(retries) < 5 || len(retries) > 20 || !errors.Is(retries[0], elector.ErrUnfit) {
-			t.Errorf("it has tried again in 10s: %q", retries)
-		}
-		if len(aside) != 1 || !errors.Is(aside[0], elector.ErrUnfit) {
-			t.Errorf("it has told %q", aside)
-		}
+		require.True(t, len(retries) >= 5 && len(retries) <= 20, "it has tried again in 10s: %q", retries)
+		assert.ErrorIs(t, retries[0], elector.ErrUnfit)
+		require.Len(t, aside, 1)
+		assert.ErrorIs(t, aside[0], elector.ErrUnfit)
 		a.becomes(fit)
 		require.NoError(t, <-won)
 		assert.NoError(t, e.Close(t.Context()))

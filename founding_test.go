@@ -2,73 +2,41 @@ package elector_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/strategy/fair"
 )
-
-// A beforeCommit is a backend that does something before the first commit of a session.
-type beforeCommit struct {
-	backend.Backend
-	do func()
-}
-
-func (b *beforeCommit) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	do := sync.OnceFunc(b.do)
-	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
-		if c.Kind == backend.CallCommit {
-			do()
-		}
-		return next(ctx)
-	}}), nil
-}
 
 // An election whose path has an entry is founded over that entry. Another one that has come in its place,
 // with the same version, is not written over: two would lead.
 func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		must := func(err error) {
-			t.Helper()
-			require.NoError(t, err)
-		}
-		operator, err := service.Client("operator").Open(t.Context(), backend.OpenOptions{})
-		must(err)
-		made, err := operator.Commit(t.Context(), nil, backend.CompareAndSet("/jobs", nil, 0))
-		must(err)
-		stand := func(id string, b backend.Backend) elector.Elector {
-			e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs", ID: id})
-			must(err)
-			return e
-		}
-		early := stand("early", service.Client("early"))
-		var first *elector.Term
-		late := stand("late", &beforeCommit{service.Client("late"), func() {
-			_, err := operator.Commit(t.Context(), nil, backend.Delete(made[0]))
-			must(err)
-			first, err = early.Campaign(t.Context())
-			must(err)
-		}})
+		require.NoError(t, service.Put("/e", nil))
+		early := standing(t, service.Client("early"), "early")
+		var once sync.Once
+		late := standing(t, backend.Intercept(service.Client("late"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			if c.Kind == backend.CallCommit {
+				once.Do(func() {
+					service.Delete("/e")
+					leads(t, early)
+				})
+			}
+			return next(ctx)
+		}), "late")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if second, err := late.Campaign(ctx); err == nil {
-			t.Errorf("token %d leads (%v), and so does %d (%v)", first.Token(), first.Valid(), second.Token(), second.Valid())
-		}
-		must(late.Close(t.Context()))
-		must(early.Close(t.Context()))
-		must(operator.Close(t.Context()))
+		_, err := late.Campaign(ctx)
+		assert.Error(t, err, "the early one leads")
+		require.NoError(t, errors.Join(late.Close(t.Context()), early.Close(t.Context())))
 	})
 }
 
@@ -91,8 +59,7 @@ func (b *lateOpen) Open(_ context.Context, o backend.OpenOptions) (*backend.Sess
 func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &lateOpen{memory.New(memory.Options{}).Client("a"), make(chan struct{}), make(chan struct{}), make(chan *backend.Session, 1)}
-		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs", ID: "a"})
-		require.NoError(t, err)
+		e := standing(t, b, "a")
 		go func() { _, _ = e.Campaign(t.Context()) }() // Close ends it
 		<-b.asked
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -101,8 +68,6 @@ func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 		close(b.goOn)
 		_ = e.Close(t.Context())
 		synctest.Wait()
-		if s := <-b.opened; s.State() != backend.Lost {
-			t.Errorf("the session is %v", s.State())
-		}
+		assert.Equal(t, backend.Lost, (<-b.opened).State())
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -24,17 +25,14 @@ func TestGetCosts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := meter.New(memory.New(memory.Options{}), nil)
 			e := standing(t, b, "a", func(c *elector.Config) { c.Strategy = unfair.New() }) // writes no mark
-			term, err := e.Campaign(t.Context())
-			require.NoError(t, err)
+			term := leads(t, e)
 			if commits {
-				_, err := term.Commit(t.Context(), elector.Create("/x", nil))
-				require.NoError(t, err)
+				must.Get(term.Commit(t.Context(), elector.Create("/x", nil)))(t)
 			}
 			before := b.Counts()
 			for range 3 {
-				_, err := term.Get(t.Context(), "/e")
-				require.NoError(t, err)
-				_, err = term.Get(t.Context(), "/none")
+				must.Get(term.Get(t.Context(), "/e"))(t)
+				_, err := term.Get(t.Context(), "/none")
 				require.ErrorIs(t, err, backend.ErrNoEntry)
 				require.ErrorContains(t, err, "/none")
 			}
@@ -76,20 +74,13 @@ func TestGetFindsOutThatTheClaimIsGone(t *testing.T) {
 			return next(ctx)
 		})
 		e := standing(t, deaf, "a", func(c *elector.Config) { c.Strategy = unfair.New() })
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
-		s, err := service.Open(t.Context(), backend.OpenOptions{})
-		require.NoError(t, err)
-		leader, err := e.Leader(t.Context())
-		require.NoError(t, err)
-		_, err = s.Commit(t.Context(), nil, backend.Delete(leader.Seat))
-		require.NoError(t, err)
+		term := leads(t, e)
+		service.Delete(must.Get(e.Leader(t.Context()))(t).Seat.Key)
 		synctest.Wait()
 		require.True(t, term.Valid())
-		_, err = term.Get(t.Context(), "/e")
+		_, err := term.Get(t.Context(), "/e")
 		require.ErrorIs(t, err, elector.ErrDeposed)
 		assert.False(t, term.Valid())
-		require.NoError(t, s.Close(t.Context()))
 	})
 }
 
@@ -98,10 +89,9 @@ func TestGetOfAFake(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, _ *memory.Service, term *elector.Term) {
 		over := false
 		fake := elector.NewTerm(elector.TermConfig{Context: term.Context(), Guard: term.Guard, Valid: func() bool { return !over }})
-		_, err := fake.Get(t.Context(), "/jobs/reindex")
-		require.NoError(t, err)
+		must.Get(fake.Get(t.Context(), "/jobs/reindex"))(t)
 		over = true
-		_, err = fake.Get(t.Context(), "/jobs/reindex")
+		_, err := fake.Get(t.Context(), "/jobs/reindex")
 		require.ErrorIs(t, err, elector.ErrDeposed)
 		none := elector.NewTerm(elector.TermConfig{Guard: func() elector.Guard { return elector.Guard{} }})
 		_, err = none.Get(t.Context(), "/x")

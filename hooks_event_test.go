@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 type traceKey struct{}
@@ -28,8 +29,7 @@ func TestCampaignHook(t *testing.T) {
 				Campaign: func(c elector.CampaignEvent) { heard = append(heard, c); assert.Equal(t, c.Term != nil, elected) },
 			}
 		})
-		term, err := e.Campaign(context.WithValue(t.Context(), traceKey{}, "first"))
-		require.NoError(t, err)
+		term := must.Get(e.Campaign(context.WithValue(t.Context(), traceKey{}, "first")))(t)
 		require.Len(t, heard, 2)
 		assert.False(t, heard[0].Completed)
 		assert.True(t, heard[1].Completed)
@@ -39,7 +39,7 @@ func TestCampaignHook(t *testing.T) {
 			assert.NoError(t, c.Err)
 		}
 
-		_, err = e.Campaign(t.Context())
+		_, err := e.Campaign(t.Context())
 		assert.ErrorIs(t, err, elector.ErrBusy)
 		assert.Len(t, heard, 2, "it has not begun")
 
@@ -68,8 +68,7 @@ func TestCampaignHookPanics(t *testing.T) {
 			}
 		})
 		assert.PanicsWithValue(t, "boom", func() { _, _ = e.Campaign(t.Context()) })
-		next, err := standing(t, b, "b").Campaign(t.Context())
-		require.NoError(t, err)
+		next := leads(t, standing(t, b, "b"))
 		assert.True(t, next.Valid())
 	})
 }
@@ -82,17 +81,15 @@ func TestCommitHook(t *testing.T) {
 		e := standing(t, b, "a", func(c *elector.Config) {
 			c.Hooks.Commit = func(c elector.CommitEvent) { heard = append(heard, c) }
 		})
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, e)
 		ctx := context.WithValue(t.Context(), traceKey{}, "write")
 		began := time.Now()
-		_, err = term.Commit(ctx, elector.Put("/a", nil), elector.Put("/b", nil))
-		require.NoError(t, err)
+		must.Get(term.Commit(ctx, elector.Put("/a", nil), elector.Put("/b", nil)))(t)
 		require.Len(t, heard, 1)
 		assert.Equal(t, elector.CommitEvent{Context: ctx, Term: term, Began: began, Took: time.Since(began), Ops: 2}, heard[0])
 
 		require.NoError(t, term.Resign(t.Context()))
-		_, err = term.Commit(t.Context(), elector.Put("/a", nil))
+		_, err := term.Commit(t.Context(), elector.Put("/a", nil))
 		require.Len(t, heard, 2)
 		assert.Equal(t, err, heard[1].Err)
 		assert.True(t, errors.Is(err, elector.ErrDeposed))

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -38,6 +39,44 @@ func wins(t *testing.T, ctx context.Context, e elector.Elector) (term *elector.T
 	return term
 }
 
+// tour has an elector come to all that hooks tell of, from a service that is down to a lost session. It campaigns by
+// win, and returns its first term, which is over.
+func tour(t *testing.T, ctx context.Context, hooks elector.Hooks, win func(e elector.Elector) *elector.Term) (e elector.Elector, first *elector.Term) {
+	t.Helper()
+	service := memory.New(memory.Options{})
+	client, began := service.Client("a"), time.Now()
+	service.Stop() // Retry
+	time.AfterFunc(time.Second, service.Start)
+	e = standing(t, client, "a", func(c *elector.Config) {
+		c.SurveyEvery, c.Hooks = time.Second, hooks
+		c.Fit = elector.Fit{Every: time.Second, Check: func(context.Context) error {
+			if time.Since(began) < 5*time.Second {
+				return errors.New("not yet") // Aside
+			}
+			return nil
+		}}
+	})
+	first = win(e)
+	var err error
+	apart(func() { _, err = first.Commit(ctx, elector.Put("/k", nil)) })
+	assert.NoError(t, err)
+	stranger := must.Get(service.Open(ctx, backend.OpenOptions{}))(t)
+	must.Get(stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil)))(t) // Occupied
+	time.Sleep(2 * time.Second)
+	require.NoError(t, stranger.Close(ctx))
+	must.Get(elector.Ask(ctx, service, fair.New(), "/e", elector.Request{}))(t)
+	<-first.Asked()
+	synctest.Wait()
+	client.Suspend()
+	time.Sleep(100 * time.Millisecond)
+	client.Resume()
+	synctest.Wait()
+	client.Expire()
+	<-first.Context().Done()
+	synctest.Wait()
+	return e, first
+}
+
 // A hook may end its goroutine, as FailNow of a test does. What the elector does on a goroutine of its own goes
 // on: the other hooks are called, the next Campaign wins, and Close returns.
 func TestHookThatEndsItsGoroutine(t *testing.T) {
@@ -46,44 +85,15 @@ func TestHookThatEndsItsGoroutine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				service := memory.New(memory.Options{})
-				client, began := service.Client("a"), time.Now()
 				var ended, lost atomic.Bool
-				service.Stop() // Retry
-				time.AfterFunc(time.Second, service.Start)
-				e := standing(t, client, "a", func(c *elector.Config) {
-					c.SurveyEvery = time.Second
-					c.Fit = elector.Fit{Every: time.Second, Check: func(context.Context) error {
-						if time.Since(began) < 5*time.Second {
-							return errors.New("not yet") // Aside
-						}
-						return nil
-					}}
-					c.Hooks = telling(func(hook string) {
-						if hook == field.Name && ended.CompareAndSwap(false, true) {
-							runtime.Goexit()
-						}
-					}).Join(elector.Hooks{Session: func(_ string, s backend.State) { lost.Store(s == backend.Lost) }})
-				})
-				term := wins(t, ctx, e)
-				apart(func() { _, _ = term.Commit(ctx, elector.Put("/k", nil)) })
-
-				stranger, err := service.Open(ctx, backend.OpenOptions{})
-				require.NoError(t, err)
-				_, err = stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil)) // Occupied
-				require.NoError(t, err)
-				time.Sleep(2 * time.Second)
-				require.NoError(t, stranger.Close(ctx))
-				_, err = elector.Ask(ctx, service, fair.New(), "/e", elector.Request{})
-				require.NoError(t, err)
-				<-term.Asked()
-				synctest.Wait()
-				client.Expire()
-				<-term.Context().Done()
-				synctest.Wait()
+				hooks := telling(func(hook string) {
+					if hook == field.Name && ended.CompareAndSwap(false, true) {
+						runtime.Goexit()
+					}
+				}).Join(elector.Hooks{Session: func(_ string, s backend.State) { lost.Store(s == backend.Lost) }})
+				e, first := tour(t, ctx, hooks, func(e elector.Elector) *elector.Term { return wins(t, ctx, e) })
 				assert.True(t, lost.Load(), "Session has not told of the loss")
-
-				assert.Greater(t, wins(t, ctx, e).Token(), term.Token())
+				assert.Greater(t, wins(t, ctx, e).Token(), first.Token())
 				assert.NoError(t, e.Close(ctx))
 				assert.True(t, ended.Load(), "the hook was not called")
 			})

@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -119,10 +120,8 @@ func TestHooksGetWhatTheyAreAbout(t *testing.T) {
 				},
 			}
 		})
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
-		_, err = elector.Ask(t.Context(), b, fair.New(), "/e", elector.Request{})
-		require.NoError(t, err)
+		term := leads(t, e)
+		must.Get(elector.Ask(t.Context(), b, fair.New(), "/e", elector.Request{}))(t)
 		synctest.Wait()
 		id := e.Status().Session
 		require.NoError(t, term.Resign(t.Context()))
@@ -198,8 +197,7 @@ func TestALifeIsLogged(t *testing.T) {
 		synctest.Wait()
 		client.Resume()
 		synctest.Wait()
-		_, err := elector.Ask(t.Context(), client, fair.New(), "/e", elector.Request{By: "anna"})
-		require.NoError(t, err)
+		must.Get(elector.Ask(t.Context(), client, fair.New(), "/e", elector.Request{By: "anna"}))(t)
 		time.Sleep(time.Minute)
 		client.Expire()
 		time.Sleep(time.Minute)

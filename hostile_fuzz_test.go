@@ -10,12 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/internal/must"
 )
 
 const besieged = "/jobs/e"
@@ -135,13 +136,10 @@ func (s *siege) run() {
 	for _, p := range s.players {
 		s.close(p)
 	}
-	if err := onlooker.Close(context.Background()); err != nil {
-		s.t.Errorf("Close: %v", err)
-	}
+	assert.NoError(s.t, onlooker.Close(context.Background()))
 	s.clear("Observe", <-looked)
-	if now := s.svc.Stats(); now.Sessions != 0 || now.Watches != 0 {
-		s.t.Errorf("%d sessions and %d watches are left", now.Sessions, now.Watches)
-	}
+	now := s.svc.Stats()
+	assert.True(s.t, now.Sessions == 0 && now.Watches == 0, "%d sessions and %d watches are left", now.Sessions, now.Watches)
 }
 
 func (s *siege) elector(id string) elector.Elector {
@@ -149,9 +147,7 @@ func (s *siege) elector(id string) elector.Elector {
 	if strategy.Name() == "kafka" {
 		strategy = brokers // each by its ID
 	}
-	e, err := elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)})
-	require.NoError(s.t, err)
-	return e
+	return must.Get(elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)}))(s.t)
 }
 
 // goesOn takes the hostile session away, and has all who do not campaign do so: then
@@ -174,9 +170,7 @@ func (s *siege) goesOn(when string) {
 			campaigns++
 		}
 	}
-	if leads == 0 && campaigns > 0 {
-		s.t.Errorf("%s, nobody leads, and %d campaigns wait for what never comes", when, campaigns)
-	}
+	assert.True(s.t, leads > 0 || campaigns == 0, "%s, nobody leads, and %d campaigns wait for what never comes", when, campaigns)
 }
 
 // operator clears the place, as he would of a broken election: then it goes on.
@@ -187,8 +181,8 @@ func (s *siege) operator() {
 	s.check()
 	s.torn = false // whoever led, in whatever directory, has heard of it
 	s.goesOn("the place was cleared")
-	if !s.t.Failed() && len(s.leaders()) != 1 {
-		s.t.Errorf("%d leaders in a place that was cleared: campaigns ended with %v and %v", len(s.leaders()), s.players[0].err, s.players[1].err)
+	if !s.t.Failed() {
+		assert.Len(s.t, s.leaders(), 1, "in a place that was cleared: campaigns ended with %v and %v", s.players[0].err, s.players[1].err)
 	}
 }
 
@@ -222,9 +216,7 @@ func (s *siege) check() {
 		}
 	}
 	seats := s.leaders()
-	if len(seats) == 2 && (!s.torn || backend.Parent(seats[0]) == backend.Parent(seats[1])) {
-		s.t.Errorf("two leaders, by %s and %s", seats[0], seats[1])
-	}
+	assert.False(s.t, len(seats) == 2 && (!s.torn || backend.Parent(seats[0]) == backend.Parent(seats[1])), "two leaders, by %s", seats)
 }
 
 // leaders returns the seats of those that lead.
@@ -246,9 +238,7 @@ func seatOf(t *elector.Term) string {
 // record was written to, than those in its directory.
 func (s *siege) rises(t *elector.Term) {
 	token, dir := t.Token(), backend.Parent(seatOf(t))
-	if s.tokens[token] && !s.numbers {
-		s.t.Errorf("token %d is used twice", token)
-	}
+	assert.False(s.t, s.tokens[token] && !s.numbers, "token %d is used twice", token)
 	if before := s.last[dir]; token <= before && !s.numbers {
 		s.t.Errorf("token %d comes after %d in %s", token, before, dir)
 	}
@@ -276,9 +266,7 @@ func (s *siege) look(e elector.Elector) {
 func (s *siege) clear(what string, err error) {
 	for _, known := range []error{elector.ErrStrategyMismatch, elector.ErrOccupied, backend.ErrBadKey, elector.ErrClosed} {
 		if errors.Is(err, known) {
-			if why := unreadable(err); why != "" {
-				s.t.Errorf("the error of %s is %s: %.300q", what, why, err)
-			}
+			assert.Empty(s.t, unreadable(err), "%s: %.300q", what, err)
 			return
 		}
 	}
@@ -286,17 +274,13 @@ func (s *siege) clear(what string, err error) {
 }
 
 func (s *siege) close(p *player) {
-	if err := p.e.Close(context.Background()); err != nil {
-		s.t.Errorf("Close: %v", err)
-	}
+	assert.NoError(s.t, p.e.Close(context.Background()))
 	if p.campaign != nil {
 		if o := <-p.campaign; o.err == nil && o.term.Valid() {
 			s.t.Error("a campaign is won after Close")
 		}
 	}
-	if p.term != nil && p.term.Valid() {
-		s.t.Error("a term outlives Close")
-	}
+	assert.False(s.t, p.term != nil && p.term.Valid(), "a term outlives Close")
 }
 
 func (s *siege) note(what string) { s.did = append(s.did, what) }

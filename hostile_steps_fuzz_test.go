@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
@@ -62,8 +63,7 @@ func (s *siege) commit(op backend.Op) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if s.session == nil {
-		session, err := s.hostile.Open(ctx, backend.OpenOptions{})
-		require.NoError(s.t, err)
+		session := must.Get(s.hostile.Open(ctx, backend.OpenOptions{}))(s.t)
 		s.session = session
 	}
 	if made, err := s.session.Commit(ctx, nil, op); err == nil {
@@ -89,9 +89,7 @@ func (s *siege) resign() {
 			continue
 		}
 		s.note(fmt.Sprintf("candidate %d resigns", i+1))
-		if err := p.term.Resign(context.Background()); err != nil {
-			s.t.Errorf("Resign: %v", err)
-		}
+		assert.NoError(s.t, p.term.Resign(context.Background()))
 	}
 }
 

@@ -2,7 +2,6 @@ package elector_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,17 +11,10 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 )
-
-func newCandidate(t *testing.T, c *memory.Client) elector.Elector {
-	t.Helper()
-	e, err := elector.New(elector.Config{Backend: c, Strategy: fair.New(), Election: "/e", ID: c.Name()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = e.Close(context.Background()) })
-	return e
-}
 
 // An observer whose session was lost, and the next one opened at a server that is behind, does
 // not tell of what was before the last that it has told.
@@ -30,7 +22,7 @@ func TestObserveGoesNotBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
 		home := service.Client("observer")
-		viewer, leader := newCandidate(t, home), newCandidate(t, service.Client("leader"))
+		viewer, leader := standing(t, home, "observer"), standing(t, service.Client("leader"), "leader")
 		seen := make(chan elector.Leader, 10)
 		go func() {
 			for l, err := range viewer.Observe(context.Background()) {
@@ -39,24 +31,16 @@ func TestObserveGoesNotBack(t *testing.T) {
 				}
 			}
 		}()
-		if l := <-seen; !l.Vacant() {
-			t.Fatalf("Observe yielded %+v before anybody led", l)
-		}
+		require.Zero(t, (<-seen).Token, "nobody leads yet")
 		catchUp := service.Lag() // nobody leads there
-		term, err := leader.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, leader)
 		defer catchUp()
-		if l := <-seen; l.Token != term.Token() {
-			t.Fatalf("Observe yielded %+v, want token %d", l, term.Token())
-		}
+		require.Equal(t, term.Token(), (<-seen).Token)
 		home.Expire()
 		time.Sleep(time.Minute)
-		if len(seen) > 0 {
-			t.Errorf("Observe yielded %+v after a lost session, and nothing had changed", <-seen)
-		}
-		if l, err := viewer.Leader(t.Context()); err != nil || l.Token != term.Token() {
-			t.Errorf("Leader is %+v, error %v; want token %d", l, err, term.Token())
-		}
+		assert.Empty(t, seen, "a session was lost, and nothing had changed")
+		l := must.Get(viewer.Leader(t.Context()))(t)
+		assert.Equal(t, term.Token(), l.Token)
 	})
 }
 
@@ -66,18 +50,12 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 		service := memory.New(memory.Options{})
 		catchUp := service.Lag() // there is no election there
 		defer catchUp()
-		leader := newCandidate(t, service.Client("leader"))
-		if _, err := leader.Campaign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := elector.Remove(t.Context(), service, fair.New(), "/e"); !errors.Is(err, elector.ErrInUse) {
-			t.Errorf("Remove of an election in use: %v, want ErrInUse", err)
-		}
+		leader := standing(t, service.Client("leader"), "leader")
+		leads(t, leader)
+		assert.ErrorIs(t, elector.Remove(t.Context(), service, fair.New(), "/e"), elector.ErrInUse)
 		require.NoError(t, leader.Close(t.Context()))
 		assert.NoError(t, elector.Remove(t.Context(), service, fair.New(), "/e"))
-		if left := service.Entries("/e"); service.Entry("/e").Exists() || len(left) > 0 {
-			t.Errorf("left: %v", service.Dump())
-		}
+		assert.Empty(t, service.Dump(), "nothing is left")
 	})
 }
 
@@ -86,11 +64,10 @@ func TestObserveAtTheRootAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
 		client := service.Client("a")
-		e, err := elector.New(elector.Config{Backend: client, Strategy: kafka.ForBroker(1), Election: "/", ID: "a"})
-		require.NoError(t, err)
+		e := standing(t, client, "a", func(c *elector.Config) { c.Strategy, c.Election = kafka.ForBroker(1), "/" })
 		defer func() { require.NoError(t, e.Close(context.Background())) }()
 		for range 2 {
-			_, err = e.Leader(t.Context())
+			_, err := e.Leader(t.Context())
 			require.ErrorIs(t, err, elector.ErrNoLeader)
 			client.Expire()
 			synctest.Wait()

@@ -14,11 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // A logbook holds what was logged, for tests of what a user gets to read.
@@ -49,12 +49,7 @@ func (l *logbook) lines(text string) (found []string) {
 func logged(t *testing.T) (*memory.Client, elector.Elector, *logbook) {
 	t.Helper()
 	client, book := memory.New(memory.Options{}).Client("a"), new(logbook)
-	e, err := elector.New(elector.Config{
-		Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
-		Logger: slog.New(slog.NewTextHandler(book, nil)),
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = e.Close(context.Background()) })
+	e := standing(t, client, "a", func(c *elector.Config) { c.Logger = slog.New(slog.NewTextHandler(book, nil)) })
 	return client, e, book
 }
 
@@ -62,9 +57,7 @@ func logged(t *testing.T) (*memory.Client, elector.Elector, *logbook) {
 func expect(t *testing.T, line string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		if !strings.Contains(line, text) {
-			t.Errorf("no %q in %s", text, line)
-		}
+		assert.Contains(t, line, text)
 	}
 }
 
@@ -83,36 +76,24 @@ func TestRunSaysThatLeadHasNotReturned(t *testing.T) {
 				return nil
 			}
 			time.Sleep(time.Hour) // while the term holds nothing is wrong
-			if n := len(book.lines(message)); n != 0 {
-				t.Errorf("%d lines while the term holds", n)
-			}
+			assert.Empty(t, book.lines(message), "while the term holds")
 			client.Expire()
 			<-ctx.Done()
 			time.Sleep(9 * time.Second)
-			if n := len(book.lines(message)); n != 0 {
-				t.Errorf("%d lines after nine seconds, want none", n)
-			}
+			assert.Empty(t, book.lines(message), "after nine seconds")
 			time.Sleep(2 * time.Second)
 			lines := book.lines(message)
-			if len(lines) != 1 {
-				t.Fatalf("%d lines after eleven seconds, want one:\n%s", len(lines), lines)
-			}
+			require.Len(t, lines, 1, "after eleven seconds")
 			expect(t, lines[0], "level=WARN", "token=", "since=10s", `cause="session lost"`, "valid=false")
 			time.Sleep(24 * time.Hour)
-			if n := len(book.lines(message)); n < 100 || n > 150 {
-				t.Errorf("%d lines after a day, want about one in ten minutes", n)
-			}
+			assert.InDelta(t, 125, len(book.lines(message)), 25, "after a day: about one in ten minutes")
 			return nil
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("Run: %v, want the end of ctx", err)
-		}
+		assert.ErrorIs(t, err, context.Canceled)
 		lines := book.lines(message)
 		expect(t, lines[len(lines)-1], "since=10s", `cause="context canceled"`, "valid=true")
 		time.Sleep(time.Hour)
-		if n := len(book.lines(message)); n != len(lines) {
-			t.Errorf("%d lines more after lead had returned", n-len(lines))
-		}
+		assert.Len(t, book.lines(message), len(lines), "none after lead had returned")
 	})
 }
 
@@ -159,13 +140,9 @@ func TestRunSaysThatLeadFailed(t *testing.T) {
 			calls++
 			return outcomes[calls-1](ctx, term)
 		})
-		if !errors.Is(err, elector.ErrStop) {
-			t.Errorf("Run: %v, want ErrStop", err)
-		}
+		assert.ErrorIs(t, err, elector.ErrStop)
 		lines := book.lines(message)
-		if len(lines) != 3 {
-			t.Fatalf("%d lines, want three:\n%s", len(lines), lines)
-		}
+		require.Len(t, lines, 3)
 		for i, why := range []string{"disk full", "open database", "flush failed"} {
 			expect(t, lines[i], "level=WARN", "token=", "attempt="+fmt.Sprint(i+1), "wait=", why)
 		}
@@ -204,11 +181,9 @@ func TestRunSaysThatLeadPanicked(t *testing.T) {
 						return nil
 					})
 				}()
-				if p := <-done; (p == "boom") != (name == "panic") {
-					t.Errorf("%s: recovered %v", name, p)
-				}
-				if name == "panic" && !bytes.Contains(stack, []byte("TestRunSaysThatLeadPanicked.func1")) {
-					t.Errorf("what panicked is not on the stack any more:\n%s", stack)
+				assert.Equal(t, name == "panic", <-done == "boom", "recovered")
+				if name == "panic" {
+					assert.Contains(t, string(stack), "TestRunSaysThatLeadPanicked.func1", "what panicked is still on the stack")
 				}
 				synctest.Wait()
 				for _, line := range book.lines("term ended") {
@@ -219,9 +194,7 @@ func TestRunSaysThatLeadPanicked(t *testing.T) {
 					}
 				}
 				lines := book.lines("level=ERROR")
-				if len(lines) != 1 {
-					t.Fatalf("%s: %d lines at error level, want one", name, len(lines))
-				}
+				require.Len(t, lines, 1, name)
 				expect(t, lines[0], "token=", c.want)
 			})
 		}

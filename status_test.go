@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/ranked"
@@ -32,10 +32,15 @@ func standing(t *testing.T, b backend.Backend, id string, set ...func(*elector.C
 	for _, f := range set {
 		f(&cfg)
 	}
-	e, err := elector.New(cfg)
-	require.NoError(t, err)
+	e := must.Get(elector.New(cfg))(t)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
+}
+
+// leads has e campaign until it has a term.
+func leads(t *testing.T, e elector.Elector) *elector.Term {
+	t.Helper()
+	return must.Get(e.Campaign(t.Context()))(t)
 }
 
 // campaigns has e campaign until the test ends, and waits until all is still.
@@ -50,17 +55,22 @@ func campaigns(t *testing.T, e elector.Elector) {
 // has fails unless the status has the role since then.
 func has(t *testing.T, s elector.Status, role elector.Role, since time.Time) {
 	t.Helper()
-	if s.Role != role || !s.Since.Equal(since) || s.IsLeader() != (role == elector.RoleLeading) {
-		t.Errorf("%v since %v, want %v since %v", s.Role, s.Since, role, since)
-	}
+	assert.Equal(t, role, s.Role)
+	assert.WithinDuration(t, since, s.Since, 0)
+	assert.Equal(t, role == elector.RoleLeading, s.IsLeader())
 }
 
 // shows fails unless the status shows the leader as of then, or later by less than a second.
 func shows(t *testing.T, s elector.Status, id string, asOf time.Time) {
 	t.Helper()
-	if late := s.LeaderAsOf.Sub(asOf); s.Leader.ID != id || late < 0 || late >= time.Second {
-		t.Errorf("leader %q as of %v, want %q as of %v", s.Leader.ID, s.LeaderAsOf, id, asOf)
-	}
+	late := s.LeaderAsOf.Sub(asOf)
+	assert.True(t, s.Leader.ID == id && late >= 0 && late < time.Second, "leader %q as of %v, want %q as of %v", s.Leader.ID, s.LeaderAsOf, id, asOf)
+}
+
+// recent fails unless something is known as of some seconds ago.
+func recent(t *testing.T, asOf time.Time) {
+	t.Helper()
+	assert.LessOrEqual(t, time.Since(asOf), 10*time.Second)
 }
 
 // A status that is asked for while a campaign wins is not idle: it was that neither before nor after.
@@ -91,8 +101,7 @@ func TestStatusIsNotIdleWhileOneWins(t *testing.T) {
 	defer cancel()
 	for range 3000 {
 		round.Add(1)
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, e)
 		for led.Load() != round.Load() && !t.Failed() {
 			runtime.Gosched()
 		}
@@ -109,42 +118,34 @@ func TestStatusOfALeader(t *testing.T) {
 		began := time.Now()
 		s := e.Status()
 		has(t, s, elector.RoleIdle, began)
-		if s.State != 0 || s.Session != "" || !s.Deadline.IsZero() || s.Err != nil || !s.NextTry.IsZero() || !s.LeaderAsOf.IsZero() || s.Place != 0 {
-			t.Errorf("something is known of nothing: %+v", s)
-		}
+		assert.Equal(t, elector.Status{Role: s.Role, Since: s.Since}, s, "nothing more is known")
 		time.Sleep(time.Second)
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, e)
 		led := time.Now()
 		s = e.Status()
 		has(t, s, elector.RoleLeading, led)
 		shows(t, s, "a", led)
-		if s.Token != term.Token() || s.Leader.Token != term.Token() || string(s.Leader.Value) != "first" || s.Place != 1 || s.State != backend.Live || s.Session == "" {
-			t.Errorf("a leader's: %+v", s)
-		}
+		assert.Equal(t, term.Token(), s.Token)
+		assert.Equal(t, term.Token(), s.Leader.Token)
+		assert.Equal(t, "first", string(s.Leader.Value))
+		assert.True(t, s.Place == 1 && s.State == backend.Live && s.Session != "", "a leader's: %+v", s)
 		time.Sleep(time.Minute)
 		s = e.Status()
-		if age := time.Since(s.LeaderAsOf); age > 10*time.Second || !s.Deadline.After(time.Now()) {
-			t.Errorf("it is known for %v, until %v", age, s.Deadline)
-		}
-		if err := term.Proclaim(t.Context(), []byte("second")); err != nil || string(e.Status().Leader.Value) != "second" {
-			t.Errorf("%v; the value is %q", err, e.Status().Leader.Value)
-		}
+		recent(t, s.LeaderAsOf)
+		assert.True(t, s.Deadline.After(time.Now()), s.Deadline)
+		require.NoError(t, term.Proclaim(t.Context(), []byte("second")))
+		assert.Equal(t, "second", string(e.Status().Leader.Value))
 		require.NoError(t, term.Resign(t.Context()))
 		synctest.Wait()
 		s = e.Status()
 		has(t, s, elector.RoleIdle, time.Now())
-		if s.Token != 0 || s.Place != 0 || !s.LeaderAsOf.IsZero() || s.Err != nil {
-			t.Errorf("after its term: %+v", s)
-		}
+		assert.True(t, s.Token == 0 && s.Place == 0 && s.LeaderAsOf.IsZero() && s.Err == nil, "after its term: %+v", s)
 		time.Sleep(time.Second)
 		ended := time.Now()
 		require.NoError(t, e.Close(t.Context()))
 		s = e.Status()
 		has(t, s, elector.RoleClosed, ended)
-		if s.State != backend.Lost {
-			t.Errorf("the session is %v after Close", s.State)
-		}
+		assert.Equal(t, backend.Lost, s.State, "the session is %v after Close", s.State)
 	})
 }
 
@@ -163,8 +164,7 @@ func TestStatusOfOneThatWaits(t *testing.T) {
 				service := memory.New(memory.Options{})
 				with := func(cfg *elector.Config) { cfg.Strategy = c.strategy }
 				one := standing(t, service.Client("1"), "1", with)
-				term, err := one.Campaign(t.Context())
-				require.NoError(t, err)
+				term := leads(t, one)
 				time.Sleep(time.Second)
 				entered := time.Now()
 				two, three := standing(t, service.Client("2"), "2", with), standing(t, service.Client("3"), "3", with)
@@ -173,27 +173,20 @@ func TestStatusOfOneThatWaits(t *testing.T) {
 				time.Sleep(time.Hour)
 				s := two.Status()
 				has(t, s, elector.RoleStanding, entered)
-				if s.Leader.ID != "1" || s.Leader.Token != term.Token() || time.Since(s.LeaderAsOf) > 10*time.Second {
-					t.Errorf("the second one shows leader %q as of %v ago", s.Leader.ID, time.Since(s.LeaderAsOf))
-				}
-				if s.Place != c.second || (s.Place != 0) != (time.Since(s.PlaceAsOf) < 10*time.Second) {
-					t.Errorf("place %d as of %v ago, want %d", s.Place, time.Since(s.PlaceAsOf), c.second)
-				}
+				assert.Equal(t, "1", s.Leader.ID)
+				assert.Equal(t, term.Token(), s.Leader.Token)
+				recent(t, s.LeaderAsOf)
+				assert.Equal(t, c.second, s.Place)
+				assert.Equal(t, s.Place != 0, time.Since(s.PlaceAsOf) < 10*time.Second, s.PlaceAsOf)
 				s = three.Status()
-				if s.Place != 0 || !s.PlaceAsOf.IsZero() || (s.Leader.ID == "1") != c.third {
-					t.Errorf("the third one has place %d as of %v, and shows leader %q", s.Place, s.PlaceAsOf, s.Leader.ID)
-				}
-				if _, err := three.Candidates(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if s = three.Status(); c.second != 0 && (s.Place != 3 || !s.PlaceAsOf.Equal(time.Now())) {
-					t.Errorf("the third one has place %d as of %v after Candidates", s.Place, s.PlaceAsOf)
-				}
+				assert.True(t, s.Place == 0 && s.PlaceAsOf.IsZero(), "the third one has place %d as of %v", s.Place, s.PlaceAsOf)
+				assert.Equal(t, c.third, s.Leader.ID == "1", "the third one shows the leader")
+				must.Get(three.Candidates(t.Context()))(t)
+				s = three.Status()
+				assert.True(t, c.second == 0 || s.Place == 3 && s.PlaceAsOf.Equal(time.Now()), "place %d as of %v after Candidates", s.Place, s.PlaceAsOf)
 				require.NoError(t, one.Close(t.Context()))
 				synctest.Wait()
-				if two.Status().IsLeader() == three.Status().IsLeader() {
-					t.Errorf("the second one is %v, and the third one %v", two.Status().Role, three.Status().Role)
-				}
+				assert.True(t, two.Status().IsLeader() != three.Status().IsLeader(), "the second one is %v, and the third one %v", two.Status().Role, three.Status().Role)
 			})
 		})
 	}
@@ -205,8 +198,7 @@ func TestStatusOfAnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
 		leader := standing(t, service.Client("a"), "a")
-		term, err := leader.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, leader)
 		client := service.Client("b")
 		e := standing(t, client, "b")
 		ctx, stop := context.WithCancel(t.Context())
@@ -226,41 +218,32 @@ func TestStatusOfAnObserver(t *testing.T) {
 		shows(t, e.Status(), "a", seen) // its loop is busy
 		close(busy)
 		time.Sleep(time.Hour)
-		if age := time.Since(e.Status().LeaderAsOf); age > 10*time.Second {
-			t.Errorf("it follows, and what it shows is of %v ago", age)
-		}
+		recent(t, e.Status().LeaderAsOf)
 		client.Suspend()
 		synctest.Wait()
 		cut := e.Status()
 		time.Sleep(3 * time.Second)
 		s := e.Status()
 		shows(t, s, "a", cut.LeaderAsOf)
-		if s.State != backend.Suspended || !s.Deadline.Equal(cut.Deadline) {
-			t.Errorf("out of touch its session is %v until %v", s.State, s.Deadline)
-		}
+		assert.True(t, s.State == backend.Suspended && s.Deadline.Equal(cut.Deadline), "out of touch its session is %v until %v", s.State, s.Deadline)
 		time.Sleep(time.Hour)
 		s = e.Status()
 		shows(t, s, "a", cut.LeaderAsOf)
-		if s.State != backend.Lost || s.Err == nil || s.NextTry.IsZero() {
-			t.Errorf("after an hour out of touch: %+v", s)
-		}
+		assert.True(t, s.State == backend.Lost && s.Err != nil && !s.NextTry.IsZero(), "after an hour out of touch: %+v", s)
 		require.NoError(t, term.Resign(t.Context()))
 		client.Resume()
 		time.Sleep(10 * time.Second)
 		s = e.Status()
-		if s.Leader.ID != "" || time.Since(s.LeaderAsOf) > 10*time.Second || s.State != backend.Live || !s.NextTry.IsZero() || s.Err == nil {
-			t.Errorf("back in touch: %+v", s)
-		}
+		recent(t, s.LeaderAsOf)
+		assert.Empty(t, s.Leader.ID)
+		assert.True(t, s.State == backend.Live && s.NextTry.IsZero() && s.Err != nil, "back in touch: %+v", s)
 		stop()
 		observing.Wait()
 		over := e.Status().LeaderAsOf
 		time.Sleep(time.Hour)
-		if s = e.Status(); !s.LeaderAsOf.Equal(over) {
-			t.Errorf("after Observe it is known as of %v, want %v", s.LeaderAsOf, over)
-		}
-		if _, err := e.Leader(t.Context()); !errors.Is(err, elector.ErrNoLeader) {
-			t.Fatal(err)
-		}
+		assert.Equal(t, over, e.Status().LeaderAsOf, "Observe is over")
+		_, err := e.Leader(t.Context())
+		require.ErrorIs(t, err, elector.ErrNoLeader)
 		shows(t, e.Status(), "", time.Now())
 	})
 }
@@ -270,17 +253,14 @@ func TestStatusOfALeaderThatIsOutOfTouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New(memory.Options{}).Client("a")
 		e := standing(t, client, "a")
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, e)
 		time.Sleep(time.Minute)
 		led := e.Status().Since
 		client.Suspend()
 		synctest.Wait()
 		s := e.Status()
 		has(t, s, elector.RoleLeading, led)
-		if s.State != backend.Suspended {
-			t.Errorf("the session is %v", s.State)
-		}
+		assert.Equal(t, backend.Suspended, s.State, "the session is %v", s.State)
 		asOf := s.LeaderAsOf
 		time.Sleep(time.Until(s.Deadline) - time.Second)
 		shows(t, e.Status(), "a", asOf)
@@ -288,9 +268,9 @@ func TestStatusOfALeaderThatIsOutOfTouch(t *testing.T) {
 		synctest.Wait()
 		s = e.Status()
 		has(t, s, elector.RoleIdle, time.Now())
-		if !s.LeaderAsOf.IsZero() || s.State != backend.Lost || !errors.Is(s.Err, elector.ErrSessionLost) || !s.ErrAt.Equal(time.Now()) {
-			t.Errorf("after its window: %+v", s)
-		}
+		assert.True(t, s.LeaderAsOf.IsZero() && s.State == backend.Lost, "after its window: %+v", s)
+		assert.ErrorIs(t, s.Err, elector.ErrSessionLost)
+		assert.WithinDuration(t, time.Now(), s.ErrAt, 0)
 	})
 }
 
@@ -306,18 +286,15 @@ func TestStatusOfOneThatTriesAgain(t *testing.T) {
 		for range 5 {
 			s := e.Status()
 			has(t, s, elector.RoleEntering, entered)
-			if !errors.Is(s.Err, backend.ErrUnavailable) || s.ErrAt.Before(began) || !s.NextTry.After(time.Now()) {
-				t.Fatalf("it tries again: %+v", s)
-			}
+			require.True(t, errors.Is(s.Err, backend.ErrUnavailable) && !s.ErrAt.Before(began) && s.NextTry.After(time.Now()), "it tries again: %+v", s)
 			began = s.NextTry
 			time.Sleep(time.Until(s.NextTry))
 			synctest.Wait()
 		}
 		service.Start()
 		time.Sleep(time.Minute)
-		if s := e.Status(); s.Role != elector.RoleLeading || !s.NextTry.IsZero() || !errors.Is(s.Err, backend.ErrUnavailable) {
-			t.Errorf("it has come to lead: %+v", s)
-		}
+		s := e.Status()
+		assert.True(t, s.Role == elector.RoleLeading && s.NextTry.IsZero() && errors.Is(s.Err, backend.ErrUnavailable), "it has come to lead: %+v", s)
 	})
 }
 
@@ -329,9 +306,10 @@ func TestStatusOfOneThatIsNotFit(t *testing.T) {
 			c.Fit.Check = func(context.Context) error { return ill }
 		})
 		campaigns(t, e)
-		if s := e.Status(); s.Role != elector.RoleEntering || !errors.Is(s.Err, elector.ErrUnfit) || !strings.Contains(s.Err.Error(), "disk full") {
-			t.Errorf("%+v", s)
-		}
+		s := e.Status()
+		assert.Equal(t, elector.RoleEntering, s.Role)
+		assert.ErrorIs(t, s.Err, elector.ErrUnfit)
+		assert.ErrorContains(t, s.Err, "disk full")
 	})
 }
 
@@ -356,20 +334,15 @@ func TestStatusOfRun(t *testing.T) {
 		time.Sleep(time.Hour)
 		s := e.Status()
 		has(t, s, elector.RoleLeaving, lost)
-		if s.Token != token || s.Place != 0 || s.State != backend.Lost {
-			t.Errorf("its lead function goes on: %+v", s)
-		}
+		assert.True(t, s.Token == token && s.Place == 0 && s.State == backend.Lost, "its lead function goes on: %+v", s)
 		release <- failed
 		synctest.Wait()
 		s = e.Status()
 		has(t, s, elector.RoleIdle, time.Now())
-		if !errors.Is(s.Err, failed) || !s.NextTry.After(time.Now()) {
-			t.Errorf("its lead function has failed: %+v", s)
-		}
+		assert.True(t, errors.Is(s.Err, failed) && s.NextTry.After(time.Now()), "its lead function has failed: %+v", s)
 		time.Sleep(time.Minute)
-		if s = e.Status(); s.Role != elector.RoleLeading || s.Token <= token || !s.NextTry.IsZero() {
-			t.Errorf("it leads again: %+v", s)
-		}
+		s = e.Status()
+		assert.True(t, s.Role == elector.RoleLeading && s.Token > token && s.NextTry.IsZero(), "it leads again: %+v", s)
 		cancel()
 		release <- nil
 		running.Wait()
@@ -380,7 +353,8 @@ func TestStatusOfRun(t *testing.T) {
 func TestStatusAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		b := meter.New(service.Client("a"), nil)
+		client := service.Client("a")
+		b := meter.New(client, nil)
 		e := standing(t, b, "a")
 		quiet := func() {
 			t.Helper()
@@ -389,9 +363,7 @@ func TestStatusAsksNobody(t *testing.T) {
 			for range 1000 {
 				e.Status()
 			}
-			if after := b.Counts(); after != before {
-				t.Errorf("%+v after Status, and %+v before", after, before)
-			}
+			assert.Equal(t, before, b.Counts())
 		}
 		quiet()
 		var looking sync.WaitGroup
@@ -413,24 +385,20 @@ func TestStatusAsksNobody(t *testing.T) {
 			})
 		}
 		for range 20 {
-			term, err := e.Campaign(t.Context())
-			require.NoError(t, err)
+			term := leads(t, e)
 			quiet()
 			require.NoError(t, term.Resign(t.Context()))
 			quiet()
 		}
-		if _, err := e.Campaign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		service.Client("a").Suspend()
-		time.AfterFunc(5*time.Second, service.Client("a").Resume)
+		leads(t, e)
+		client.Suspend()
+		time.AfterFunc(5*time.Second, client.Resume)
 		assert.NoError(t, e.Close(t.Context()))
 		quiet()
 		close(over)
 		looking.Wait()
-		if s := e.Status(); s.Role != elector.RoleClosed || s.State != backend.Lost {
-			t.Errorf("after Close: %+v", s)
-		}
+		s := e.Status()
+		assert.True(t, s.Role == elector.RoleClosed && s.State == backend.Lost, "after Close: %+v", s)
 	})
 }
 
@@ -441,19 +409,16 @@ func TestStatusWhileCloseRuns(t *testing.T) {
 		e := standing(t, memory.New(memory.Options{}), "a", func(c *elector.Config) {
 			c.Hooks.Ended = func(*elector.Term, error) { <-release }
 		})
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, e)
 		var closing sync.WaitGroup
 		closing.Go(func() { _ = e.Close(context.Background()) })
 		synctest.Wait()
-		if s := e.Status(); s.Role != elector.RoleLeaving || s.Token != term.Token() {
-			t.Errorf("while Close waits: %+v", s)
-		}
+		s := e.Status()
+		assert.True(t, s.Role == elector.RoleLeaving && s.Token == term.Token(), "while Close waits: %+v", s)
 		close(release)
 		closing.Wait()
-		if s := e.Status(); s.Role != elector.RoleClosed || s.Token != 0 {
-			t.Errorf("after Close: %+v", s)
-		}
+		s = e.Status()
+		assert.True(t, s.Role == elector.RoleClosed && s.Token == 0, "after Close: %+v", s)
 	})
 }
 
@@ -463,8 +428,7 @@ func TestStatusInJSON(t *testing.T) {
 		Role: elector.RoleStanding, Place: 2, Err: errors.New("disk full"), State: backend.Suspended, Session: "7",
 		Leader: elector.Leader{ID: "a", Token: 5, Value: []byte("http://a")},
 	}
-	text, err := json.Marshal(status)
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(status))(t)
 	require.Equal(t, `{"role":"standing","place":2,"leader":{"id":"a","value":"aHR0cDovL2E=","text":"http://a","token":5},`+
 		`"session":{"id":"7","state":"suspended","deadline":"0001-01-01T00:00:00Z"},"err":"disk full"}`, string(text))
 	var again elector.Status
@@ -473,18 +437,13 @@ func TestStatusInJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal([]byte(`{"session":{"state":"asleep"}}`), &again), "asleep")
 
 	status = elector.Status{Leader: elector.Leader{ID: "a", Value: []byte{0xff}}}
-	text, err = json.Marshal(status)
-	require.NoError(t, err)
+	text = must.Get(json.Marshal(status))(t)
 	require.NotContains(t, string(text), `"text"`)
 	for role := elector.Role(0); role <= elector.RoleClosed; role++ {
 		var again elector.Role
 		text, _ := role.MarshalText()
-		if err := again.UnmarshalText(text); err != nil || again != role {
-			t.Errorf("%q is read as %v: %v", text, again, err)
-		}
+		require.NoError(t, again.UnmarshalText(text))
+		assert.Equal(t, role, again)
 	}
-	var none elector.Role
-	if err := none.UnmarshalText([]byte("master")); err == nil {
-		t.Error("there is a role master")
-	}
+	assert.Error(t, new(elector.Role).UnmarshalText([]byte("master")))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 )
@@ -24,11 +25,9 @@ func inTerm(t *testing.T, cfg elector.Config, o memory.Options, test func(t *tes
 		svc := memory.New(o)
 		client := svc.Client("leader")
 		cfg.Backend = client
-		e, err := elector.New(cfg)
-		require.NoError(t, err)
+		e := must.Get(elector.New(cfg))(t)
 		defer func() { require.NoError(t, e.Close(context.Background())) }()
-		term, err := e.Campaign(t.Context())
-		require.NoError(t, err)
+		term := leads(t, e)
 		test(t, client, svc, term)
 		client.Resume()
 	})
@@ -45,15 +44,13 @@ func TestCommitInAnyOrder(t *testing.T) {
 			puts = append(puts, elector.Put(key, []byte(strconv.Itoa(i))))
 			deletes = append(deletes, elector.Delete(key))
 		}
-		made, err := term.Commit(t.Context(), puts...)
-		require.NoError(t, err)
+		made := must.Get(term.Commit(t.Context(), puts...))(t)
 		for i, e := range made {
 			assert.Equal(t, keys[i], e.Key)
 			assert.Equal(t, strconv.Itoa(i), string(e.Value))
 			assert.EqualValues(t, 1, e.Version, "written once")
 		}
-		made, err = term.Commit(t.Context(), append([]elector.Op{elector.Create("/more", nil)}, deletes...)...)
-		require.NoError(t, err)
+		made = must.Get(term.Commit(t.Context(), append([]elector.Op{elector.Create("/more", nil)}, deletes...)...))(t)
 		assert.Equal(t, "/more", made[0].Key)
 		for i, e := range made[1:] {
 			assert.Equal(t, backend.Entry{Key: keys[i]}, e)
@@ -72,9 +69,8 @@ func TestCommitIsRefusedBesideAHotKey(t *testing.T) {
 	}}
 	inTerm(t, fairConfig, o, func(t *testing.T, _ *memory.Client, s *memory.Service, term *elector.Term) {
 		svc = s
-		_, err := term.Commit(t.Context(), elector.Create("/x", nil))
-		require.NoError(t, err)
-		_, err = term.Commit(t.Context(), elector.Put("/hot", []byte("mine")), elector.Create("/x", nil))
+		must.Get(term.Commit(t.Context(), elector.Create("/x", nil)))(t)
+		_, err := term.Commit(t.Context(), elector.Put("/hot", []byte("mine")), elector.Create("/x", nil))
 		require.ErrorIs(t, err, elector.ErrConflict)
 		assert.ErrorContains(t, err, "/x")
 		assert.True(t, term.Valid())
@@ -126,13 +122,11 @@ func TestResignAfterARefusedWrite(t *testing.T) {
 // One broker is one candidate, whatever its candidates call themselves.
 func TestDuplicateBrokers(t *testing.T) {
 	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: kafka.ForBroker(3), Election: "/k", ID: "host-1"}
-	first, err := elector.New(cfg)
-	require.NoError(t, err)
+	first := must.Get(elector.New(cfg))(t)
 	cfg.ID = "host-2"
-	_, err = elector.New(cfg)
+	_, err := elector.New(cfg)
 	require.ErrorIs(t, err, elector.ErrConfig)
 	require.NoError(t, first.Close(t.Context()))
-	second, err := elector.New(cfg)
-	require.NoError(t, err)
+	second := must.Get(elector.New(cfg))(t)
 	require.NoError(t, second.Close(t.Context()))
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,14 +20,14 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/health"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 // candidate makes an elector, which is closed at the end.
 func candidate(t *testing.T, b backend.Backend, id, value string) elector.Elector {
 	t.Helper()
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id, Value: []byte(value)})
-	require.NoError(t, err)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id, Value: []byte(value)}))(t)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
 }
@@ -61,20 +60,30 @@ func answers(t *testing.T, h http.Handler, leader, replica, well bool) {
 	for path, want := range map[string]bool{"/leader": leader, "/replica": replica, "/healthz": well, "/status": true} {
 		w := ask(h, "GET", path)
 		var said health.Answer
-		if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil {
-			t.Fatalf("%s: %v in %s", path, err, w.Body)
-		}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &said), "%s: %s", path, w.Body)
 		code := http.StatusServiceUnavailable
 		if want {
 			code = http.StatusOK
 		}
-		if w.Code != code || said.OK != want || (said.Why == "") != want || said.Status.Role == 0 {
-			t.Errorf("%s: %d, want %d: %s", path, w.Code, code, w.Body)
-		}
-		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Content-Type") != "application/json" {
-			t.Errorf("%s: header %v", path, w.Header())
-		}
+		assert.True(t, w.Code == code && said.OK == want && (said.Why == "") == want && said.Status.Role != 0, "%s: %d, want %d: %s", path, w.Code, code, w.Body)
+		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	}
+}
+
+// unavailable fails unless an answer is 503, sends nobody anywhere, and says this.
+func unavailable(t *testing.T, w *httptest.ResponseRecorder, says string) {
+	t.Helper()
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Empty(t, w.Header().Get("Location"))
+	assert.Contains(t, w.Body.String(), says)
+}
+
+// redirected fails unless an answer sends the client there.
+func redirected(t *testing.T, w *httptest.ResponseRecorder, to string) {
+	t.Helper()
+	assert.Equal(t, http.StatusTemporaryRedirect, w.Code)
+	assert.Equal(t, to, w.Header().Get("Location"))
 }
 
 // A leader, and one behind it: each answer is true, in touch, out of touch, and back.
@@ -151,9 +160,7 @@ func TestLeadThatGoesOn(t *testing.T) {
 			answers(t, h, false, false, false)
 			close(release)
 			synctest.Wait()
-			if w := ask(h, "GET", "/healthz"); w.Code != http.StatusOK {
-				t.Errorf("it has returned: %s", w.Body)
-			}
+			assert.Equal(t, http.StatusOK, ask(h, "GET", "/healthz").Code, "it has returned")
 		})
 	}
 }
@@ -182,9 +189,8 @@ func TestPause(t *testing.T) {
 		h := health.New(e, health.Options{Bound: time.Millisecond})
 		runs(t, e, func(context.Context, *elector.Term) error { return errors.New("disk full") })
 		for range 1000 {
-			if w := ask(h, "GET", "/healthz"); w.Code != http.StatusOK {
-				t.Fatalf("%v: %s", e.Status(), w.Body)
-			}
+			w := ask(h, "GET", "/healthz")
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
 			time.Sleep(300 * time.Millisecond)
 			synctest.Wait()
 		}
@@ -210,10 +216,7 @@ func TestStuck(t *testing.T) {
 		"the next try is overdue":              {Role: elector.RoleEntering, Since: long, NextTry: long},
 		"it stands in a session that has been": {Role: elector.RoleStanding, Since: long, State: backend.Lost, Deadline: long},
 	} {
-		w := ask(health.New(stuck{status: s}, health.Options{}), "GET", "/healthz")
-		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), want) {
-			t.Errorf("%d, want one that says %q: %s", w.Code, want, w.Body)
-		}
+		unavailable(t, ask(health.New(stuck{status: s}, health.Options{}), "GET", "/healthz"), want)
 	}
 }
 
@@ -225,13 +228,9 @@ func TestMethods(t *testing.T) {
 	}{
 		{"HEAD", "/status", 200}, {"POST", "/leader", 405}, {"DELETE", "/status", 405}, {"GET", "/", 404}, {"GET", "/leader/x", 404},
 	} {
-		if w := ask(h, c.method, c.path); w.Code != c.code {
-			t.Errorf("%s %s: %d, want %d", c.method, c.path, w.Code, c.code)
-		}
+		assert.Equal(t, c.code, ask(h, c.method, c.path).Code, "%s %s", c.method, c.path)
 	}
-	if said := ask(h, "GET", "/").Body.String(); !strings.Contains(said, "/leader, /replica, /healthz and /status") {
-		t.Errorf("who asks for nothing in particular is told: %q", said)
-	}
+	assert.Contains(t, ask(h, "GET", "/").Body.String(), "/leader, /replica, /healthz and /status")
 }
 
 // A follower sends its clients to the leader, and says how old its knowledge is, also while the service
@@ -243,23 +242,17 @@ func TestRedirect(t *testing.T) {
 		a, b := candidate(t, service.Client("a"), "a", "http://a.example:8080/app/"), candidate(t, service.Client("b"), "b", "http://b.example")
 		one, two := health.Redirect(a, app), health.Redirect(b, app)
 		w := ask(two, "GET", "/x")
-		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "no leader is known") {
-			t.Errorf("nothing is known: %d %v %s", w.Code, w.Header(), w.Body)
-		}
+		unavailable(t, w, "no leader is known")
+		assert.NotEmpty(t, w.Header().Get("Retry-After"))
 		runs(t, a, untilTold)
 		runs(t, b, untilTold)
-		if w := ask(one, "GET", "/"); w.Code != http.StatusTeapot {
-			t.Errorf("at the leader: %d", w.Code)
-		}
+		assert.Equal(t, http.StatusTeapot, ask(one, "GET", "/").Code, "at the leader")
 		redirects := func(age string) {
 			t.Helper()
 			w := ask(two, "POST", "/jobs/a%2Fb//%2e?of=%3Cme%3E&n=1")
-			if to := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || to != "http://a.example:8080/app/jobs/a%2Fb//%2e?of=%3Cme%3E&n=1" {
-				t.Errorf("%d to %q", w.Code, to)
-			}
-			if got := w.Header().Get("Age"); got != age || w.Header().Get("Cache-Control") != "no-store" {
-				t.Errorf("age %q, want %q", got, age)
-			}
+			redirected(t, w, "http://a.example:8080/app/jobs/a%2Fb//%2e?of=%3Cme%3E&n=1")
+			assert.Equal(t, age, w.Header().Get("Age"))
+			assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 		}
 		redirects("0")
 		service.Stop()
@@ -267,10 +260,7 @@ func TestRedirect(t *testing.T) {
 		time.Sleep(time.Until(asOf.Add(time.Minute)))
 		redirects("60")
 		time.Sleep(time.Second)
-		w = ask(two, "GET", "/x")
-		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "last known to lead 1m1s ago") {
-			t.Errorf("what is known is old: %d %v %s", w.Code, w.Header(), w.Body)
-		}
+		unavailable(t, ask(two, "GET", "/x"), "last known to lead 1m1s ago")
 	})
 }
 
@@ -293,10 +283,7 @@ func TestRedirectFollowsTheLeader(t *testing.T) {
 		for leads := range 3 {
 			time.Sleep(time.Hour)
 			for i := leads + 1; i < len(doors); i++ {
-				w := ask(doors[i], "GET", "/")
-				if to := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || to != "http://"+ids[leads]+".example/" {
-					t.Errorf("%s leads, and %s answers %d, %q", ids[leads], ids[i], w.Code, to)
-				}
+				redirected(t, ask(doors[i], "GET", "/"), "http://"+ids[leads]+".example/")
 			}
 			assert.NoError(t, all[leads].Close(t.Context()))
 		}
@@ -310,15 +297,14 @@ func TestFollowUntilClosed(t *testing.T) {
 		service := memory.New(memory.Options{})
 		client := service.Client("a")
 		tries := 0
-		e, err := elector.New(elector.Config{
+		e := must.Get(elector.New(elector.Config{
 			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
 			Hooks: elector.Hooks{Retry: func(elector.RetryEvent) {
 				if tries++; tries == 1 {
 					runtime.Goexit()
 				}
 			}},
-		})
-		require.NoError(t, err)
+		}))(t)
 		service.Stop()
 		time.AfterFunc(time.Minute, service.Start)
 		ended := make(chan struct{})
@@ -353,14 +339,11 @@ func TestFollowWhatIsRefused(t *testing.T) {
 		ended := make(chan struct{})
 		go func() { defer close(ended); health.Follow(ctx, e) }()
 		time.Sleep(time.Hour)
-		if s := e.Status(); s.Err == nil || !s.Leader.Vacant() {
-			t.Errorf("while it is refused: %+v", s)
-		}
+		assert.Error(t, e.Status().Err)
+		assert.Zero(t, e.Status().Leader)
 		release()
 		time.Sleep(time.Minute)
-		if s := e.Status(); s.Leader.ID != "b" {
-			t.Errorf("after that: %+v", s)
-		}
+		assert.Equal(t, "b", e.Status().Leader.ID)
 		cancel()
 		<-ended
 	})
@@ -373,13 +356,7 @@ func TestRedirectToNobody(t *testing.T) {
 		"http://a.example/?q", "http://a.example/#x", "http://a.example\r\nSet-Cookie: x=1", "\x00", "http://[::1", "http://a.example:port",
 	} {
 		s := elector.Status{Role: elector.RoleStanding, Leader: elector.Leader{ID: "a", Token: 1, Value: []byte(value)}, LeaderAsOf: time.Now()}
-		w := ask(health.Redirect(stuck{status: s}, http.NotFoundHandler()), "GET", "/")
-		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Location") != "" || !strings.Contains(w.Body.String(), "the leader's value") {
-			t.Errorf("%q: %d %v %s", value, w.Code, w.Header(), w.Body)
-		}
-		if strings.Contains(w.Header().Get("Location"), "secret") {
-			t.Errorf("%q: %v", value, w.Header())
-		}
+		unavailable(t, ask(health.Redirect(stuck{status: s}, http.NotFoundHandler()), "GET", "/"), "the leader's value")
 	}
 	for value, want := range map[string]string{
 		"http://a.example": "http://a.example//evil.example/x", "HTTPS://[::1]:8443/": "https://[::1]:8443//evil.example/x",
@@ -389,8 +366,6 @@ func TestRedirectToNobody(t *testing.T) {
 		r.URL.Path = "//evil.example/x"
 		w := httptest.NewRecorder()
 		health.Redirect(stuck{status: s}, http.NotFoundHandler()).ServeHTTP(w, r)
-		if got := w.Header().Get("Location"); got != want {
-			t.Errorf("%q: to %q, want %q", value, got, want)
-		}
+		assert.Equal(t, want, w.Header().Get("Location"), value)
 	}
 }

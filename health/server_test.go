@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/health"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -50,8 +51,7 @@ func TestFrozenEtcd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, id := range []string{"a", "b"} {
-		b, err := dial.Open(ctx, fmt.Sprintf("etcd://%s?timeout=10s", server.Addr()))
-		require.NoError(t, err)
+		b := must.Get(dial.Open(ctx, fmt.Sprintf("etcd://%s?timeout=10s", server.Addr())))(t)
 		t.Cleanup(func() { _ = b.Close() })
 		e := candidate(t, b, id, "")
 		running.Go(func() { _ = elector.Run(ctx, e, untilTold) })

@@ -15,35 +15,22 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
-
-// write writes a persistent key, whatever stood there.
-func write(t *testing.T, b backend.Backend, key, value string) {
-	t.Helper()
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, s.Close(context.Background())) }()
-	e, err := s.Get(t.Context(), key)
-	if err != nil {
-		require.ErrorIs(t, err, backend.ErrNoEntry)
-	}
-	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet(key, []byte(value), e.Version))
-	require.NoError(t, err)
-}
 
 // A record that names what can be no directory is no election's, and a watch goes on until it is mended.
 func TestRecordOfNoDirectory(t *testing.T) {
 	for _, dir := range []string{`\u001b[2J`, `\u0000`, strings.Repeat("x", backend.MaxKey)} {
 		bubble(t, inspect.Options{}, func(s *stage) {
-			write(s.T, s.service, path, `{"v":1,"strategy":"fair","dir":"`+dir+`"}`)
+			require.NoError(s, s.service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"`+dir+`"}`)))
 			_, err := s.in.Leader(s.Context(), path)
 			require.ErrorIs(s, err, elector.ErrNoElection)
 			assert.NotErrorIs(s, err, backend.ErrBadKey)
 			assert.ErrorContains(s, err, "directory")
 			l := s.watch(inspect.WatchOptions{Candidates: true})
 			synctest.Wait()
-			write(s.T, s.service, path, "")
+			require.NoError(s, s.service.Put(path, nil))
 			s.stand(fair.New(), "7")
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -56,7 +43,7 @@ func TestRecordOfNoDirectory(t *testing.T) {
 // What no candidate has made may stand where Remove does not reach. Then it does not blame processes.
 func TestRemoveBelowStrangers(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		write(s.T, s.service, path, `{"v":1,"strategy":"fair","dir":"e1"}`)
+		require.NoError(s, s.service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e1"}`)))
 		put(s.T, s.service, path+"/e1", path+"/e1/x/y")
 		_, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
 		require.ErrorIs(s, err, elector.ErrInUse)
@@ -65,48 +52,31 @@ func TestRemoveBelowStrangers(t *testing.T) {
 	})
 }
 
-// A meddler does something before an election's record is deleted.
-type meddler struct {
-	backend.Backend
-	meddle func()
-}
-
-func (m meddler) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	s, err := m.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
-		if c.Kind == backend.CallCommit && len(c.Ops) == 1 && c.Ops[0].Kind == backend.OpDelete && c.Ops[0].Key == path {
-			m.meddle()
-		}
-		return next(ctx)
-	}}), nil
-}
-
 // One who waits when Remove evicts founds the election anew, perhaps before the record is gone.
 func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		write(t, service, path, `{"v":1,"strategy":"fair","dir":"e1"}`)
+		require.NoError(t, service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e1"}`)))
 		put(t, service, path+"/e1")
-		left, err := service.Client("left").Open(t.Context(), backend.OpenOptions{TTL: time.Hour})
-		require.NoError(t, err)
+		left := must.Get(service.Client("left").Open(t.Context(), backend.OpenOptions{TTL: time.Hour}))(t)
 		defer func() { assert.NoError(t, left.Close(context.Background())) }()
 		var once sync.Once
-		in := inspector(t, meddler{service.Client("operator"), func() {
-			once.Do(func() {
-				write(t, service, path, `{"v":1,"strategy":"fair","dir":"e2"}`)
-				put(t, service, path+"/e2")
-				_, err := left.Commit(t.Context(), nil, backend.Enqueue(path+"/e2", nil))
-				assert.NoError(t, err)
-			})
-		}}, inspect.Options{})
-		gone, err := in.Remove(t.Context(), path, inspect.RemoveOptions{Evict: true})
-		require.NoError(t, err)
+		meanwhile := func() {
+			require.NoError(t, service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e2"}`)))
+			put(t, service, path+"/e2")
+			_, err := left.Commit(t.Context(), nil, backend.Enqueue(path+"/e2", nil))
+			assert.NoError(t, err)
+		}
+		in := inspector(t, backend.Intercept(service.Client("operator"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			if c.Kind == backend.CallCommit && len(c.Ops) == 1 && c.Ops[0].Kind == backend.OpDelete && c.Ops[0].Key == path {
+				once.Do(meanwhile)
+			}
+			return next(ctx)
+		}), inspect.Options{})
+		gone := must.Get(in.Remove(t.Context(), path, inspect.RemoveOptions{Evict: true}))(t)
 		assert.Len(t, gone.Entries, 1)
 		assert.Empty(t, gone.Kept)
-		_, err = in.Leader(t.Context(), path)
+		_, err := in.Leader(t.Context(), path)
 		assert.ErrorIs(t, err, elector.ErrNoElection)
 	})
 }

@@ -1,7 +1,6 @@
 package inspect_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -11,7 +10,9 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -30,14 +31,10 @@ func summaries(l inspect.Listing) (all []string) {
 }
 
 // put writes persistent keys.
-func put(t *testing.T, b backend.Backend, keys ...string) {
+func put(t *testing.T, service *memory.Service, keys ...string) {
 	t.Helper()
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, s.Close(context.Background())) }()
 	for _, key := range keys {
-		_, err := s.Commit(t.Context(), nil, backend.CompareAndSet(key, []byte("mine"), 0))
-		require.NoError(t, err, key)
+		require.NoError(t, service.Put(key, []byte("mine")))
 	}
 }
 
@@ -56,8 +53,7 @@ func TestList(t *testing.T) {
 		synctest.Wait()
 		put(s.T, s.service, "/jobs/fair-state", "/jobs/notes/a", "/jobs/notes/b")
 
-		l, err := s.in.List(s.Context(), "/jobs", inspect.ListOptions{})
-		require.NoError(s, err)
+		l := must.Get(s.in.List(s.Context(), "/jobs", inspect.ListOptions{}))(s)
 		jobs := []string{
 			"/jobs/fair fair 3 7", "/jobs/fair/nested/deep fair 1 7", "/jobs/kafka kafka 1 7", "/jobs/own own 1 7",
 			"/jobs/parentwatch parentwatch 3 7", "/jobs/ranked ranked 3 7", "/jobs/unfair unfair 1 7",
@@ -71,16 +67,13 @@ func TestList(t *testing.T) {
 			assert.Equal(s, v.Strategy == "kafka" || v.Strategy == "unfair", v.Hidden)
 		}
 
-		l, err = s.in.List(s.Context(), "/", inspect.ListOptions{})
-		require.NoError(s, err)
+		l = must.Get(s.in.List(s.Context(), "/", inspect.ListOptions{}))(s)
 		assert.Equal(s, append(append([]string{"/ kafka 1 7"}, jobs...), "/other fair 1 7"), summaries(l))
 
-		l, err = s.in.List(s.Context(), "/jobs/fair/nested/deep", inspect.ListOptions{})
-		require.NoError(s, err)
+		l = must.Get(s.in.List(s.Context(), "/jobs/fair/nested/deep", inspect.ListOptions{}))(s)
 		assert.Equal(s, []string{"/jobs/fair/nested/deep fair 1 7"}, summaries(l))
 
-		l, err = s.in.List(s.Context(), "/nothing/here", inspect.ListOptions{})
-		require.NoError(s, err)
+		l = must.Get(s.in.List(s.Context(), "/nothing/here", inspect.ListOptions{}))(s)
 		assert.NotNil(s, l.Elections, "in JSON it is a list")
 		assert.Empty(s, l.Elections)
 	})
@@ -95,8 +88,7 @@ func TestListIsBounded(t *testing.T) {
 		run(s.T, s.service, fair.New(), "/some", "7")
 		synctest.Wait()
 		before := s.service.Stats()
-		l, err := s.in.List(s.Context(), "/", inspect.ListOptions{Most: 20})
-		require.NoError(s, err)
+		l := must.Get(s.in.List(s.Context(), "/", inspect.ListOptions{Most: 20}))(s)
 		after := s.service.Stats()
 		assert.Equal(s, []string{"/some fair 1 7"}, summaries(l))
 		assert.Equal(s, 20, l.Keys)
@@ -106,7 +98,7 @@ func TestListIsBounded(t *testing.T) {
 		assert.Contains(s, l.Missed[1].Why, "give Most")
 		assert.LessOrEqual(s, after.Gets+after.Lists-before.Gets-before.Lists, uint64(50))
 
-		_, err = s.in.List(s.Context(), "/", inspect.ListOptions{Most: -1})
+		_, err := s.in.List(s.Context(), "/", inspect.ListOptions{Most: -1})
 		require.ErrorIs(s, err, elector.ErrConfig)
 		_, err = s.in.List(s.Context(), "some", inspect.ListOptions{})
 		require.ErrorIs(s, err, backend.ErrBadKey)

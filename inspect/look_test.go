@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -41,8 +42,7 @@ func newStage(t *testing.T, o inspect.Options) *stage {
 // inspector is one that the test closes.
 func inspector(t *testing.T, b backend.Backend, o inspect.Options) *inspect.Inspector {
 	t.Helper()
-	in, err := inspect.New(b, o)
-	require.NoError(t, err)
+	in := must.Get(inspect.New(b, o))(t)
 	t.Cleanup(func() { assert.NoError(t, in.Close(context.Background())) })
 	return in
 }
@@ -50,8 +50,7 @@ func inspector(t *testing.T, b backend.Backend, o inspect.Options) *inspect.Insp
 // run has a candidate stand until the test ends, or end is called: it leads until it is asked to go.
 func run(t *testing.T, b backend.Backend, s elector.Strategy, election, id string) (end func()) {
 	t.Helper()
-	e, err := elector.New(elector.Config{Backend: b, Strategy: s, Election: election, ID: id, Value: []byte("at " + id)})
-	require.NoError(t, err)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: s, Election: election, ID: id, Value: []byte("at " + id)}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -108,8 +107,7 @@ func TestEachStrategy(t *testing.T) {
 		s.stand(item.Strategy, "8")
 		s.stand(item.Strategy, "9")
 
-		v, err := s.in.Leader(s.Context(), path)
-		require.NoError(s, err)
+		v := must.Get(s.in.Leader(s.Context(), path))(s)
 		assert.Equal(s, item.Strategy.Name(), v.Strategy)
 		require.NotNil(s, v.Leader)
 		assert.Equal(s, "7", v.Leader.ID)
@@ -121,8 +119,7 @@ func TestEachStrategy(t *testing.T) {
 			assert.WithinDuration(s, began, v.Leader.Since, time.Millisecond)
 		}
 
-		v, err = s.in.Candidates(s.Context(), path)
-		require.NoError(s, err)
+		v = must.Get(s.in.Candidates(s.Context(), path))(s)
 		want := []string{"7", "8", "9"}
 		if !item.Lists {
 			want = want[:1]
@@ -148,8 +145,7 @@ func TestAskEach(t *testing.T) {
 		s.stand(item.Strategy, "7")
 		s.stand(item.Strategy, "8")
 		s.stand(item.Strategy, "9")
-		before, err := s.in.Leader(s.Context(), path)
-		require.NoError(s, err)
+		before := must.Get(s.in.Leader(s.Context(), path))(s)
 
 		asked, err := s.in.Transfer(s.Context(), path, "9", elector.Request{By: "anna", Why: "deploy"})
 		if _, can := item.Strategy.(elector.Transferrer); can {
@@ -158,13 +154,11 @@ func TestAskEach(t *testing.T) {
 			assert.Nil(s, asked.Asked)
 		} else {
 			require.ErrorIs(s, err, elector.ErrNoTransfer)
-			asked, err = s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"})
-			require.NoError(s, err)
+			asked = must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s)
 			assert.Equal(s, "7", asked.ID)
 		}
 		time.Sleep(time.Second)
-		after, err := s.in.Leader(s.Context(), path)
-		require.NoError(s, err)
+		after := must.Get(s.in.Leader(s.Context(), path))(s)
 		require.NotNil(s, after.Leader)
 		assert.Greater(s, after.Leader.Token, before.Leader.Token)
 		if _, can := item.Strategy.(elector.Transferrer); can {
@@ -175,19 +169,15 @@ func TestAskEach(t *testing.T) {
 
 func TestAskedBefore(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		e, err := elector.New(elector.Config{Backend: s.service, Strategy: fair.New(), Election: path, ID: "deaf"})
-		require.NoError(s, err)
+		e := must.Get(elector.New(elector.Config{Backend: s.service, Strategy: fair.New(), Election: path, ID: "deaf"}))(s)
 		defer func() { assert.NoError(s, e.Close(context.Background())) }()
-		_, err = e.Campaign(s.Context()) // and does not heed requests
+		_, err := e.Campaign(s.Context()) // and does not heed requests
 		require.NoError(s, err)
 		synctest.Wait() // it has written its mark: what it writes when it has heard has no request
-		_, err = s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"})
-		require.NoError(s, err)
-		asked, err := s.in.Ask(s.Context(), path, elector.Request{By: "ben"})
-		require.NoError(s, err)
+		must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s)
+		asked := must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "ben"}))(s)
 		assert.Equal(s, &elector.Request{By: "anna", Why: "deploy"}, asked.Asked)
-		v, err := s.in.Leader(s.Context(), path)
-		require.NoError(s, err)
+		v := must.Get(s.in.Leader(s.Context(), path))(s)
 		assert.Equal(s, asked.Asked, v.Leader.Asked)
 
 		_, err = s.in.Transfer(s.Context(), path, "nobody", elector.Request{})
@@ -209,14 +199,12 @@ func TestDesignate(t *testing.T) {
 			return
 		}
 		require.NoError(s, err)
-		v, err := s.in.Candidates(s.Context(), path)
-		require.NoError(s, err)
+		v := must.Get(s.in.Candidates(s.Context(), path))(s)
 		assert.Equal(s, &d, v.Designated)
 		assert.Equal(s, []string{"7", "9", "8"}, ids(v))
 		assert.True(s, v.Candidates[1].Designated)
 		require.NoError(s, s.in.Undesignate(s.Context(), path))
-		v, err = s.in.Candidates(s.Context(), path)
-		require.NoError(s, err)
+		v = must.Get(s.in.Candidates(s.Context(), path))(s)
 		assert.Nil(s, v.Designated)
 		assert.Equal(s, []string{"7", "8", "9"}, ids(v))
 		require.ErrorIs(s, s.in.Designate(s.Context(), path, elector.Designation{}), elector.ErrConfig)
@@ -231,8 +219,7 @@ func TestRemove(t *testing.T) {
 		if item.Numeric {
 			_, err = s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
 			require.ErrorIs(s, err, elector.ErrConfig, "kafka's tokens must not begin anew")
-			v, err := s.in.Leader(s.Context(), path)
-			require.NoError(s, err)
+			v := must.Get(s.in.Leader(s.Context(), path))(s)
 			assert.NotNil(s, v.Leader)
 			return
 		}
@@ -240,11 +227,9 @@ func TestRemove(t *testing.T) {
 		require.ErrorIs(s, err, elector.ErrInUse)
 		assert.Equal(s, inspect.Removed{Election: path, Strategy: item.Strategy.Name()}, gone)
 		end()
-		v, err := s.in.Leader(s.Context(), path)
-		require.NoError(s, err)
+		v := must.Get(s.in.Leader(s.Context(), path))(s)
 		assert.Nil(s, v.Leader)
-		gone, err = s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
-		require.NoError(s, err)
+		gone = must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{}))(s)
 		assert.Empty(s, gone.Kept)
 		assert.Equal(s, path, backend.Parent(gone.Directory))
 		assert.False(s, s.service.Entry(path).Exists())
@@ -256,21 +241,14 @@ func TestRemove(t *testing.T) {
 func TestEvict(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.stand(unfair.New(), "7")()
-		session, err := s.service.Open(s.Context(), backend.OpenOptions{})
-		require.NoError(s, err)
-		defer func() { assert.NoError(s, session.Close(context.Background())) }()
 		var record struct{ Dir string }
 		require.NoError(s, json.Unmarshal(s.service.Entry(path).Value, &record))
 		dir := path + "/" + record.Dir
-		_, err = session.Commit(s.Context(), nil, backend.CompareAndSet(dir+"/seat", []byte("by hand"), 0))
-		require.NoError(s, err)
-		_, err = session.Commit(s.Context(), nil, backend.CompareAndSet(path+"-state", nil, 0), backend.CompareAndSet(path+"/mine", nil, 0))
-		require.NoError(s, err)
+		put(s.T, s.service, dir+"/seat", path+"-state", path+"/mine")
 
-		_, err = s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
+		_, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
 		require.ErrorIs(s, err, elector.ErrInUse)
-		gone, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
-		require.NoError(s, err)
+		gone := must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true}))(s)
 		assert.Equal(s, []string{dir + "/seat"}, gone.Entries)
 		assert.Equal(s, dir, gone.Directory)
 		assert.Contains(s, gone.Kept, "other keys")
@@ -299,15 +277,14 @@ func TestUnknownStrategy(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.stand(own{}, "anna")
 		s.stand(own{}, "ben")
-		v, err := s.in.Candidates(s.Context(), path)
-		require.NoError(s, err)
+		v := must.Get(s.in.Candidates(s.Context(), path))(s)
 		assert.True(s, v.Unknown)
 		assert.Equal(s, "own", v.Strategy)
 		require.NotNil(s, v.Leader)
 		assert.Equal(s, "anna", v.Leader.ID)
 		assert.Equal(s, []string{"anna", "ben"}, ids(v))
 
-		_, err = s.in.Ask(s.Context(), path, elector.Request{})
+		_, err := s.in.Ask(s.Context(), path, elector.Request{})
 		require.ErrorIs(s, err, inspect.ErrUnknownStrategy)
 		assert.ErrorContains(s, err, "Options.Strategies")
 		require.ErrorIs(s, s.in.Designate(s.Context(), path, elector.Designation{ID: "ben"}), inspect.ErrUnknownStrategy)
@@ -315,15 +292,12 @@ func TestUnknownStrategy(t *testing.T) {
 		require.ErrorIs(s, err, inspect.ErrUnknownStrategy)
 
 		told := inspector(s.T, s.service, inspect.Options{Strategies: []elector.Strategy{own{}}})
-		v, err = told.Candidates(s.Context(), path)
-		require.NoError(s, err)
+		v = must.Get(told.Candidates(s.Context(), path))(s)
 		assert.False(s, v.Unknown)
 		assert.Equal(s, []string{"anna", "ben"}, ids(v))
-		_, err = told.Ask(s.Context(), path, elector.Request{})
-		require.NoError(s, err)
+		must.Get(told.Ask(s.Context(), path, elector.Request{}))(s)
 		synctest.Wait()
-		v, err = told.Leader(s.Context(), path)
-		require.NoError(s, err)
+		v = must.Get(told.Leader(s.Context(), path))(s)
 		assert.Equal(s, "ben", v.Leader.ID)
 	})
 }
@@ -333,13 +307,11 @@ func TestKafkaAtTheRoot(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		end := run(s.T, s.service.Client("7"), kafka.New(), "/", "7")
 		synctest.Wait()
-		v, err := s.in.Candidates(s.Context(), "/")
-		require.NoError(s, err)
+		v := must.Get(s.in.Candidates(s.Context(), "/"))(s)
 		assert.Equal(s, "kafka", v.Strategy)
 		assert.Equal(s, []string{"7"}, ids(v))
 		end()
-		v, err = s.in.Candidates(s.Context(), "/")
-		require.NoError(s, err)
+		v = must.Get(s.in.Candidates(s.Context(), "/"))(s)
 		assert.Nil(s, v.Leader)
 		assert.Equal(s, "kafka", v.Strategy, "the epoch tells")
 	})
@@ -347,10 +319,9 @@ func TestKafkaAtTheRoot(t *testing.T) {
 
 func TestWhatIsNoElection(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		session, err := s.service.Open(s.Context(), backend.OpenOptions{})
-		require.NoError(s, err)
+		session := must.Get(s.service.Open(s.Context(), backend.OpenOptions{}))(s)
 		defer func() { assert.NoError(s, session.Close(context.Background())) }()
-		_, err = session.Commit(s.Context(), nil, backend.CompareAndSet("/a/b", []byte("notes"), 0),
+		_, err := session.Commit(s.Context(), nil, backend.CompareAndSet("/a/b", []byte("notes"), 0),
 			backend.CompareAndSet("/a/later", []byte(`{"v":9,"strategy":"fair","dir":"e1"}`), 0), backend.CreateEphemeral("/a/taken", nil))
 		require.NoError(s, err)
 		for key, says := range map[string]string{
@@ -386,9 +357,8 @@ func TestSession(t *testing.T) {
 		s.stand(fair.New(), "7")
 		before := s.service.Stats()
 		for range 3 {
-			_, err := s.in.Candidates(s.Context(), path)
-			require.NoError(s, err)
-			_, err = s.in.Ask(s.Context(), path, elector.Request{To: "nobody"})
+			must.Get(s.in.Candidates(s.Context(), path))(s)
+			_, err := s.in.Ask(s.Context(), path, elector.Request{To: "nobody"})
 			require.ErrorIs(s, err, elector.ErrNoCandidate)
 		}
 		after := s.service.Stats()
@@ -409,8 +379,7 @@ func TestFresh(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.service.Lag()
 		s.stand(fair.New(), "7")
-		v, err := s.in.Leader(s.Context(), path)
-		require.NoError(s, err)
+		v := must.Get(s.in.Leader(s.Context(), path))(s)
 		require.NotNil(s, v.Leader)
 		assert.Equal(s, "7", v.Leader.ID)
 	})
@@ -423,8 +392,7 @@ func TestUnreachable(t *testing.T) {
 		require.ErrorIs(s, err, backend.ErrUnavailable)
 		s.service.Start()
 		s.stand(fair.New(), "7")
-		_, err = s.in.Leader(s.Context(), path)
-		require.NoError(s, err)
+		must.Get(s.in.Leader(s.Context(), path))(s)
 		s.service.Stop()
 		ctx, cancel := context.WithTimeoutCause(s.Context(), time.Second, errors.New("no more patience"))
 		defer cancel()
@@ -438,10 +406,8 @@ func TestUnreachable(t *testing.T) {
 func TestJSON(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.stand(ranked.New(ranked.NewRank(3, 1)), "host-1")
-		v, err := s.in.Candidates(s.Context(), path)
-		require.NoError(s, err)
-		text, err := json.Marshal(v)
-		require.NoError(s, err)
+		v := must.Get(s.in.Candidates(s.Context(), path))(s)
+		text := must.Get(json.Marshal(v))(s)
 		c := v.Candidates[0]
 		want := fmt.Sprintf(`{"election":"/jobs/reindex","strategy":"ranked",
 			"leader":{"id":"host-1","value":"YXQgaG9zdC0x","token":%d,"session":%q,"key":%q},

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -27,28 +28,20 @@ func TestReadOnEtcd(t *testing.T) {
 	server := etcdtest.Single(t, "--bcrypt-cost=4").Members[0]
 	root := etcdtest.Operator(t, server.Addr())
 	for name, kind := range map[string]clientv3.PermissionType{"worker": clientv3.PermissionType(clientv3.PermReadWrite), "viewer": clientv3.PermissionType(clientv3.PermRead)} {
-		_, err := root.RoleAdd(ctx, name)
-		require.NoError(t, err)
-		_, err = root.RoleGrantPermission(ctx, name, "/jobs", "/jobs0", kind)
-		require.NoError(t, err)
+		must.Get(root.RoleAdd(ctx, name))(t)
+		must.Get(root.RoleGrantPermission(ctx, name, "/jobs", "/jobs0", kind))(t)
 	}
-	_, err := root.RoleAdd(ctx, "root")
-	require.NoError(t, err)
+	must.Get(root.RoleAdd(ctx, "root"))(t)
 	for _, name := range []string{"root", "worker", "viewer"} {
-		_, err = root.UserAdd(ctx, name, "secret")
-		require.NoError(t, err)
-		_, err = root.UserGrantRole(ctx, name, name)
-		require.NoError(t, err)
+		must.Get(root.UserAdd(ctx, name, "secret"))(t)
+		must.Get(root.UserGrantRole(ctx, name, name))(t)
 	}
-	_, err = root.AuthEnable(ctx)
-	require.NoError(t, err)
+	must.Get(root.AuthEnable(ctx))(t)
 	open := func(user string) backend.Backend {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: user, Password: "secret", Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, client.Close()) })
-		b, err := etcd.New(client, etcd.Config{})
-		require.NoError(t, err)
-		return b
+		return must.Get(etcd.New(client, etcd.Config{}))(t)
 	}
 	worker := open("worker")
 	run(t, worker, fair.New(), path, "7")
@@ -63,11 +56,10 @@ func TestReadOnEtcd(t *testing.T) {
 			break
 		}
 	}
-	l, err := in.List(ctx, "/jobs", inspect.ListOptions{})
-	require.NoError(t, err)
+	l := must.Get(in.List(ctx, "/jobs", inspect.ListOptions{}))(t)
 	assert.Equal(t, []string{"/jobs/reindex fair 1 7"}, summaries(l))
 
-	_, err = in.Ask(ctx, path, elector.Request{By: "anna"})
+	_, err := in.Ask(ctx, path, elector.Request{By: "anna"})
 	require.ErrorIs(t, err, backend.ErrDenied)
 	_, err = in.Leader(ctx, "/other")
 	require.ErrorIs(t, err, backend.ErrDenied)

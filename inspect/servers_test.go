@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -44,8 +45,7 @@ func onServer(t *testing.T, url string) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	open := func() backend.Backend {
-		b, err := dial.Open(ctx, url)
-		require.NoError(t, err)
+		b := must.Get(dial.Open(ctx, url))(t)
 		t.Cleanup(func() { assert.NoError(t, b.Close()) })
 		return b
 	}
@@ -89,16 +89,13 @@ func onServer(t *testing.T, url string) {
 	for _, election := range []string{"/jobs/reindex/unfair", "/kafka", "/jobs/ranked"} {
 		eventually(election, "one stands", stands(1))
 	}
-	list, err := in.List(ctx, "/", inspect.ListOptions{})
-	require.NoError(t, err)
+	list := must.Get(in.List(ctx, "/", inspect.ListOptions{}))(t)
 	assert.Equal(t, []string{"/jobs/ranked ranked 1 7", "/jobs/reindex fair 3 7", "/jobs/reindex/unfair unfair 1 7", "/kafka kafka 1 7"}, summaries(list))
 	assert.Empty(t, list.Missed)
-	list, err = in.List(ctx, "/jobs/reindex", inspect.ListOptions{})
-	require.NoError(t, err)
+	list = must.Get(in.List(ctx, "/jobs/reindex", inspect.ListOptions{}))(t)
 	assert.Equal(t, []string{"/jobs/reindex fair 3 7", "/jobs/reindex/unfair unfair 1 7"}, summaries(list))
 
-	asked, err := in.Transfer(ctx, path, "9", elector.Request{By: "anna", Why: "deploy"})
-	require.NoError(t, err)
+	asked := must.Get(in.Transfer(ctx, path, "9", elector.Request{By: "anna", Why: "deploy"}))(t)
 	assert.Equal(t, "7", asked.ID)
 	eventually(path, "9 leads", func(v inspect.View) bool { return v.Leader != nil && v.Leader.ID == "9" })
 	require.Eventually(t, func() bool {
@@ -108,16 +105,14 @@ func onServer(t *testing.T, url string) {
 
 	d := elector.Designation{ID: "8", By: "anna"}
 	require.NoError(t, in.Designate(ctx, "/jobs/ranked", d))
-	v, err = in.Leader(ctx, "/jobs/ranked")
-	require.NoError(t, err)
+	v = must.Get(in.Leader(ctx, "/jobs/ranked"))(t)
 	assert.Equal(t, &d, v.Designated)
 	require.NoError(t, in.Undesignate(ctx, "/jobs/ranked"))
 
 	_, err = in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})
 	require.ErrorIs(t, err, elector.ErrInUse)
 	ends()
-	gone, err := in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})
-	require.NoError(t, err)
+	gone := must.Get(in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{}))(t)
 	assert.Empty(t, gone.Kept)
 	_, err = in.Leader(ctx, "/jobs/ranked")
 	require.ErrorIs(t, err, elector.ErrNoElection)
@@ -126,8 +121,7 @@ func onServer(t *testing.T, url string) {
 	one()
 	two()
 	three()
-	left, err := open().Open(ctx, backend.OpenOptions{})
-	require.NoError(t, err)
+	left := must.Get(open().Open(ctx, backend.OpenOptions{}))(t)
 	defer func() { assert.NoError(t, left.Close(ctx)) }()
 	var dir string
 	keys, _, err := left.Children(ctx, path, 10)
@@ -138,12 +132,10 @@ func onServer(t *testing.T, url string) {
 		}
 	}
 	require.NotEmpty(t, dir)
-	_, err = left.Commit(ctx, nil, backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/seat", nil, 0))
-	require.NoError(t, err)
+	must.Get(left.Commit(ctx, nil, backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/seat", nil, 0)))(t)
 	_, err = in.Remove(ctx, path, inspect.RemoveOptions{})
 	require.ErrorIs(t, err, elector.ErrInUse)
-	gone, err = in.Remove(ctx, path, inspect.RemoveOptions{Evict: true})
-	require.NoError(t, err)
+	gone = must.Get(in.Remove(ctx, path, inspect.RemoveOptions{Evict: true}))(t)
 	assert.Len(t, gone.Entries, 2)
 	assert.Equal(t, dir, gone.Directory)
 	assert.Contains(t, gone.Kept, "other keys are below")

@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -90,14 +91,12 @@ func TestWatchEach(t *testing.T) {
 		one := s.stand(item.Strategy, "7")
 		two := s.stand(item.Strategy, "8")
 		time.Sleep(10 * time.Second)
-		v, err := s.in.Candidates(s.Context(), path)
-		require.NoError(s, err)
+		v := must.Get(s.in.Candidates(s.Context(), path))(s)
 		v.At = l.last().At
 		assert.Equal(s, v, l.last())
 		one()
 		time.Sleep(10 * time.Second)
-		v, err = s.in.Candidates(s.Context(), path)
-		require.NoError(s, err)
+		v = must.Get(s.in.Candidates(s.Context(), path))(s)
 		v.At = l.last().At
 		assert.Equal(s, v, l.last())
 		require.NotNil(s, v.Leader)
@@ -110,8 +109,7 @@ func TestWatchEach(t *testing.T) {
 		assert.Zero(s, last.Count)
 		assert.Equal(s, item.Strategy.Name(), last.Strategy)
 		if !item.Numeric {
-			_, err = s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
-			require.NoError(s, err)
+			must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{}))(s)
 			synctest.Wait()
 			time.Sleep(time.Second)
 			assert.Equal(s, "-", l.said()[len(l.said())-1])
@@ -303,19 +301,16 @@ func TestWatchIsBounded(t *testing.T) {
 // TestWatchTellsOfRequests holds that a designation and a request show at once.
 func TestWatchTellsOfRequests(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		e, err := elector.New(elector.Config{Backend: s.service, Strategy: ranked.New(nil), Election: path, ID: "deaf"})
-		require.NoError(s, err)
+		e := must.Get(elector.New(elector.Config{Backend: s.service, Strategy: ranked.New(nil), Election: path, ID: "deaf"}))(s)
 		defer func() { assert.NoError(s, e.Close(context.Background())) }()
-		term, err := e.Campaign(s.Context())
-		require.NoError(s, err)
+		term := must.Get(e.Campaign(s.Context()))(s)
 		l := s.watch(inspect.WatchOptions{})
 		synctest.Wait()
 		d := elector.Designation{ID: "other", By: "anna"}
 		require.NoError(s, s.in.Designate(s.Context(), path, d))
 		time.Sleep(time.Second)
 		assert.Equal(s, &d, l.last().Designated)
-		_, err = s.in.Ask(s.Context(), path, elector.Request{By: "anna"})
-		require.NoError(s, err)
+		must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna"}))(s)
 		synctest.Wait()
 		require.NotNil(s, l.last().Leader)
 		assert.Equal(s, &elector.Request{By: "anna"}, l.last().Leader.Asked)

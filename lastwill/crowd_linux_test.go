@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -30,15 +31,17 @@ import (
 
 var many = flag.Int("crowd", 60, "processes of TestReusedProcessIDs")
 
-// isolated is a command in a process namespace of its own, with a /proc of its own. It skips the test
-// where that is not allowed.
-func isolated(t *testing.T, args ...string) *exec.Cmd {
+// isolated is this program in a role, in a process namespace of its own, with a /proc of its own. It skips the
+// test where that is not allowed.
+func isolated(t *testing.T, role string, env ...string) *exec.Cmd {
 	t.Helper()
 	servertest.Long(t, "a process namespace of its own")
 	if out, err := exec.Command("unshare", "-Urpf", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Skipf("NO process namespace here, so this is not tried: unshare: %v %s", err, out)
 	}
-	c := exec.Command("unshare", append([]string{"-Urpf", "--mount-proc", "--kill-child"}, args...)...)
+	exe := must.Get(os.Executable())(t)
+	c := exec.Command("unshare", "-Urpf", "--mount-proc", "--kill-child", exe)
+	c.Env = append(append(os.Environ(), roleVar+"="+role), env...)
 	c.Stderr = os.Stderr
 	return c
 }
@@ -48,10 +51,7 @@ func isolated(t *testing.T, args ...string) *exec.Cmd {
 func TestReusedProcessIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	c := isolated(t, exe)
-	c.Env = append(os.Environ(), roleVar+"=crowd", ledgerVar+"="+w.ledger, agentVar+"="+t.TempDir()+"/agent", ttlVar+"=1h", manyVar+"="+strconv.Itoa(*many))
+	c := isolated(t, "crowd", ledgerVar+"="+w.ledger, agentVar+"="+t.TempDir()+"/agent", ttlVar+"=1h", manyVar+"="+strconv.Itoa(*many))
 	out, err := c.Output()
 	require.NoError(t, err, "%s", out)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
@@ -202,10 +202,7 @@ func TestAgentRestarts(t *testing.T) {
 		case 2: // it is there a second time
 			stop(t, agent.cmd.Process.Pid)
 			defer signal(t, agent.cmd.Process.Pid, syscall.SIGCONT)
-			for _, p := range between {
-				require.Equal(t, "1", p.do("cut"))
-			}
-			for _, p := range living {
+			for _, p := range slices.Concat(between, living) {
 				require.Equal(t, "1", p.do("cut"))
 			}
 		}
@@ -232,12 +229,7 @@ func TestAgentRestarts(t *testing.T) {
 // Process 1 of a container would take its companion along.
 func TestProcessOne(t *testing.T) {
 	t.Parallel()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	c := isolated(t, exe)
-	c.Env = append(os.Environ(), roleVar+"=candidate", ledgerVar+"=/dev/null")
-	out, err := c.Output()
-	require.NoError(t, err)
+	out := must.Get(isolated(t, "candidate", ledgerVar+"=/dev/null").Output())(t)
 	assert.Contains(t, string(out), "process 1 of its container")
 }
 
@@ -259,12 +251,7 @@ func optional() {
 // Without a companion no Open waits for one.
 func TestOptional(t *testing.T) {
 	t.Parallel()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	c := isolated(t, exe)
-	c.Env = append(os.Environ(), roleVar+"=optional")
-	out, err := c.Output()
-	require.NoError(t, err)
+	out := must.Get(isolated(t, "optional").Output())(t)
 	assert.Equal(t, "true\n", string(out))
 }
 
@@ -272,15 +259,10 @@ func TestOptional(t *testing.T) {
 func TestProcessThatTheAgentDoesNotSee(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	exe, err := os.Executable()
-	require.NoError(t, err)
 	w.agent = t.TempDir() + "/agent"
-	c := isolated(t, exe)
-	c.Env = append(os.Environ(), roleVar+"=agent", ledgerVar+"="+w.ledger, agentVar+"="+w.agent)
-	in, err := c.StdinPipe()
-	require.NoError(t, err)
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
+	c := isolated(t, "agent", ledgerVar+"="+w.ledger, agentVar+"="+w.agent)
+	in := must.Get(c.StdinPipe())(t)
+	out := must.Get(c.StdoutPipe())(t)
 	c.Stderr = nil
 	require.NoError(t, c.Start())
 	defer func() { _ = in.Close(); _ = c.Wait() }()

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
@@ -50,33 +51,22 @@ func TestHoldsOfOtherChildrenStand(t *testing.T) {
 	}
 }
 
-// descriptors of a process.
-func descriptors(t *testing.T, pid int) int {
-	t.Helper()
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	require.NoError(t, err)
-	return len(fds)
-}
-
 // Who leaves without a word, and has told nothing, is not waited for.
 func TestAgentForgetsWhoLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.serve()
 	agent := w.served.cmd.Process.Pid
-	before := descriptors(t, agent)
+	before := len(descriptors(t, agent))
 	self, gate := pidfd(t, os.Getpid(), 0), memory(t)
 	for i := range 300 {
-		conn := stranger(t, w.agent)
-		say(t, conn, strings.Replace(hello, "a stranger", fmt.Sprint("stranger ", i), 1), self, gate)
-		kind, _ := answer(t, conn)
-		require.Equal(t, "welcome", kind)
+		conn := welcomed(t, w.agent, strings.Replace(hello, "a stranger", fmt.Sprint("stranger ", i), 1), self, gate)
 		if i == 0 {
 			say(t, conn, tell) // of a session that may be there for two hours
 		}
 		require.NoError(t, conn.Close())
 	}
-	wait.For(w.t, "it keeps nothing of them", func() bool { return descriptors(t, agent) <= before+5 })
+	wait.For(w.t, "it keeps nothing of them", func() bool { return len(descriptors(t, agent)) <= before+5 })
 	assert.Empty(t, w.ended())
 }
 
@@ -84,14 +74,12 @@ func TestAgentForgetsWhoLeft(t *testing.T) {
 func TestSlowAgent(t *testing.T) {
 	t.Parallel()
 	path, quit := t.TempDir()+"/agent", make(chan struct{})
-	b, err := lastwill.Start(openService, lastwill.Options{Agent: path, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	b := must.Get(lastwill.Start(openService, lastwill.Options{Agent: path, Logger: slog.New(slog.DiscardHandler)}))(t)
 	const waiting = 5000
 	for range waiting {
 		opened(t, b)
 	}
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
-	require.NoError(t, err)
+	l := must.Get(net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"}))(t)
 	defer l.Close()
 	greeted, read := make(chan struct{}), new(atomic.Int64)
 	go func() {
@@ -148,15 +136,9 @@ func TestManySessions(t *testing.T) {
 	const crowd = 20000
 	evenly(t, crowd, func() { opened(t, b).Driver().(*session).lose(time.Hour) })
 	require.NoError(t, b.Close())
-	select {
-	case kept := <-count:
-		assert.Less(t, kept, 1000)
-	case <-time.After(wait.Patience):
-		require.FailNow(t, "nobody says bye")
-	}
+	assert.Less(t, wait.Receive(t, "somebody says bye", count), 1000)
 
-	b, err := lastwill.Start(openService, lastwill.Options{Agent: path + "-nobody", Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	b = must.Get(lastwill.Start(openService, lastwill.Options{Agent: path + "-nobody", Logger: slog.New(slog.DiscardHandler)}))(t)
 	evenly(t, crowd, func() { opened(t, b) })
 	require.NoError(t, b.Close())
 }
@@ -192,8 +174,7 @@ func TestAgentOfAnotherUser(t *testing.T) {
 		t.Skip("NOT as root, so there is no other user, and this is not tried")
 	}
 	path := t.TempDir() + "/agent"
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
+	fd := must.Get(unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(fd)
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
 	runtime.LockOSThread()
@@ -202,20 +183,14 @@ func TestAgentOfAnotherUser(t *testing.T) {
 		require.Zero(t, err)
 	}
 	setuid(65534)
-	err = unix.Listen(fd, 10)
+	err := unix.Listen(fd, 10)
 	setuid(0)
 	runtime.UnlockOSThread()
 	require.NoError(t, err)
 	lost := make(chan lastwill.Event, 100)
-	b, err := lastwill.Start(openService, lastwill.Options{Agent: path, OnEvent: func(e lastwill.Event) { lost <- e }})
-	require.NoError(t, err)
+	b := must.Get(lastwill.Start(openService, lastwill.Options{Agent: path, OnEvent: func(e lastwill.Event) { lost <- e }}))(t)
 	defer b.Close()
-	select {
-	case e := <-lost:
-		assert.ErrorContains(t, e.Err, "is of user 65534")
-	case <-time.After(wait.Patience):
-		require.FailNow(t, "no event")
-	}
+	assert.ErrorContains(t, wait.Receive(t, "an event", lost).Err, "is of user 65534")
 	conn, _, err := unix.Accept(fd)
 	require.NoError(t, err)
 	defer unix.Close(conn)
@@ -249,8 +224,8 @@ func TestNobodyReadsTheLog(t *testing.T) {
 		}
 		writer.log.mu.Lock() // who reads waits
 		defer writer.log.mu.Unlock()
-		fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		require.NoError(t, err)
+		fd := must.Get(unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0))(t)
+		var err error
 		for err == nil {
 			_, err = unix.Write(fd, []byte("."))
 		}
@@ -271,7 +246,7 @@ func TestAgentWithoutDescriptors(t *testing.T) {
 	p, _ := w.candidate()
 	id := p.do("open")
 	agent := w.served.cmd.Process.Pid
-	limit := unix.Rlimit{Cur: uint64(descriptors(t, agent) + 10), Max: 1 << 10}
+	limit := unix.Rlimit{Cur: uint64(len(descriptors(t, agent)) + 10), Max: 1 << 10}
 	require.NoError(t, unix.Prlimit(agent, unix.RLIMIT_NOFILE, &limit, nil))
 	var all []*net.UnixConn
 	for range 30 {

@@ -1,13 +1,13 @@
 package lastwill_test
 
 import (
-	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -48,6 +49,16 @@ func (w *world) serveAgain() {
 	a := w.start("agent")
 	require.Equal(w.t, "ok", a.answer())
 	w.served = a
+}
+
+// accompanied starts a process, and returns the companion, or the agent.
+func (w *world) accompanied() (p *process, companion int) {
+	w.t.Helper()
+	p, companion = w.candidate()
+	if w.agent != "" {
+		companion = w.served.cmd.Process.Pid
+	}
+	return p, companion
 }
 
 func TestEachDeath(t *testing.T) {
@@ -85,65 +96,76 @@ func TestDiesWithItsFirstSession(t *testing.T) {
 	})
 }
 
-func TestStoppedIsNotDead(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.ttl = 100 * time.Millisecond
-		p, _ := w.candidate()
-		id := p.do("open")
-		stop(t, p.cmd.Process.Pid)
-		time.Sleep(2 * time.Second) // long after all timeouts
-		assert.Empty(t, w.ended())
-		signal(t, p.cmd.Process.Pid, syscall.SIGCONT)
-		other := p.do("open")
-		assert.Empty(t, w.ended())
-		p.kill()
-		w.awaitEnded(id, other)
-	})
-}
-
-func TestClosedConnectionIsNotDeath(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		p, _ := w.candidate()
-		id := p.do("open")
-		for range 3 {
-			require.Equal(t, "1", p.do("cut"))
-			assert.True(t, strings.HasPrefix(p.do("event"), "lost"))
-			p.ready()
-		}
-		assert.Empty(t, w.ended())
-		p.kill()
-		w.awaitEnded(id)
-	})
-}
-
-// A process that executes another program goes on living, though it has lost its connection.
-func TestExecIsNotDeath(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.ttl = 100 * time.Millisecond
-		p, companion := w.candidate()
-		id := p.do("open")
-		p.do("exec")
-		wait.For(w.t, "another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
-		time.Sleep(500 * time.Millisecond)
-		assert.Empty(t, w.ended())
-		assert.False(t, w.agent == "" && gone(companion), "the companion waits for the death")
-		p.kill()
-		w.awaitEnded(id)
-	})
-}
-
-// A child that outlives the process is another process.
-func TestChildrenThatOutliveIt(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		p, _ := w.candidate()
-		id := p.do("open")
-		pid, err := strconv.Atoi(p.do("fork"))
-		require.NoError(t, err)
-		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
-		p.kill()
-		w.awaitEnded(id)
-		assert.False(t, gone(pid))
-	})
+// Nothing is ended while a process lives, whatever befalls it, and everything once it is dead. befalls returns the
+// sessions that were opened meanwhile.
+func TestIsNotDead(t *testing.T) {
+	const brief = 100 * time.Millisecond // a session's timeout: what is waited for takes far longer
+	for name, c := range map[string]struct {
+		ttl     time.Duration // 0: long
+		befalls func(w *world, p *process, companion int) (more []string)
+	}{
+		"it is stopped": {brief, func(w *world, p *process, _ int) []string {
+			stop(w.t, p.cmd.Process.Pid)
+			time.Sleep(2 * time.Second)
+			assert.Empty(w.t, w.ended())
+			signal(w.t, p.cmd.Process.Pid, syscall.SIGCONT)
+			return []string{p.do("open")}
+		}},
+		"both are frozen": {brief, func(w *world, p *process, companion int) []string {
+			for _, first := range []int{companion, p.cmd.Process.Pid} {
+				stop(w.t, p.cmd.Process.Pid)
+				stop(w.t, companion)
+				time.Sleep(300 * time.Millisecond)
+				signal(w.t, first, syscall.SIGCONT)
+				time.Sleep(500 * time.Millisecond)
+				signal(w.t, companion, syscall.SIGCONT)
+				signal(w.t, p.cmd.Process.Pid, syscall.SIGCONT)
+			}
+			return []string{p.do("open")}
+		}},
+		// It goes on living, though it has lost its connection.
+		"it executes another program": {brief, func(w *world, p *process, companion int) []string {
+			p.do("exec")
+			wait.For(w.t, "another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
+			time.Sleep(500 * time.Millisecond)
+			assert.False(w.t, gone(companion), "the companion waits for the death")
+			return nil
+		}},
+		"its connection is closed": {0, func(w *world, p *process, _ int) []string {
+			for range 3 {
+				require.Equal(w.t, "1", p.do("cut"))
+				assert.True(w.t, strings.HasPrefix(p.do("event"), "lost"))
+				p.ready()
+			}
+			return nil
+		}},
+		"a child that outlives it is another process": {0, func(w *world, p *process, _ int) []string {
+			pid := must.Get(strconv.Atoi(p.do("fork")))(w.t)
+			w.t.Cleanup(func() {
+				assert.False(w.t, gone(pid))
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			})
+			return nil
+		}},
+		"holds that are released": {0, func(w *world, p *process, _ int) []string {
+			p.do("hold true")
+			p.do("hold true")
+			require.Equal(w.t, "ok", p.do("release"))
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				w.ttl = cmp.Or(c.ttl, w.ttl)
+				p, companion := w.accompanied()
+				ids := []string{p.do("open")}
+				ids = append(ids, c.befalls(w, p, companion)...)
+				assert.Empty(t, w.ended())
+				p.kill()
+				w.awaitEnded(ids...)
+			})
+		})
+	}
 }
 
 func TestCloseForgets(t *testing.T) {
@@ -228,10 +250,7 @@ func TestCompanionKilledBefore(t *testing.T) {
 
 func TestFrozenCompanion(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		p, companion := w.candidate()
-		if w.agent != "" {
-			companion = w.served.cmd.Process.Pid
-		}
+		p, companion := w.accompanied()
 		ids := []string{p.do("open")}
 		stop(t, companion)
 		ids = append(ids, p.do("open")) // in the socket
@@ -240,30 +259,6 @@ func TestFrozenCompanion(t *testing.T) {
 		assert.Empty(t, w.ended())
 		signal(t, companion, syscall.SIGCONT)
 		w.awaitEnded(ids...)
-	})
-}
-
-func TestBothFrozen(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		w.ttl = 100 * time.Millisecond
-		p, companion := w.candidate()
-		if w.agent != "" {
-			companion = w.served.cmd.Process.Pid
-		}
-		id := p.do("open")
-		for _, first := range []int{companion, p.cmd.Process.Pid} {
-			stop(t, p.cmd.Process.Pid)
-			stop(t, companion)
-			time.Sleep(300 * time.Millisecond)
-			signal(t, first, syscall.SIGCONT)
-			time.Sleep(500 * time.Millisecond)
-			signal(t, companion, syscall.SIGCONT)
-			signal(t, p.cmd.Process.Pid, syscall.SIGCONT)
-		}
-		other := p.do("open")
-		assert.Empty(t, w.ended())
-		p.kill()
-		w.awaitEnded(id, other)
 	})
 }
 
@@ -337,12 +332,9 @@ func TestStartsAsItsProcess(t *testing.T) {
 	p, pid := w.candidate()
 	where := func(pid int) string {
 		t.Helper()
-		dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		require.NoError(t, err)
-		return dir
+		return must.Get(os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)))(t)
 	}
-	given, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	require.NoError(t, err)
+	given := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))(t)
 	assert.Equal(t, strings.Join(p.cmd.Args, "\x00")+"\x00", string(given))
 	require.Equal(t, "<nil>", p.do("chdir /"))
 	for _, want := range []string{w.dir, "/"} {
@@ -356,16 +348,14 @@ func TestStartsAsItsProcess(t *testing.T) {
 // The companion of a test binary runs no test a second time, however the binary was run.
 func TestStartInATest(t *testing.T) {
 	t.Parallel()
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := must.Get(os.Executable())(t)
 	for role, args := range map[string][]string{"": {"-test.run=^TestUnderTest$", "-test.count=1"}, "bare": nil} {
 		ran := filepath.Join(t.TempDir(), "ran")
 		test := exec.Command(exe, args...)
 		test.Env = append(os.Environ(), ranVar+"="+ran, roleVar+"="+role)
 		said, err := test.CombinedOutput()
 		require.NoError(t, err, string(said))
-		lines, err := os.ReadFile(ran)
-		require.NoError(t, err)
+		lines := must.Get(os.ReadFile(ran))(t)
 		assert.Equal(t, "ran\n", string(lines), string(said))
 	}
 }
@@ -376,13 +366,11 @@ func TestUnderTest(t *testing.T) {
 	if ran == "" {
 		return
 	}
-	f, err := os.OpenFile(ran, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	require.NoError(t, err)
-	_, err = fmt.Fprintln(f, "ran")
+	f := must.Get(os.OpenFile(ran, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
+	_, err := fmt.Fprintln(f, "ran")
 	require.NoError(t, errors.Join(err, f.Close()))
 	events := make(chan lastwill.Event, 10)
-	b, err := lastwill.Start(openService, lastwill.Options{OnEvent: func(e lastwill.Event) { events <- e }})
-	require.NoError(t, err)
+	b := must.Get(lastwill.Start(openService, lastwill.Options{OnEvent: func(e lastwill.Event) { events <- e }}))(t)
 	for e := range events {
 		if e.Kind != lastwill.Lost { // Ready: the companion runs this
 			break
@@ -488,18 +476,6 @@ func TestHold(t *testing.T) {
 	})
 }
 
-func TestHoldReleased(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		p, _ := w.candidate()
-		id := p.do("open")
-		p.do("hold true")
-		p.do("hold true")
-		require.Equal(t, "ok", p.do("release"))
-		p.kill()
-		w.awaitEnded(id)
-	})
-}
-
 // A child that ends without a word may have left anything behind.
 func TestHoldWithoutAWord(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
@@ -532,32 +508,20 @@ func TestIdle(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		return switches(t, companion)-before <= 5 // Go's monitor wakes once a minute
 	})
-	sockets := 0
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", companion))
-	require.NoError(t, err)
-	for _, fd := range fds {
-		to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", companion, fd.Name()))
-		require.NoError(t, err)
-		if strings.HasPrefix(to, "socket:") {
-			sockets++
-		}
-	}
-	assert.Equal(t, 1, sockets)
+	sockets := slices.DeleteFunc(descriptors(t, companion), func(to string) bool { return !strings.HasPrefix(to, "socket:") })
+	assert.Len(t, sockets, 1)
 	assert.Equal(t, "lastwill", program(companion), "it has a name of its own in a list of processes")
 }
 
 // switches is how often the threads of a process have waited for something.
 func switches(t *testing.T, pid int) (all int) {
 	t.Helper()
-	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	require.NoError(t, err)
+	stats := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)))(t)
 	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(path))(t)
 		_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
 		var n int
-		_, err = fmt.Sscan(after, &n)
-		require.NoError(t, err)
+		must.Get(fmt.Sscan(after, &n))(t)
 		all += n
 	}
 	return all
@@ -568,38 +532,13 @@ func switches(t *testing.T, pid int) (all int) {
 func TestNothingInheritedStaysOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	exe, err := os.Executable()
-	require.NoError(t, err)
 	r, theirs, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	c := exec.Command(exe, "an argument")
-	c.Env = append(os.Environ(), roleVar+"=candidate", ledgerVar+"="+w.ledger)
-	c.ExtraFiles = []*os.File{nil, nil, theirs} // number 5: the companion's own is 3
-	in, err := c.StdinPipe()
-	require.NoError(t, err)
-	out, err := c.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, c.Start())
+	w.files = []*os.File{nil, nil, theirs} // number 5: the companion's own is 3
+	p, companion := w.candidate()
 	require.NoError(t, theirs.Close())
-	_, err = io.WriteString(in, "event\n")
-	require.NoError(t, err)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(line, "ready"), line)
-	var companion int
-	_, err = fmt.Sscanf(line, "ready %d", &companion)
-	require.NoError(t, err)
-	_, err = os.Stat(fmt.Sprintf("/proc/%d/fd/5", c.Process.Pid))
+	pipe, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/5", p.cmd.Process.Pid))
 	require.NoError(t, err, "the process has it")
-	pipe, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/5", c.Process.Pid))
-	require.NoError(t, err)
-	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", companion))
-	require.NoError(t, err)
-	for _, fd := range fds {
-		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", companion, fd.Name())) // it may be closed by now
-		require.NotEqual(t, pipe, to)
-	}
-	require.NoError(t, c.Process.Kill())
-	_ = c.Wait()
+	require.NotContains(t, descriptors(t, companion), pipe)
 }

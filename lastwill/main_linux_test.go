@@ -25,6 +25,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -40,40 +41,23 @@ const (
 	manyVar   = "LASTWILL_TEST_MANY"   // processes of the crowd
 )
 
+// roles are what this program is in tests, by roleVar: see also TestMain.
+var roles = map[string]func(){
+	"candidate": candidate, "agent": agent, "silent": silent, "stuck": stuck, "hanging": hanging, "early": early, "deaf": deaf,
+	"leader": leader, "crowd": crowd, "doomed": doomed, "optional": optional, "wrapped": wrapped,
+}
+
 func TestMain(m *testing.M) {
-	switch os.Getenv(roleVar) {
+	switch role := os.Getenv(roleVar); role {
 	case "":
 		os.Exit(servertest.Main(m))
-	case "candidate":
-		candidate()
-	case "agent":
-		agent()
-	case "silent":
-		silent()
-	case "stuck":
-		stuck()
-	case "hanging":
-		hanging()
-	case "early":
-		early()
-	case "deaf":
-		deaf()
-	case "leader":
-		leader()
-	case "crowd":
-		crowd()
-	case "doomed":
-		doomed()
-	case "optional":
-		optional()
-	case "wrapped":
-		opener = func() (backend.Backend, error) { return struct{ backend.Backend }{&service{}}, nil }
-		candidate()
 	case "bare":
 		check(flag.Set("test.run", "^TestUnderTest$"))
 		os.Exit(m.Run())
+	default:
+		roles[role]()
+		os.Exit(0)
 	}
-	os.Exit(0)
 }
 
 // A service is a Backend whose sessions are names, and which notes in a file those it has ended. As
@@ -223,13 +207,7 @@ func candidate() {
 				break
 			}
 			holds = append(holds, h)
-			c := exec.Command("/bin/sh", "-c", rest)
-			c.ExtraFiles = []*os.File{h.File()}
-			if err := c.Start(); err != nil {
-				answer = err.Error()
-				break
-			}
-			answer = strconv.Itoa(c.Process.Pid)
+			answer = child(h.File(), "/bin/sh", "-c", rest)
 		case "release":
 			for _, h := range holds {
 				err = errors.Join(err, h.Release(), h.Release())
@@ -238,12 +216,7 @@ func candidate() {
 				answer = err.Error()
 			}
 		case "fork":
-			c := exec.Command("/bin/sleep", "600")
-			if err := c.Start(); err != nil {
-				answer = err.Error()
-				break
-			}
-			answer = strconv.Itoa(c.Process.Pid)
+			answer = child(nil, "/bin/sleep", "600")
 		case "exec":
 			fmt.Println("ok")
 			fmt.Println(syscall.Exec("/bin/sleep", []string{"sleep", "600"}, os.Environ()))
@@ -260,6 +233,16 @@ func candidate() {
 		fmt.Println(answer)
 	}
 	select {} // the test ends it
+}
+
+// child starts a process that inherits a file, and returns its number.
+func child(file *os.File, name string, args ...string) string {
+	c := exec.Command(name, args...)
+	c.ExtraFiles = []*os.File{file}
+	if err := c.Start(); err != nil {
+		return err.Error()
+	}
+	return strconv.Itoa(c.Process.Pid)
 }
 
 // cut shuts all Unix sockets of this process down: the other end reads EOF.
@@ -308,6 +291,12 @@ func hanging() {
 	candidate()
 }
 
+// wrapped is a process whose backend passes no wills on.
+func wrapped() {
+	opener = func() (backend.Backend, error) { return struct{ backend.Backend }{&service{}}, nil }
+	candidate()
+}
+
 // early is a process that opens a session before Start.
 func early() {
 	_, err := driver.Open(context.Background(), &service{}, backend.OpenOptions{}, func(context.Context, time.Duration) (*session, error) {
@@ -351,8 +340,9 @@ type world struct {
 	agent  string   // path of its socket, "" without
 	served *process // the agent
 	ttl    time.Duration
-	url    string // of the service that a leader has
-	dir    string // of processes, "" for that of the test
+	url    string     // of the service that a leader has
+	dir    string     // of processes, "" for that of the test
+	files  []*os.File // that processes inherit, from number 3 on
 }
 
 func newWorld(t *testing.T) *world {
@@ -369,9 +359,7 @@ func (w *world) switchTo(what string) (file string) {
 // ended returns the sessions that were ended, in their order.
 func (w *world) ended() []string {
 	w.t.Helper()
-	ids, err := endedBy(w.ledger)
-	require.NoError(w.t, err)
-	return ids
+	return must.Get(endedBy(w.ledger))(w.t)
 }
 
 func endedBy(ledger string) (ids []string, err error) {
@@ -426,15 +414,12 @@ func (l *logged) String() string {
 // start starts a process with a role.
 func (w *world) start(role string) *process {
 	w.t.Helper()
-	exe, err := os.Executable()
-	require.NoError(w.t, err)
+	exe := must.Get(os.Executable())(w.t)
 	p := &process{world: w, cmd: exec.Command(exe, "an argument", "-test.v"), lines: make(chan string, 100), log: &logged{}}
 	p.cmd.Env = append(os.Environ(), roleVar+"="+role, ledgerVar+"="+w.ledger, agentVar+"="+w.agent, ttlVar+"="+w.ttl.String(), urlVar+"="+w.url)
-	p.cmd.Dir = w.dir
-	p.in, err = p.cmd.StdinPipe()
-	require.NoError(w.t, err)
-	out, err := p.cmd.StdoutPipe()
-	require.NoError(w.t, err)
+	p.cmd.Dir, p.cmd.ExtraFiles = w.dir, w.files
+	p.in = must.Get(p.cmd.StdinPipe())(w.t)
+	out := must.Get(p.cmd.StdoutPipe())(w.t)
 	errs, theirs, err := os.Pipe() // Wait must not wait for companions
 	require.NoError(w.t, err)
 	p.cmd.Stderr = theirs
@@ -491,8 +476,7 @@ func (p *process) do(what string) string {
 
 func (p *process) tell(what string) {
 	p.t.Helper()
-	_, err := fmt.Fprintln(p.in, what)
-	require.NoError(p.t, err)
+	must.Get(fmt.Fprintln(p.in, what))(p.t)
 }
 
 func (p *process) answer() string {
@@ -530,8 +514,7 @@ func stop(t *testing.T, pid int) {
 	signal(t, pid, syscall.SIGSTOP)
 	wait.For(t, fmt.Sprintf("process %d stops", pid), func() bool {
 		moving := false
-		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		require.NoError(t, err)
+		stats := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))(t)
 		for _, path := range stats {
 			stat, _ := os.ReadFile(path) // a thread may have ended
 			_, after, _ := strings.Cut(string(stat), ") ")
@@ -545,6 +528,17 @@ func stop(t *testing.T, pid int) {
 func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// descriptors are what a process has open.
+func descriptors(t *testing.T, pid int) (open []string) {
+	t.Helper()
+	fds := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
+	for _, fd := range fds {
+		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name())) // it may be closed by now
+		open = append(open, to)
+	}
+	return open
 }
 
 // program is the name of what a process runs.

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -66,8 +67,7 @@ func TestOnServers(t *testing.T) {
 func nextLeads(t *testing.T, url string) {
 	w := newWorld(t)
 	w.url = url
-	b, err := dial.Open(t.Context(), url)
-	require.NoError(t, err)
+	b := must.Get(dial.Open(t.Context(), url))(t)
 	defer func() { assert.NoError(t, b.Close()) }()
 	for _, with := range []string{"a companion", "a companion", "an agent"} {
 		if with == "an agent" {
@@ -75,8 +75,7 @@ func nextLeads(t *testing.T, url string) {
 		}
 		p := w.start("leader")
 		require.Equal(t, "leads", p.answer())
-		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "next"})
-		require.NoError(t, err)
+		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "next"}))(t)
 		won := make(chan time.Time, 1)
 		go func() {
 			_, err := e.Campaign(t.Context())
@@ -84,8 +83,7 @@ func nextLeads(t *testing.T, url string) {
 			won <- time.Now()
 		}()
 		wait.For(t, "the next one waits", func() bool {
-			all, err := e.Candidates(t.Context())
-			require.NoError(t, err)
+			all := must.Get(e.Candidates(t.Context()))(t)
 			return slices.ContainsFunc(all, func(c elector.Candidate) bool { return c.ID == "next" })
 		})
 		killed := time.Now()

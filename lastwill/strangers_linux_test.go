@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
 // stranger connects to an agent by hand.
 func stranger(t *testing.T, path string) *net.UnixConn {
 	t.Helper()
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
-	require.NoError(t, err)
+	conn := must.Get(net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"}))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	return conn
@@ -54,6 +54,16 @@ func say(t *testing.T, conn *net.UnixConn, packet string, descriptors ...int) {
 	require.NoError(t, err)
 }
 
+// welcomed is a stranger that the agent has taken.
+func welcomed(t *testing.T, path, hello string, descriptors ...int) *net.UnixConn {
+	t.Helper()
+	conn := stranger(t, path)
+	say(t, conn, hello, descriptors...)
+	kind, _ := answer(t, conn)
+	require.Equal(t, "welcome", kind)
+	return conn
+}
+
 const (
 	hello = `{"v":1,"kind":"hello","client":"a stranger"}`
 	tell  = `{"v":1,"kind":"tell","will":{"version":1,"service":"toy","session":"one","ttl":"1h0m0s"}}`
@@ -61,18 +71,15 @@ const (
 
 func pidfd(t *testing.T, pid, flags int) int {
 	t.Helper()
-	fd, err := unix.PidfdOpen(pid, flags)
-	require.NoError(t, err)
+	fd := must.Get(unix.PidfdOpen(pid, flags))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
 
 func memory(t *testing.T) int {
 	t.Helper()
-	fd, err := unix.MemfdCreate("holds", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	require.NoError(t, err)
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK)
-	require.NoError(t, err)
+	fd := must.Get(unix.MemfdCreate("holds", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))(t)
+	must.Get(unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK))(t)
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
@@ -124,21 +131,15 @@ func TestStrangersAreRefused(t *testing.T) {
 
 	t.Run("garbage after a hello", func(t *testing.T) {
 		for _, garbage := range []string{"{", `{"v":1,"kind":"tell"}`, `{"v":1,"kind":"tell","will":{"version":7}}`, strings.Repeat("{", 1<<15)} {
-			conn := stranger(t, w.agent)
-			say(t, conn, hello, self, gate)
-			kind, _ := answer(t, conn)
-			require.Equal(t, "welcome", kind)
+			conn := welcomed(t, w.agent, hello, self, gate)
 			say(t, conn, tell)
 			say(t, conn, garbage)
-			kind, _ = answer(t, conn)
+			kind, _ := answer(t, conn)
 			assert.Empty(t, kind, "it closes the connection")
 		}
 	})
 	t.Run("a service that it does not know", func(t *testing.T) {
-		conn := stranger(t, w.agent)
-		say(t, conn, hello, self, gate)
-		kind, _ := answer(t, conn)
-		require.Equal(t, "welcome", kind)
+		conn := welcomed(t, w.agent, hello, self, gate)
 		say(t, conn, strings.Replace(tell, "toy", "other", 1))
 		kind, why := answer(t, conn)
 		assert.Equal(t, "refused", kind)
@@ -159,8 +160,7 @@ func TestProxyIsRefused(t *testing.T) {
 	w.serve()
 	behind := w.agent
 	w.agent = t.TempDir() + "/proxy"
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: w.agent, Net: "unixpacket"})
-	require.NoError(t, err)
+	l := must.Get(net.ListenUnix("unixpacket", &net.UnixAddr{Name: w.agent, Net: "unixpacket"}))(t)
 	defer l.Close()
 	pass := func(to, from *net.UnixConn) {
 		var packet, rights [1 << 16]byte

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
@@ -20,8 +21,7 @@ import (
 func listener(t *testing.T) (path string, told chan string) {
 	t.Helper()
 	path = t.TempDir() + "/agent"
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
-	require.NoError(t, err)
+	l := must.Get(net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"}))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	told = make(chan string, 100)
 	go func() {
@@ -56,16 +56,10 @@ func listener(t *testing.T) (path string, told chan string) {
 	return path, told
 }
 
-// next is what was told next; "" if there was nothing.
+// next is what was told next.
 func next(t *testing.T, told chan string) string {
 	t.Helper()
-	select {
-	case s := <-told:
-		return s
-	case <-time.After(wait.Patience):
-		require.FailNow(t, "nothing is told")
-		return ""
-	}
+	return wait.Receive(t, "a word", told)
 }
 
 // started returns a Backend whose agent has been told everything.
@@ -80,19 +74,13 @@ func started(t *testing.T, inner backend.Backend, agent string) *lastwill.Backen
 		}})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, b.Close()) })
-	select {
-	case <-ready:
-	case <-time.After(wait.Patience):
-		require.FailNow(t, "no agent")
-	}
+	wait.Receive(t, "an agent", ready)
 	return b
 }
 
 func opened(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
-	return s
+	return must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 }
 
 func TestToldAndForgotten(t *testing.T) {
@@ -192,8 +180,7 @@ func TestServeRefuses(t *testing.T) {
 	} {
 		assert.ErrorContains(t, lastwill.Serve(t.Context(), nil, lastwill.ServeOptions{Backends: backends}), says)
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: t.TempDir() + "/agent", Net: "unix"})
-	require.NoError(t, err)
+	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: t.TempDir() + "/agent", Net: "unix"}))(t)
 	defer l.Close()
 	assert.ErrorContains(t, lastwill.Serve(t.Context(), l, lastwill.ServeOptions{Backends: []backend.Backend{&service{}}}), "unixpacket")
 }
@@ -215,8 +202,7 @@ func TestServiceWithoutLimits(t *testing.T) {
 	w := newWorld(t)
 	w.agent = t.TempDir() + "/agent"
 	t.Setenv(ledgerVar, w.ledger)
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: w.agent, Net: "unixpacket"})
-	require.NoError(t, err)
+	l := must.Get(net.ListenUnix("unixpacket", &net.UnixAddr{Name: w.agent, Net: "unixpacket"}))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {

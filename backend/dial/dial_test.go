@@ -18,13 +18,13 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // open opens a URL, and closes it with the test.
 func open(t *testing.T, url string, opts ...dial.Option) *dial.Backend {
 	t.Helper()
-	b, err := dial.Open(t.Context(), url, opts...)
-	require.NoError(t, err)
+	b := must.Get(dial.Open(t.Context(), url, opts...))(t)
 	t.Cleanup(func() { assert.NoError(t, b.Close()) })
 	return b
 }
@@ -56,8 +56,7 @@ func TestServers(t *testing.T) {
 		"consul://h":                        {{"h:8500", "consul://h:8500"}},
 		"mem://name":                        nil,
 	} {
-		got, err := dial.Servers(url)
-		require.NoError(t, err)
+		got := must.Get(dial.Servers(url))(t)
 		assert.Equal(t, want, got)
 		for _, s := range got {
 			open(t, s.URL)
@@ -168,8 +167,7 @@ func TestEndedContext(t *testing.T) {
 // TestClose closes twice, and nothing.
 func TestClose(t *testing.T) {
 	for _, url := range []string{"zk://h", "etcd://h/a", "consul://h", "mem://"} {
-		b, err := dial.Open(t.Context(), url, dial.WithLogger(slog.Default()))
-		require.NoError(t, err)
+		b := must.Get(dial.Open(t.Context(), url, dial.WithLogger(slog.Default())))(t)
 		assert.NoError(t, b.Close(), url)
 		assert.NoError(t, b.Close(), url)
 	}
@@ -254,8 +252,7 @@ func serveEtcd(t *testing.T, register func(*grpc.Server)) (url string) {
 	t.Helper()
 	server := grpc.NewServer()
 	register(server)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() { _ = server.Serve(listener) }() // until it is stopped
 	t.Cleanup(server.Stop)
 	return "etcd://" + listener.Addr().String()
@@ -305,11 +302,10 @@ func TestEtcdWatchesTakePauses(t *testing.T) {
 		etcdserverpb.RegisterKVServer(s, b)
 		etcdserverpb.RegisterWatchServer(s, b)
 	})
-	s, err := open(t, url).Open(t.Context(), backend.OpenOptions{TTL: time.Minute})
-	require.NoError(t, err)
+	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{TTL: time.Minute}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	_, err = s.Await(ctx, backend.Entry{Key: "/a"})
+	_, err := s.Await(ctx, backend.Entry{Key: "/a"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Positive(t, len(b.watches))
 	assert.Less(t, len(b.watches), 1000)

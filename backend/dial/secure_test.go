@@ -22,6 +22,8 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -51,9 +53,7 @@ func (s *said) has(text string) bool {
 func listen(t *testing.T) (*said, *slog.Logger) {
 	s := new(said)
 	t.Cleanup(func() {
-		if s.has(secret) {
-			t.Errorf("the secret is in what was said:\n%s", s.text.String())
-		}
+		assert.False(t, s.has(secret), "the secret is in what was said:\n%s", s.text.String())
 	})
 	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
@@ -61,8 +61,7 @@ func listen(t *testing.T) (*said, *slog.Logger) {
 // port is a free one, for a server.
 func port(t *testing.T) int {
 	t.Helper()
-	ports, err := loopback.Ports(1)
-	require.NoError(t, err)
+	ports := must.Get(loopback.Ports(1))(t)
 	t.Cleanup(func() { loopback.Release(ports...) })
 	return ports[0]
 }
@@ -70,9 +69,7 @@ func port(t *testing.T) int {
 // authority makes a certificate authority.
 func authority(t *testing.T) *certtest.Authority {
 	t.Helper()
-	a, err := certtest.New()
-	require.NoError(t, err)
-	return a
+	return must.Get(certtest.New())(t)
 }
 
 // setenv sets the variables of the test that are given in pairs.
@@ -107,15 +104,13 @@ func lead(t *testing.T, url, election string) (*elector.Term, *said) {
 	e := stand(t, b, election, elector.Hooks{})
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
-	term, err := e.Campaign(ctx)
-	require.NoError(t, err)
+	term := must.Get(e.Campaign(ctx))(t)
 	return term, s
 }
 
 func stand(t *testing.T, b backend.Backend, election string, hooks elector.Hooks) elector.Elector {
 	t.Helper()
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: "me", Hooks: hooks})
-	require.NoError(t, err)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: "me", Hooks: hooks}))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -143,16 +138,6 @@ func refusal(t *testing.T, url string) (time.Duration, error) {
 // at is the address of a port of this machine.
 func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// ended waits for the end of a term.
-func ended(t *testing.T, term context.Context) {
-	t.Helper()
-	select {
-	case <-term.Done():
-	case <-time.After(wait.Patience):
-		t.Fatal("the term has not ended")
-	}
-}
-
 // fails holds that a session cannot be opened with these variables, and that the error says why. What
 // the client itself finds out about the server is said before the session timeout is over.
 func fails(t *testing.T, url, says string, variables ...string) {
@@ -174,13 +159,37 @@ func fails(t *testing.T, url, says string, variables ...string) {
 	})
 }
 
+// certificates holds what a server with certificates takes and refuses, which asks clients for theirs if it is to.
+// ca, cert and key are the variables of ann's, by which term leads.
+func certificates(t *testing.T, ca, cert, key string, start func(server certtest.Files, asks bool) (url string)) (url string, term *elector.Term) {
+	t.Helper()
+	own := authority(t)
+	ann, stranger := own.ForTest(t, "ann"), authority(t).ForTest(t, "ann")
+	expired, elsewhere := own.ForTest(t, "server", certtest.Expired), own.ForTest(t, "server", certtest.Elsewhere)
+	url = start(own.ForTest(t, "server"), true)
+	setenv(t, ca, ann.CA, cert, ann.Cert, key, ann.Key)
+	term, _ = lead(t, url, "/jobs/one")
+	_, err := term.Commit(t.Context(), elector.Put("/jobs/state", nil))
+	assert.NoError(t, err)
+
+	fails(t, url, "remote error: tls: ", cert, "", key, "")
+	fails(t, url, "remote error: tls: ", cert, stranger.Cert, key, stranger.Key)
+	fails(t, url, "x509: certificate signed by unknown authority", ca, stranger.CA)
+	renewed(t, url, cert, key, stranger, ann)
+	t.Run("of the wrong servers", func(t *testing.T) {
+		servertest.Long(t, "two more servers")
+		fails(t, start(expired, false), "x509: certificate has expired")
+		fails(t, start(elsewhere, false), "x509: cannot validate certificate for 127.0.0.1")
+	})
+	return url, term
+}
+
 // renewed holds that a certificate and its key which are written over count from the next connection
 // on. The variables are the names of those that hold the paths.
 func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
 	t.Helper()
 	copied := func(from, to string) {
-		text, err := os.ReadFile(from)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(from))(t)
 		require.NoError(t, os.WriteFile(to, text, 0o600))
 	}
 	cert, own := file(t, ""), file(t, "")

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/strategy/fair"
@@ -34,8 +35,7 @@ func win(t *testing.T, urls ...string) {
 	last := uint64(0)
 	for _, url := range urls {
 		b := open(t, url)
-		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "me"})
-		require.NoError(t, err)
+		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "me"}))(t)
 		term, err := e.Campaign(t.Context())
 		require.NoError(t, err, url)
 		assert.Greater(t, term.Token(), last, url)
@@ -47,8 +47,7 @@ func win(t *testing.T, urls ...string) {
 // exists tells what stands under keys, for who opens the URL.
 func exists(t *testing.T, url string, keys ...string) (there []bool) {
 	t.Helper()
-	s, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)
 	defer func() { assert.NoError(t, s.Close(t.Context())) }()
 	for _, key := range keys {
 		_, err := s.Get(t.Context(), key)
@@ -63,8 +62,7 @@ func exists(t *testing.T, url string, keys ...string) (there []bool) {
 // granted is the timeout of a session that nobody asked a timeout for.
 func granted(t *testing.T, url string) string {
 	t.Helper()
-	s, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)
 	defer func() { assert.NoError(t, s.Close(t.Context())) }()
 	return s.TTL().String()
 }
@@ -110,20 +108,15 @@ func TestWithDialContext(t *testing.T) {
 			t.Parallel() // it waits until the service has ended the session
 			line := new(services.Line)
 			b := open(t, url, dial.WithDialContext(line.Dial))
-			s, err := b.Open(t.Context(), backend.OpenOptions{})
-			require.NoError(t, err)
-			made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral("/dialled", nil))
-			require.NoError(t, err)
-			other, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
-			require.NoError(t, err)
+			s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
+			made := must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral("/dialled", nil)))(t)
+			other := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)
 			defer func() { assert.NoError(t, other.Close(t.Context())) }()
 
 			line.Cut()
-			gone, err := other.Await(t.Context(), made...)
-			require.NoError(t, err)
+			gone := must.Get(other.Await(t.Context(), made...))(t)
 			assert.Zero(t, gone[0].Rev)
-			state, err := s.AwaitState(t.Context(), backend.Suspended)
-			require.NoError(t, err)
+			state := must.Get(s.AwaitState(t.Context(), backend.Suspended))(t)
 			assert.Equal(t, backend.Lost, state)
 			line.Mend()
 			_ = s.Close(t.Context()) // cannot be confirmed by a service that has ended it
@@ -144,8 +137,7 @@ func TestMemory(t *testing.T) {
 // and refuse it.
 func TestTLS(t *testing.T) {
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer listener.Close()
 		unknown := httptest.NewTLSServer(nil)
 		defer unknown.Close()
@@ -166,8 +158,7 @@ func TestTLS(t *testing.T) {
 		}()
 		ctx, cancel := context.WithCancel(t.Context())
 		opening := make(chan struct{})
-		b, err := dial.Open(t.Context(), scheme+"://"+listener.Addr().String()+"?tls=true")
-		require.NoError(t, err)
+		b := must.Get(dial.Open(t.Context(), scheme+"://"+listener.Addr().String()+"?tls=true"))(t)
 		go func() {
 			defer close(opening)
 			s, err := b.Open(ctx, backend.OpenOptions{})

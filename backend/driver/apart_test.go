@@ -14,51 +14,8 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
-
-// whereabouts is a driver that tells which goroutine does its calls.
-type whereabouts struct {
-	backend.Driver
-	at func() // of each call
-}
-
-func (w whereabouts) Get(context.Context, string) (backend.Entry, error) {
-	w.at()
-	return backend.Entry{}, nil
-}
-
-func (w whereabouts) Survey(context.Context, string, func(backend.Entry) string) (backend.Entry, []string, error) {
-	w.at()
-	return backend.Entry{}, nil, nil
-}
-
-func (w whereabouts) List(context.Context, string) (backend.Listing, error) {
-	w.at()
-	return backend.Listing{}, nil
-}
-
-func (w whereabouts) AwaitList(context.Context, backend.Listing) (backend.Listing, error) {
-	w.at()
-	return backend.Listing{}, nil
-}
-
-func (w whereabouts) Predecessor(context.Context, backend.Entry) (backend.Entry, error) {
-	w.at()
-	return backend.Entry{}, nil
-}
-
-func (w whereabouts) Await(context.Context, ...backend.Entry) ([]backend.Entry, error) {
-	w.at()
-	return make([]backend.Entry, 1), nil
-}
-
-func (w whereabouts) Commit(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error) {
-	w.at()
-	return make([]backend.Entry, 1), nil
-}
-
-func (w whereabouts) Discard(context.Context, backend.Entry) error { w.at(); return nil }
-func (w whereabouts) Close(context.Context) error                  { w.at(); return nil }
 
 // goroutine names the one that calls it.
 func goroutine() string {
@@ -71,15 +28,12 @@ func goroutine() string {
 func openApart(t *testing.T, at func()) *backend.Session {
 	t.Helper()
 	b := memory.New(memory.Options{}).Client("c")
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	apart, err := driver.OpenApart(t.Context(), b, backend.OpenOptions{}, func(context.Context, time.Duration) (whereabouts, error) {
+	return must.Get(driver.OpenApart(t.Context(), b, backend.OpenOptions{}, func(context.Context, time.Duration) (*backend.Session, error) {
 		at()
-		return whereabouts{s.Driver(), at}, nil
-	})
-	require.NoError(t, err)
-	return apart
+		return s.Around(backend.Layer{Call: func(context.Context, *backend.Call, func(context.Context) error) error { at(); return nil }}), nil
+	}))(t)
 }
 
 // The opening and a request run on goroutines of their own, and what waits, discards or closes on the

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
@@ -35,12 +37,8 @@ func TestBeat(t *testing.T) {
 		expect := func(state backend.State, deadline time.Duration) {
 			t.Helper()
 			synctest.Wait()
-			if got := l.State(); got != state {
-				t.Errorf("after %v it is %v, want %v", time.Since(began), got, state)
-			}
-			if got := l.Deadline().Sub(began); got != deadline {
-				t.Errorf("after %v the deadline is %v, want %v", time.Since(began), got, deadline)
-			}
+			assert.Equal(t, state, l.State(), time.Since(began))
+			assert.Equal(t, deadline, l.Deadline().Sub(began), time.Since(began))
 		}
 		time.Sleep(apart + slow/2)
 		expect(backend.Live, window) // it is sent, and not acknowledged yet
@@ -59,8 +57,6 @@ func TestBeat(t *testing.T) {
 		silent.Store(true)
 		time.Sleep(window)
 		expect(backend.Lost, time.Duration(last.Load())+window)
-		if err := l.Over(t.Context()); !errors.Is(err, driver.ErrWindow) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, l.Over(t.Context()), driver.ErrWindow)
 	})
 }

@@ -5,6 +5,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/backend/driver"
 )
 
@@ -12,9 +15,9 @@ func TestCache(t *testing.T) {
 	var c driver.Cache[int]
 	expect := func(key string, want int, known bool) {
 		t.Helper()
-		if v, ok := c.Get(key); v != want || ok != known || c.Has(key) != known {
-			t.Errorf("of %s %d is known (%v), want %d (%v)", key, v, ok, want, known)
-		}
+		v, ok := c.Get(key)
+		assert.Equal(t, want, v)
+		assert.Equal(t, []bool{known, known}, []bool{ok, c.Has(key)})
 	}
 	c.Forget("a")
 	expect("a", 0, false)
@@ -26,9 +29,8 @@ func TestCache(t *testing.T) {
 	expect("a", 2, true)
 	c.Change("b", func(v int, known bool) (int, bool) { return 3, known })
 	expect("b", 0, false)
-	if v, known := c.Take("a"); v != 2 || !known {
-		t.Errorf("took %d, %v", v, known)
-	}
+	v, known := c.Take("a")
+	assert.True(t, v == 2 && known, "took %d, %v", v, known)
 	expect("a", 0, false)
 }
 
@@ -40,25 +42,17 @@ func TestCacheIsBounded(t *testing.T) {
 	for i := range 10 * driver.CacheLimit {
 		c.Put(fmt.Sprint(i), i)
 		most = max(most, c.Len())
-		if !c.Has(fmt.Sprint(i)) {
-			t.Fatal("what was noted last is forgotten")
-		}
+		require.True(t, c.Has(fmt.Sprint(i)), "what was noted last is forgotten")
 	}
-	if most != driver.CacheLimit {
-		t.Errorf("up to %d keys were held, want %d", most, driver.CacheLimit)
-	}
+	assert.Equal(t, driver.CacheLimit, most, "keys that were held at once")
 	full := c.Len()
 	for range 3 {
 		c.Put(fmt.Sprint(10*driver.CacheLimit-1), 0)
 	}
 	c.Limit(full + 1)
-	if c.Len() != full {
-		t.Errorf("%d keys are left of %d, and none was new", c.Len(), full)
-	}
+	assert.Equal(t, full, c.Len(), "none was new")
 	c.Limit(full)
-	if c.Len() != 0 {
-		t.Errorf("%d keys are left beyond the limit", c.Len())
-	}
+	assert.Zero(t, c.Len(), "beyond the limit")
 }
 
 // No change of a key is lost among others.
@@ -73,7 +67,6 @@ func TestCacheChangesAreOneAfterTheOther(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if v, _ := c.Get("n"); v != 8000 {
-		t.Errorf("%d changes were made, want 8000", v)
-	}
+	v, _ := c.Get("n")
+	assert.Equal(t, 8000, v, "changes")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Whoever waits for a session to be in touch hears of its end, at whatever moment that comes.
@@ -24,9 +27,7 @@ func TestAwaitLiveAmidLoss(t *testing.T) {
 		var waiting sync.WaitGroup
 		for range 4 {
 			waiting.Go(func() {
-				if err := l.AwaitLive(t.Context()); !errors.Is(err, backend.ErrSessionLost) {
-					t.Error(err)
-				}
+				assert.ErrorIs(t, l.AwaitLive(t.Context()), backend.ErrSessionLost)
 			})
 		}
 		l.Lose(ErrClosed)
@@ -49,22 +50,19 @@ func TestAbandon(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, backend.ErrIndeterminate) || errors.Is(err, backend.ErrUnavailable) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, backend.ErrIndeterminate)
+		assert.NotErrorIs(t, err, backend.ErrUnavailable)
 		began := time.Now()
-		give, err := l.TakeTurn(t.Context(), ops)
-		if err != nil || tries != 3 || time.Since(began) != 3*time.Second { // as the Reaper pauses
-			t.Errorf("after %d tries and %v: %v", tries, time.Since(began), err)
-		}
+		give := must.Get(l.TakeTurn(t.Context(), ops))(t)
+		assert.Equal(t, 3, tries)
+		assert.Equal(t, 3*time.Second, time.Since(began), "as the Reaper pauses")
 		give()
 
 		l.Lose(ErrClosed)
 		synctest.Wait()
 		err = l.Abandon(ops, l.LostError(), func(context.Context) error { t.Error("what is left goes with the session"); return nil })
-		if !errors.Is(err, backend.ErrIndeterminate) || !errors.Is(err, backend.ErrSessionLost) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, backend.ErrIndeterminate)
+		assert.ErrorIs(t, err, backend.ErrSessionLost)
 	})
 }
 
@@ -83,22 +81,16 @@ func TestDiscard(t *testing.T) {
 			},
 		})
 		e := backend.Entry{Key: "/seat", Rev: 7}
-		if err := l.Discard(t.Context(), backend.Entry{Key: "/seat"}); err != nil || removed != 0 {
-			t.Errorf("of nothing: %v", err)
-		}
-		if err := l.Discard(t.Context(), e); !errors.Is(err, refused) {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Discard(t.Context(), backend.Entry{Key: "/seat"}))
+		assert.Zero(t, removed, "nothing was there")
+		assert.ErrorIs(t, l.Discard(t.Context(), e), refused)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if removed != 3 {
-			t.Errorf("it was tried %d times, want 3", removed)
-		}
+		assert.Equal(t, 3, removed)
 		assert.NoError(t, l.Discard(t.Context(), e))
 		l.Lose(ErrClosed)
-		if err := l.Discard(t.Context(), e); !errors.Is(err, backend.ErrSessionLost) || removed != 4 {
-			t.Errorf("%v, after %d tries", err, removed)
-		}
+		assert.ErrorIs(t, l.Discard(t.Context(), e), backend.ErrSessionLost)
+		assert.Equal(t, 4, removed)
 		synctest.Wait()
 	})
 }
@@ -139,13 +131,10 @@ func TestWhatIsLogged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := said(c.do)
-			if n := strings.Count(text, "\n"); n != len(c.want) {
-				t.Errorf("%d lines, want %d:\n%s", n, len(c.want), text)
-			}
-			for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
-				if i < len(c.want) && !strings.HasSuffix(line, c.want[i]) {
-					t.Errorf("%s\nwant … %s", line, c.want[i])
-				}
+			lines := slices.Collect(strings.Lines(text))
+			require.Len(t, lines, len(c.want))
+			for i, line := range lines {
+				assert.Contains(t, line, c.want[i]+"\n")
 			}
 		})
 	}

@@ -3,6 +3,9 @@ package driver_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/backend/driver"
 )
 
@@ -10,9 +13,7 @@ func TestNoncesDiffer(t *testing.T) {
 	seen := map[uint64]bool{0: true}
 	for range 1000 {
 		n := driver.NewNonce()
-		if seen[n] {
-			t.Fatalf("%x comes again, or is zero", n)
-		}
+		require.False(t, seen[n], "%x comes again, or is zero", n)
 		seen[n] = true
 	}
 }
@@ -22,8 +23,6 @@ func TestIsHex(t *testing.T) {
 		"0123456789abcdef": true, "0": true, "": true,
 		"A": false, "g": false, "0g0": false, "0 0": false, "-1": false, "0é": false, "0\x000": false,
 	} {
-		if got := driver.IsHex(s); got != want {
-			t.Errorf("%q: %v", s, got)
-		}
+		assert.Equal(t, want, driver.IsHex(s), s)
 	}
 }

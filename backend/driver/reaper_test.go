@@ -3,10 +3,11 @@ package driver_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
@@ -42,9 +43,7 @@ func (r *reap) expect(t *testing.T, name string, seconds ...int) {
 	for _, s := range seconds {
 		want = append(want, time.Duration(s)*time.Second)
 	}
-	if got := r.tried[name]; !slices.Equal(got, want) {
-		t.Errorf("%s was tried at %v, want %v", name, got, want)
-	}
+	assert.Equal(t, want, r.tried[name], name)
 }
 
 // What is refused is tried ever more rarely, and nothing else has to wait for it.
@@ -58,9 +57,7 @@ func TestReaperBacksOff(t *testing.T) {
 		synctest.Wait()
 		r.expect(t, "refused", 0, 1, 3, 7, 15, 31, 61, 91, 121)
 		r.expect(t, "new", 40)
-		if r.failed != 8 {
-			t.Errorf("%d failures were told, want 8", r.failed)
-		}
+		assert.Equal(t, 8, r.failed, "failures that were told")
 	})
 }
 

@@ -18,16 +18,14 @@ func TestPause(t *testing.T) {
 	var p driver.Pause
 	for _, longest := range []time.Duration{20, 40, 80, 160, 320, 500, 500, 500} {
 		longest *= time.Millisecond
-		if d := p.Next(); d < longest/2 || d >= longest+longest/2 {
-			t.Errorf("a pause of %v, want about %v", d, longest)
-		}
+		d := p.Next()
+		assert.True(t, d >= longest/2 && d < longest+longest/2, "a pause of %v, want about %v", d, longest)
 	}
 	for range 100 {
 		p.Next()
 	}
-	if d := p.Next(); d < 250*time.Millisecond || d >= 750*time.Millisecond {
-		t.Errorf("a pause of %v after a hundred others", d)
-	}
+	d := p.Next()
+	assert.True(t, d >= 250*time.Millisecond && d < 750*time.Millisecond, "a pause of %v after a hundred others", d)
 }
 
 // A bout is over when it has been long, and many.
@@ -35,22 +33,14 @@ func TestBout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b driver.Bout
 		for i := range 2 * driver.Fewest {
-			if b.Over(time.Second) {
-				t.Errorf("given up at once, after %d tries", i+1)
-			}
-			if b.First() != (i == 0) {
-				t.Errorf("try %d: first is %v", i+1, b.First())
-			}
+			assert.False(t, b.Over(time.Second), "given up at once, after %d tries", i+1)
+			assert.Equal(t, i == 0, b.First(), "try %d", i+1)
 		}
 		time.Sleep(time.Second + 1)
-		if !b.Over(time.Second) {
-			t.Error("ridden out for ever")
-		}
+		assert.True(t, b.Over(time.Second), "ridden out for ever")
 		b = driver.Bout{}
 		for i := 1; i <= driver.Fewest; i++ {
-			if over := b.Over(time.Second); over != (i == driver.Fewest) {
-				t.Errorf("after %d tries in as many minutes: over is %v", i, over)
-			}
+			assert.Equal(t, i == driver.Fewest, b.Over(time.Second), "after %d tries in as many minutes", i)
 			time.Sleep(time.Minute)
 		}
 	})
@@ -91,26 +81,22 @@ func TestWhatEndsAPauseAndACall(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, gaveUp)
 				defer cancel()
-				if err := wait(ctx, newLife(t)); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, gaveUp) {
-					t.Error(err)
-				}
+				err := wait(ctx, newLife(t))
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorIs(t, err, gaveUp)
 			})
 		})
 		t.Run(name+"/lost", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLife(t)
 				time.AfterFunc(time.Minute, func() { l.Lose(driver.ErrWindow) })
-				if err := wait(t.Context(), l); !errors.Is(err, backend.ErrSessionLost) || !errors.Is(err, driver.ErrWindow) {
-					t.Error(err)
-				}
-				if err := wait(t.Context(), l); !errors.Is(err, backend.ErrSessionLost) {
-					t.Error(err)
-				}
+				err := wait(t.Context(), l)
+				assert.ErrorIs(t, err, backend.ErrSessionLost)
+				assert.ErrorIs(t, err, driver.ErrWindow)
+				assert.ErrorIs(t, wait(t.Context(), l), backend.ErrSessionLost)
 			})
 		})
 	}
 	v, err := driver.Call(t.Context(), newLife(t), func() (int, error) { return 7, gaveUp })
-	if v != 7 || err != gaveUp {
-		t.Errorf("%d, %v", v, err)
-	}
+	assert.True(t, v == 7 && err == gaveUp, "%d, %v", v, err)
 }

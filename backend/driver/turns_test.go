@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Turns that are given back late are waited for, however many stand in line. One that nobody
@@ -70,8 +71,7 @@ func TestGivenUpBeforeTheTurn(t *testing.T) {
 		const patience = 10 * time.Second
 		var turns driver.Turns
 		ops := []backend.Op{backend.CreateEphemeral("/a", nil)}
-		give, err := turns.Take(t.Context(), nil, patience, ops)
-		require.NoError(t, err)
+		give := must.Get(turns.Take(t.Context(), nil, patience, ops))(t)
 		began := time.Now()
 		for range 3 {
 			go func() {

@@ -3,6 +3,8 @@ package driver_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/elector-go/elector/backend/driver"
 )
 
@@ -12,11 +14,7 @@ func TestWaker(t *testing.T) {
 		w.Wake() // and does not block
 	}
 	<-w
-	select {
-	case <-w:
-		t.Error("woken twice")
-	default:
-	}
+	assert.Empty(t, w, "woken once")
 	w.Wake()
 	<-w
 }

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/elector-go/elector/backend/driver"
 )
 
@@ -14,49 +16,35 @@ func window(sent time.Time) (*driver.Window, <-chan time.Time) {
 	return driver.NewWindow(sent, 10*time.Second, time.Second, func() { passed <- time.Now() }), passed
 }
 
-func TestWindowCountsFromTheSending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sent := time.Now()
-		time.Sleep(3 * time.Second) // the answer took this long
-		w, passed := window(sent)
-		if got, want := w.Deadline(), sent.Add(9*time.Second); !got.Equal(want) {
-			t.Errorf("deadline %v after the sending, want 9s", got.Sub(sent))
-		}
-		if at := <-passed; !at.Equal(sent.Add(9 * time.Second)) {
-			t.Errorf("passed %v after the sending, want 9s", at.Sub(sent))
-		}
-	})
-}
-
-func TestWindowExtends(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		w, passed := window(start)
-		time.Sleep(8 * time.Second)
-		w.Extend(start.Add(6 * time.Second))
-		w.Extend(start.Add(2 * time.Second)) // an older answer, overtaken
-		if got := w.Deadline().Sub(start); got != 15*time.Second {
-			t.Errorf("deadline %v, want 15s: 6s + 9s, and never back", got)
-		}
-		if at := <-passed; at.Sub(start) != 15*time.Second {
-			t.Errorf("passed at %v, want 15s", at.Sub(start))
-		}
-		if len(passed) != 0 {
-			t.Error("passed was called twice")
-		}
-	})
-}
-
-func TestWindowDoesNotRevive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		w, passed := window(start)
-		<-passed
-		w.Extend(time.Now())
-		if got := w.Deadline().Sub(start); got != 9*time.Second {
-			t.Errorf("deadline %v after a late answer, want 9s: over is over", got)
-		}
-	})
+// All times are in seconds after the first sending.
+func TestWindow(t *testing.T) {
+	for name, c := range map[string]struct {
+		opened   int   // when the answer came
+		extended int   // when other answers came
+		sent     []int // when these were asked for
+		passes   int
+	}{
+		"it counts from the sending":           {3, 3, nil, 9},
+		"it is extended, and never back":       {0, 8, []int{6, 2}, 15}, // the older answer was overtaken
+		"a late answer does not bring it back": {0, 10, []int{10}, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				after := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+				time.Sleep(time.Until(after(c.opened)))
+				w, passed := window(start)
+				time.Sleep(time.Until(after(c.extended)))
+				for _, sent := range c.sent {
+					w.Extend(after(sent))
+				}
+				assert.Equal(t, after(c.passes), w.Deadline())
+				assert.Equal(t, after(c.passes), <-passed)
+				time.Sleep(time.Minute)
+				assert.Empty(t, passed, "it passes once")
+			})
+		})
+	}
 }
 
 // At the instant of the deadline the timer may not have run yet. An answer that is
@@ -69,9 +57,7 @@ func TestWindowDoesNotReviveAtTheDeadline(t *testing.T) {
 		w, passed := window(start)
 		<-extend
 		w.Extend(start.Add(8 * time.Second))
-		if got := w.Deadline().Sub(start); got != 9*time.Second {
-			t.Errorf("deadline %v, want 9s", got)
-		}
+		assert.Equal(t, 9*time.Second, w.Deadline().Sub(start))
 		<-passed
 	})
 }
@@ -82,9 +68,7 @@ func TestWindowStop(t *testing.T) {
 		w.Stop()
 		w.Stop()
 		time.Sleep(time.Minute)
-		if len(passed) != 0 {
-			t.Error("passed was called after Stop")
-		}
+		assert.Empty(t, passed)
 	})
 }
 
@@ -93,8 +77,6 @@ func TestWindowWithoutRoom(t *testing.T) {
 		passed := make(chan struct{})
 		w := driver.NewWindow(time.Now(), time.Second, 2*time.Second, func() { close(passed) })
 		<-passed
-		if time.Until(w.Deadline()) > 0 {
-			t.Error("a margin beyond the timeout must leave no trust at all")
-		}
+		assert.LessOrEqual(t, time.Until(w.Deadline()), time.Duration(0), "a margin beyond the timeout leaves no trust at all")
 	})
 }

@@ -12,26 +12,24 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Listing is what a session's List returns, at every stage of a directory's life.
 func TestListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc, ctx := memory.New(memory.Options{}), t.Context()
-		s, err := svc.Open(ctx, backend.OpenOptions{})
-		require.NoError(t, err)
+		s := must.Get(svc.Open(ctx, backend.OpenOptions{}))(t)
 		defer s.Close(context.Background())
 		same := func(when string) {
 			t.Helper()
-			want, err := s.List(ctx, "/dir")
-			if got := svc.Listing("/dir"); err != nil || got.Dir != want.Dir || got.Rev != want.Rev || !slices.Equal(got.Keys, want.Keys) {
-				t.Errorf("%s: %+v, want %+v (%v)", when, got, want, err)
-			}
+			want := must.Get(s.List(ctx, "/dir"))(t)
+			got := svc.Listing("/dir")
+			assert.True(t, got.Dir == want.Dir && got.Rev == want.Rev && slices.Equal(got.Keys, want.Keys), "%s: %+v, want %+v", when, got, want)
 		}
 		commit := func(op backend.Op) backend.Entry {
 			t.Helper()
-			made, err := s.Commit(ctx, nil, op)
-			require.NoError(t, err)
+			made := must.Get(s.Commit(ctx, nil, op))(t)
 			return made[0]
 		}
 		same("none")
@@ -53,17 +51,12 @@ func TestDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.New(memory.Options{})
 		client := svc.Client("a")
-		s, err := client.Open(t.Context(), backend.OpenOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(client.Open(t.Context(), backend.OpenOptions{}))(t)
 		defer s.Close(context.Background())
 		due := func(when string, want int) {
 			t.Helper()
 			synctest.Wait()
-			if got := svc.Stats().Due; got != want {
-				t.Errorf("%s: %d are due, want %d", when, got, want)
-			}
+			assert.Equal(t, want, svc.Stats().Due, when)
 		}
 		await := func(ctx context.Context, key string) (ended chan error) {
 			ended = make(chan error, 1)
@@ -76,9 +69,7 @@ func TestDue(t *testing.T) {
 		}
 		put := func(key string) {
 			t.Helper()
-			if err := svc.Put(key, nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, svc.Put(key, nil))
 		}
 		told := await(t.Context(), "/a")
 		ctx, giveUp := context.WithCancel(t.Context())
@@ -91,14 +82,10 @@ func TestDue(t *testing.T) {
 		put("/b")
 		due("another is told", 2)
 		giveUp()
-		if err := <-gone; err == nil {
-			t.Error("an Await was told what is held back")
-		}
+		assert.Error(t, <-gone, "what it would tell is held back")
 		due("the other has given up", 1)
 		release()
-		if err := <-told; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-told)
 		due("all have looked", 0)
 		// A change that is undone before anybody looks wakes one that goes on waiting.
 		release = client.HoldWakeups()
@@ -109,28 +96,20 @@ func TestDue(t *testing.T) {
 		release()
 		due("undone, and looked at", 0)
 		put("/c")
-		if err := <-told; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-told)
 	})
 }
 
 // An entry is enqueued beside what somebody else has put under the name that it would have.
 func TestEnqueueBesideATakenName(t *testing.T) {
 	svc, ctx := memory.New(memory.Options{}), t.Context()
-	s, err := svc.Open(ctx, backend.OpenOptions{})
-	require.NoError(t, err)
-	first, err := s.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0), backend.Enqueue("/dir", nil))
-	require.NoError(t, err)
+	s := must.Get(svc.Open(ctx, backend.OpenOptions{}))(t)
+	first := must.Get(s.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0), backend.Enqueue("/dir", nil)))(t)
 	taken := strings.TrimSuffix(first[1].Key, "1") + "2"
 	require.NoError(t, svc.Put(taken, []byte("theirs")))
-	second, err := s.Commit(ctx, nil, backend.Enqueue("/dir", nil))
-	if err != nil || second[0].Key == taken {
-		t.Errorf("enqueued %v (%v), beside a foreign %s", second, err, taken)
-	}
-	if got := svc.Entry(taken); string(got.Value) != "theirs" {
-		t.Errorf("the foreign entry is %+v", got)
-	}
+	second := must.Get(s.Commit(ctx, nil, backend.Enqueue("/dir", nil)))(t)
+	assert.NotEqual(t, taken, second[0].Key)
+	assert.Equal(t, "theirs", string(svc.Entry(taken).Value))
 	assert.NoError(t, s.Close(ctx))
 	svc.Delete("/dir")
 }

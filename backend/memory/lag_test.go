@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // behind returns a session that has been opened at a server which does not know the latest
@@ -19,8 +20,7 @@ func behind(t *testing.T, svc *Service) (s *session, first, second backend.Entry
 	for key, value := range map[string]string{"/p": "old", "/gone": "", "/d": ""} {
 		require.NoError(t, svc.Put(key, []byte(value)))
 	}
-	made, err := ahead.Commit(t.Context(), nil, backend.Enqueue("/d", nil), backend.Enqueue("/d", nil))
-	require.NoError(t, err)
+	made := must.Get(ahead.Commit(t.Context(), nil, backend.Enqueue("/d", nil), backend.Enqueue("/d", nil)))(t)
 	catchUp = svc.Lag()
 	require.NoError(t, svc.Put("/p", []byte("new")))
 	svc.Delete("/gone")
@@ -34,8 +34,7 @@ func behind(t *testing.T, svc *Service) (s *session, first, second backend.Entry
 
 func value(t *testing.T, s *session, key string) string {
 	t.Helper()
-	e, err := s.Get(t.Context(), key)
-	require.NoError(t, err)
+	e := must.Get(s.Get(t.Context(), key))(t)
 	return string(e.Value)
 }
 
@@ -50,16 +49,13 @@ func TestNewSessionIsBehind(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, e.Exists())
 			require.Equal(t, []string{first.Key, second.Key}, strangers)
-			before, err := s.Predecessor(t.Context(), second)
-			require.NoError(t, err)
+			before := must.Get(s.Predecessor(t.Context(), second))(t)
 			require.True(t, before.Same(first))
-			now, err := s.Await(t.Context(), backend.Unknown(first.Key))
-			require.NoError(t, err)
+			now := must.Get(s.Await(t.Context(), backend.Unknown(first.Key)))(t)
 			require.True(t, now[0].Same(first))
 			time.Sleep(time.Minute)
 		}
-		l, err := s.List(t.Context(), "/d")
-		require.NoError(t, err)
+		l := must.Get(s.List(t.Context(), "/d"))(t)
 		require.Equal(t, []string{first.Key, second.Key}, l.Keys)
 
 		// It hears of what it has missed, and of what comes, when it has caught up.
@@ -82,7 +78,7 @@ func TestNewSessionIsBehind(t *testing.T) {
 		require.Equal(t, began, <-heard)
 		require.Equal(t, began, <-heard)
 		require.False(t, svc.Behind(s.ID()))
-		_, err = s.Get(t.Context(), "/p")
+		_, err := s.Get(t.Context(), "/p")
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 		other := open(t, svc.Client("b"))
 		require.False(t, svc.Behind(other.ID()))

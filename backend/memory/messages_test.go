@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // each makes every message take so long.
@@ -30,14 +31,11 @@ func TestMessagesTakeTime(t *testing.T) {
 		require.Equal(t, 6100*time.Millisecond, time.Until(s.Deadline()), "the window begins when the request is sent")
 		e := create(t, s, "/seat")
 		takes(2 * time.Second)
-		_, err := s.Get(t.Context(), "/seat")
-		require.NoError(t, err)
+		must.Get(s.Get(t.Context(), "/seat"))(t)
 		takes(2 * time.Second)
-		_, err = s.List(t.Context(), "/seats")
-		require.NoError(t, err)
+		must.Get(s.List(t.Context(), "/seats"))(t)
 		takes(2 * time.Second)
-		_, err = s.Await(t.Context(), backend.Unknown("/seat"))
-		require.NoError(t, err)
+		must.Get(s.Await(t.Context(), backend.Unknown("/seat")))(t)
 		takes(2 * time.Second)
 
 		other := open(t, svc.Client("b"))
@@ -66,8 +64,7 @@ func TestAnswersAreOld(t *testing.T) {
 		s := open(t, svc.Client("a"))
 		require.NoError(t, svc.Put("/p", []byte("1")))
 		time.AfterFunc(1500*time.Millisecond, func() { _ = svc.Put("/p", []byte("2")) })
-		e, err := s.Get(t.Context(), "/p")
-		require.NoError(t, err)
+		e := must.Get(s.Get(t.Context(), "/p"))(t)
 		require.Equal(t, "1", string(e.Value))
 		require.Equal(t, "2", string(svc.Entry("/p").Value))
 	})
@@ -129,10 +126,7 @@ func TestRequestsArriveAfterTheSession(t *testing.T) {
 
 // A request is lost whose link is dead when it should arrive, and is sent again.
 func TestRequestsAreLostWithTheirLink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(each(time.Second))
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, each(time.Second), func(t *testing.T, svc *Service, c *Client, s *session) {
 		time.AfterFunc(500*time.Millisecond, c.Suspend)
 		time.AfterFunc(3*time.Second, c.Resume)
 		began := time.Now()
@@ -198,10 +192,7 @@ func TestOpenWhileMessagesAreUnderWay(t *testing.T) {
 }
 
 func TestDeadLinkIsNoticedLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(Options{Detect: time.Second})
-		c := svc.Client("a")
-		s := open(t, c)
+	alone(t, Options{Detect: time.Second}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		e := create(t, s, "/seat")
 		deadline := s.Deadline()
 		c.Suspend()
@@ -210,12 +201,10 @@ func TestDeadLinkIsNoticedLate(t *testing.T) {
 		require.Equal(t, backend.Live, s.State())
 		require.Equal(t, deadline, s.Deadline(), "nothing is acknowledged")
 		began := time.Now()
-		state, err := s.AwaitState(t.Context(), backend.Live)
-		require.NoError(t, err)
+		state := must.Get(s.AwaitState(t.Context(), backend.Live))(t)
 		require.Equal(t, backend.Suspended, state)
 		require.Equal(t, time.Millisecond, time.Since(began))
-		state, err = s.AwaitState(t.Context(), backend.Suspended)
-		require.NoError(t, err)
+		state = must.Get(s.AwaitState(t.Context(), backend.Suspended))(t)
 		require.Equal(t, backend.Lost, state)
 		require.Equal(t, deadline, time.Now())
 		require.True(t, svc.Entry(e.Key).Exists())
@@ -238,8 +227,7 @@ func TestDeadLinkIsNoticedLate(t *testing.T) {
 		s = open(t, svc.Client("a"))
 		deadline = s.Deadline()
 		s.client.Suspend()
-		state, err = s.AwaitState(t.Context(), backend.Live)
-		require.NoError(t, err)
+		state = must.Get(s.AwaitState(t.Context(), backend.Live))(t)
 		require.Equal(t, backend.Lost, state)
 		require.Equal(t, deadline, time.Now())
 	})
@@ -256,13 +244,11 @@ func TestRevokeIsHeardLast(t *testing.T) {
 		deadline := s.Deadline()
 		e := create(t, s, "/seat")
 		c.Revoke()
-		now, err := other.Await(t.Context(), e)
-		require.NoError(t, err)
+		now := must.Get(other.Await(t.Context(), e))(t)
 		require.False(t, now[0].Exists())
 		require.Equal(t, backend.Live, s.State(), "the others know first")
 		began := time.Now()
-		state, err := s.AwaitState(t.Context(), backend.Live)
-		require.NoError(t, err)
+		state := must.Get(s.AwaitState(t.Context(), backend.Live))(t)
 		require.Equal(t, backend.Lost, state)
 		require.Equal(t, 2*time.Second, time.Since(began), "its next heartbeat")
 		require.Equal(t, deadline, s.Deadline())

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // queue enrols n sessions of c in /d, and has each but the first wait for its own
@@ -23,16 +24,13 @@ func queue(tb testing.TB, svc *Service, n int) (sessions []*backend.Session, ent
 	out := make(chan int, n)
 	var waiting sync.WaitGroup
 	for i := range n {
-		s, err := c.Open(ctx, backend.OpenOptions{})
-		require.NoError(tb, err)
-		made, err := s.Commit(ctx, nil, backend.Enqueue("/d", nil))
-		require.NoError(tb, err)
+		s := must.Get(c.Open(ctx, backend.OpenOptions{}))(tb)
+		made := must.Get(s.Commit(ctx, nil, backend.Enqueue("/d", nil)))(tb)
 		sessions, entries = append(sessions, s), append(entries, made[0])
 		if i == 0 {
 			continue
 		}
-		before, err := s.Predecessor(ctx, made[0])
-		require.NoError(tb, err)
+		before := must.Get(s.Predecessor(ctx, made[0]))(tb)
 		waiting.Go(func() {
 			if _, err := s.Await(ctx, made[0], before); err == nil {
 				out <- i
@@ -61,8 +59,7 @@ func TestTenThousandWait(t *testing.T) {
 			synctest.Wait()
 			require.EqualValues(t, i+1, svc.Stats().Wakeups)
 		}
-		p, err := sessions[n/2+1].Predecessor(t.Context(), entries[n/2+1])
-		require.NoError(t, err)
+		p := must.Get(sessions[n/2+1].Predecessor(t.Context(), entries[n/2+1]))(t)
 		require.Equal(t, entries[n/2-1].Key, p.Key)
 		for _, s := range sessions {
 			require.NoError(t, s.Close(t.Context()))
@@ -109,9 +106,7 @@ func TestListingsShareTheirKeys(t *testing.T) {
 	svc := New(Options{})
 	sessions, entries, _, wait := queue(t, svc, 3)
 	list := func(i int) backend.Listing {
-		l, err := sessions[i].List(t.Context(), "/d")
-		require.NoError(t, err)
-		return l
+		return must.Get(sessions[i].List(t.Context(), "/d"))(t)
 	}
 	first, second := list(0), list(1)
 	require.Equal(t, []string{entries[0].Key, entries[1].Key, entries[2].Key}, first.Keys)
@@ -122,16 +117,13 @@ func TestListingsShareTheirKeys(t *testing.T) {
 	after := list(2)
 	require.Equal(t, []string{entries[0].Key, entries[2].Key}, after.Keys)
 	require.Equal(t, []string{entries[0].Key, entries[1].Key, entries[2].Key}, first.Keys)
-	made, err := sessions[0].Commit(t.Context(), nil, backend.Enqueue("/d", nil))
-	require.NoError(t, err)
+	made := must.Get(sessions[0].Commit(t.Context(), nil, backend.Enqueue("/d", nil)))(t)
 	require.Equal(t, []string{entries[0].Key, entries[2].Key, made[0].Key}, list(2).Keys)
 	for _, s := range sessions {
 		require.NoError(t, s.Close(t.Context()))
 	}
 	wait()
-	s, err := svc.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
-	empty, err := s.List(t.Context(), "/d")
-	require.NoError(t, err)
+	s := must.Get(svc.Open(t.Context(), backend.OpenOptions{}))(t)
+	empty := must.Get(s.List(t.Context(), "/d"))(t)
 	require.Empty(t, empty.Keys)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // metering is one metered session, and another that nobody counts.
@@ -44,14 +45,6 @@ func (m *metering) counts(what string, want meter.Counts) {
 	m.seen = now
 }
 
-func must[T any](t *testing.T) func(v T, err error) T {
-	return func(v T, err error) T {
-		t.Helper()
-		require.NoError(t, err)
-		return v
-	}
-}
-
 // wait runs one wait on a goroutine of its own, and returns what ends it.
 func (m *metering) wait(wait func(ctx context.Context) error) (cancel func()) {
 	ctx, end := context.WithCancel(m.t.Context())
@@ -77,7 +70,7 @@ func (m *metering) awaitList(known backend.Listing) (cancel func()) {
 func TestMeterCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, ctx := metered(t, nil), t.Context()
-		entry := func(made []backend.Entry, err error) backend.Entry { return must[[]backend.Entry](t)(made, err)[0] }
+		entry := func(made []backend.Entry, err error) backend.Entry { return must.Get(made, err)(t)[0] }
 
 		dir := entry(m.s.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0)))
 		m.counts("put", meter.Counts{Commits: 1, Sent: 4, Received: 4})
@@ -86,11 +79,11 @@ func TestMeterCalls(t *testing.T) {
 		second := entry(m.s.Commit(ctx, nil, backend.Enqueue("/dir", nil)))
 		m.seen = m.m.Counts()
 
-		must[backend.Entry](t)(m.s.Get(ctx, first.Key))
+		must.Get(m.s.Get(ctx, first.Key))(t)
 		m.counts("get", meter.Counts{Gets: 1, Sent: len(first.Key), Received: len(first.Key) + 3})
-		must[backend.Listing](t)(m.s.List(ctx, "/dir"))
+		must.Get(m.s.List(ctx, "/dir"))(t)
 		m.counts("list", meter.Counts{Lists: 1, Sent: 4, Received: len(first.Key) + len(second.Key)})
-		must[backend.Entry](t)(m.s.Predecessor(ctx, second))
+		must.Get(m.s.Predecessor(ctx, second))(t)
 		m.counts("predecessor", meter.Counts{Predecessors: 1, Sent: len(second.Key), Received: len(first.Key) + 3})
 		assert.NoError(t, m.s.Discard(ctx, second))
 		m.counts("drop", meter.Counts{Drops: 1, Sent: len(second.Key)})
@@ -219,23 +212,23 @@ func TestMeterListWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, ctx := metered(t, nil), t.Context()
 		dir := create(t, m.other, "/other")
-		must[[]backend.Entry](t)(m.other.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0)))
-		known := must[backend.Listing](t)(m.s.List(ctx, "/dir"))
+		must.Get(m.other.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0)))(t)
+		known := must.Get(m.s.List(ctx, "/dir"))(t)
 		m.seen = m.m.Counts()
 		cancel := m.awaitList(known)
 		m.counts("a wait", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
 		cancel()
 		cancel = m.awaitList(known)
 		m.counts("the watch is kept", meter.Counts{Waits: 1, Sent: 4})
-		entry := must[[]backend.Entry](t)(m.other.Commit(ctx, nil, backend.Enqueue("/dir", nil)))[0]
+		entry := must.Get(m.other.Commit(ctx, nil, backend.Enqueue("/dir", nil)))(t)[0]
 		m.counts("an entry comes", meter.Counts{WakeUps: 1, Received: len(entry.Key)})
 		cancel()
-		known = must[backend.Listing](t)(m.s.List(ctx, "/dir"))
+		known = must.Get(m.s.List(ctx, "/dir"))(t)
 		m.seen = m.m.Counts()
 		cancel = m.awaitList(known)
 		m.counts("it is set again", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
 		// A directory is an entry, too, and has two watches then.
-		ends := m.await(must[backend.Entry](t)(m.other.Get(ctx, "/dir")), dir)
+		ends := m.await(must.Get(m.other.Get(ctx, "/dir"))(t), dir)
 		m.counts("a wait for the directory itself", meter.Counts{Waits: 1, Watches: 2, Sent: 10})
 		ends()
 		cancel()

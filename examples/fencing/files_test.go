@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 func openFiles(t *testing.T, dir string) *Files {
 	t.Helper()
-	files, err := OpenFiles(dir)
-	require.NoError(t, err)
-	return files
+	return must.Get(OpenFiles(dir))(t)
 }
 
 func TestFilesFenceAllTogether(t *testing.T) {
@@ -33,8 +33,7 @@ func TestFilesStoreTheTokenFirst(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "next"), 0o755)) // nothing can be written
 	require.Error(t, files.Put(5, job, []byte("five")))
 	require.EqualValues(t, 3, files.Highest())
-	data, err := files.Get(job)
-	require.NoError(t, err)
+	data := must.Get(files.Get(job))(t)
 	require.Equal(t, "three", string(data))
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "next")))
@@ -51,8 +50,7 @@ func TestFilesCrashBetweenTokenAndData(t *testing.T) {
 
 	files := openFiles(t, dir)
 	require.ErrorIs(t, files.Put(3, job, []byte("late write of 3")), errOldToken)
-	data, err := files.Get(job)
-	require.NoError(t, err)
+	data := must.Get(files.Get(job))(t)
 	require.Equal(t, "three", string(data))
 	require.NoError(t, files.Put(5, job, []byte("five")))
 }

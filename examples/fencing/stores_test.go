@@ -8,7 +8,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Both stores make the same promise, so one set of tests holds them to it.
@@ -64,92 +67,76 @@ func openFileStore(t *testing.T, dir string) store {
 
 func openTable(t *testing.T, dir string) *Table {
 	t.Helper()
-	table, err := OpenTable(t.Context(), filepath.Join(dir, "jobs.db"))
-	require.NoError(t, err)
+	table := must.Get(OpenTable(t.Context(), filepath.Join(dir, "jobs.db")))(t)
 	t.Cleanup(func() { require.NoError(t, table.Close()) })
 	return table
 }
 
-// each runs a test on each store. open is a restart, when called again.
-func each(t *testing.T, test func(t *testing.T, open func() store)) {
-	for _, s := range stores {
-		t.Run(s.name, func(t *testing.T) {
-			dir := t.TempDir()
-			test(t, func() store { return s.open(t, dir) })
-		})
-	}
-}
-
 func (s store) holds(t *testing.T, want string) {
 	t.Helper()
-	got, err := s.get()
-	require.NoError(t, err)
+	got := must.Get(s.get())(t)
 	require.Equal(t, want, got)
 }
 
-func TestOldTokenIsRefused(t *testing.T) {
-	each(t, func(t *testing.T, open func() store) {
-		s := open()
-		require.NoError(t, s.claim(7))
-		require.NoError(t, s.put(7, "first of 7"))
-		require.NoError(t, s.put(7, "second of 7"), "a leader writes many times in a term")
-		s.holds(t, "second of 7")
-
-		require.NoError(t, s.put(9, "first of 9"))
-		require.ErrorIs(t, s.put(7, "late write of 7"), errOldToken)
-		require.ErrorIs(t, s.put(8, "8, who was never here before"), errOldToken)
-		require.ErrorIs(t, s.claim(8), errOldToken)
-		s.holds(t, "first of 9")
-		require.NoError(t, s.put(9, "second of 9"), "a refused write changes nothing")
-		s.holds(t, "second of 9")
-	})
+// A step is what a process does with a token. put is a value, or "" for a claim; "restart" opens the store once more.
+type step struct {
+	token uint64
+	put   string
+	want  error
 }
 
-// From its claim on a new leader may rely on what it reads.
-func TestClaimShutsOut(t *testing.T) {
-	each(t, func(t *testing.T, open func() store) {
-		s := open()
-		require.NoError(t, s.claim(3))
-		require.NoError(t, s.put(3, "three"))
-		require.NoError(t, s.claim(5))
-		require.NoError(t, s.claim(5), "whose answer was lost, and who asks again")
-		require.ErrorIs(t, s.put(3, "late write of 3"), errOldToken)
-		s.holds(t, "three")
-	})
-}
+const restart = "restart"
 
-func TestClaimOfNothing(t *testing.T) {
-	each(t, func(t *testing.T, open func() store) {
-		s := open()
-		require.NoError(t, s.claim(5))
-		require.ErrorIs(t, s.put(3, "late write of 3"), errOldToken, "also where nothing has been written")
-	})
-}
-
-func TestRestart(t *testing.T) {
-	each(t, func(t *testing.T, open func() store) {
-		s := open()
-		require.NoError(t, s.claim(7))
-		require.NoError(t, s.put(7, "seven"))
-		s = open()
-		require.ErrorIs(t, s.put(6, "six"), errOldToken)
-		require.ErrorIs(t, s.claim(6), errOldToken)
-		s.holds(t, "seven")
-		require.NoError(t, s.put(7, "seven again"))
-		require.NoError(t, s.claim(1<<63-1))
-		s = open()
-		require.ErrorIs(t, s.put(1<<63-2, "late"), errOldToken, "the largest tokens are told apart")
-		require.NoError(t, s.put(1<<63-1, "last"))
-		s.holds(t, "last")
-	})
-}
-
-func TestNoToken(t *testing.T) {
-	each(t, func(t *testing.T, open func() store) {
-		s := open()
-		require.ErrorIs(t, s.claim(0), errNoToken)
-		require.ErrorIs(t, s.put(0, "forgotten"), errNoToken)
-	})
+// What the store holds after each list of steps is the last value that was put and not refused.
+func TestTokens(t *testing.T) {
+	const highest = 1<<63 - 1
+	for name, steps := range map[string][]step{
+		"an old token is refused": {
+			{7, "", nil}, {7, "first of 7", nil},
+			{7, "second of 7", nil}, // a leader writes many times in a term
+			{9, "first of 9", nil},
+			{7, "late write of 7", errOldToken}, {8, "8, who was never here before", errOldToken}, {8, "", errOldToken},
+			{9, "second of 9", nil},
+		},
+		// From its claim on a new leader may rely on what it reads.
+		"a claim shuts out": {
+			{3, "", nil}, {3, "three", nil}, {5, "", nil},
+			{5, "", nil}, // its answer was lost, and it asks again
+			{3, "late write of 3", errOldToken},
+		},
+		"a claim of nothing": {{5, "", nil}, {3, "late write of 3", errOldToken}},
+		"a restart": {
+			{7, "", nil}, {7, "seven", nil}, {0, restart, nil},
+			{6, "six", errOldToken}, {6, "", errOldToken}, {7, "seven again", nil},
+			{highest, "", nil}, {0, restart, nil},
+			{highest - 1, "late", errOldToken}, // the largest tokens are told apart
+			{highest, "last", nil},
+		},
+		"no token": {{0, "", errNoToken}, {0, "forgotten", errNoToken}},
+	} {
+		for _, kind := range stores {
+			t.Run(name+"/"+kind.name, func(t *testing.T) {
+				dir := t.TempDir()
+				s, last := kind.open(t, dir), ""
+				for _, step := range steps {
+					switch step.put {
+					case restart:
+						s = kind.open(t, dir)
+					case "":
+						require.ErrorIs(t, s.claim(step.token), step.want)
+					default:
+						require.ErrorIs(t, s.put(step.token, step.put), step.want, step.put)
+						if step.want == nil {
+							last = step.put
+						}
+					}
+					if last != "" {
+						s.holds(t, last)
+					}
+				}
+			})
+		}
+	}
 }
 
 // Terms follow each other so fast that several leaders write at the same time. What
@@ -221,9 +208,7 @@ func neverGoesBack(t *testing.T, s store, done <-chan struct{}) {
 			t.Errorf("read %q: %v, %v", value, err, bad)
 			return
 		}
-		if token < last || token == last && write < lastWrite {
-			t.Errorf("went back from term %d, write %d to term %d, write %d", last, lastWrite, token, write)
-		}
+		assert.False(t, token < last || token == last && write < lastWrite, "went back from term %d, write %d to term %d, write %d", last, lastWrite, token, write)
 		last, lastWrite = token, write
 		select {
 		case <-done:

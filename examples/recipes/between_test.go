@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // A scene is what goes on in a session, and an event that comes in between.
@@ -55,10 +56,10 @@ func TestInBetween(t *testing.T) {
 var scenes = map[string]scene{
 	"the writer goes as a reader looks": func(t *testing.T, svc *memory.Service) (func(*backend.Session), func()) {
 		l := SharedLock{"/shared"}
-		writes := ok(l.Write(t.Context(), open(t, svc), ""))(t)
+		writes := must.Get(l.Write(t.Context(), open(t, svc), ""))(t)
 		return func(s *backend.Session) {
 			enqueued := 0
-			ok(l.Read(t.Context(), around(s, func(c *backend.Call, next func() error) error {
+			must.Get(l.Read(t.Context(), around(s, func(c *backend.Call, next func() error) error {
 				if commits(backend.OpEnqueue)(c) {
 					enqueued++
 				}
@@ -75,7 +76,7 @@ var scenes = map[string]scene{
 		one.blocks(t, "one alone")
 		var opened atomic.Bool
 		return func(s *backend.Session) {
-				in := ok(d.Enter(t.Context(), s, ""))(t)
+				in := must.Get(d.Enter(t.Context(), s, ""))(t)
 				first := one.wait(t)
 				assert.Equal(t, in.ready, first.ready)
 				time.Sleep(time.Millisecond)
@@ -96,12 +97,12 @@ var scenes = map[string]scene{
 				assert.True(t, errors.Is(err, errTaken) || strings.Contains(err.Error(), `others have agreed on "2"`), "%v", err)
 			}, func() {
 				svc.Delete("/pool")
-				ok(Semaphore{"/pool", 2}.Acquire(t.Context(), open(t, svc), ""))(t)
+				must.Get(Semaphore{"/pool", 2}.Acquire(t.Context(), open(t, svc), ""))(t)
 			}
 	},
 	// No update is lost: this is another incarnation with the same version.
 	"the entry is deleted and made as one publishes": func(t *testing.T, svc *memory.Service) (func(*backend.Session), func()) {
-		was := ok(Publish(t.Context(), open(t, svc), backend.Entry{Key: "/config"}, []byte("old")))(t)
+		was := must.Get(Publish(t.Context(), open(t, svc), backend.Entry{Key: "/config"}, []byte("old")))(t)
 		want := "mine"
 		return func(s *backend.Session) {
 				_, err := Publish(t.Context(), s, was, []byte("mine"))
@@ -163,21 +164,21 @@ func takes(harm func(svc *memory.Service)) scene {
 	return func(t *testing.T, svc *memory.Service) (func(*backend.Session), func()) {
 		q, producer := Queue{"/queue"}, open(t, svc)
 		for range 3 {
-			ok(q.Put(t.Context(), producer, nil))(t)
+			must.Get(q.Put(t.Context(), producer, nil))(t)
 		}
 		for range 2 {
-			require.NoError(t, ok(q.Take(t.Context(), producer))(t).Finish(t.Context()))
+			require.NoError(t, must.Get(q.Take(t.Context(), producer))(t).Finish(t.Context()))
 		}
 		return func(s *backend.Session) {
 				for last := ""; last != "new"; {
-					c := ok(q.Take(t.Context(), s))(t)
+					c := must.Get(q.Take(t.Context(), s))(t)
 					last = string(c.Item.Value)
 					err := c.Finish(t.Context())
 					assert.True(t, err == nil || refused(err), "%v", err)
 				}
 			}, func() {
 				harm(svc)
-				ok(q.Put(t.Context(), producer, []byte("new")))(t)
+				must.Get(q.Put(t.Context(), producer, []byte("new")))(t)
 			}
 	}
 }
@@ -186,7 +187,7 @@ func takes(harm func(svc *memory.Service)) scene {
 func deposed(before func(t *testing.T, svc *memory.Service)) scene {
 	return func(t *testing.T, svc *memory.Service) (func(*backend.Session), func()) {
 		seat, dump := open(t, svc), ""
-		guard := ok(seat.Commit(t.Context(), nil, backend.CreateEphemeral("/seat", nil)))(t)
+		guard := must.Get(seat.Commit(t.Context(), nil, backend.CreateEphemeral("/seat", nil)))(t)
 		before(t, svc)
 		return func(s *backend.Session) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends with the term

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -49,7 +50,7 @@ func TestWakeUps(t *testing.T) {
 				for i := range n {
 					s := open(t, m)
 					all.Go(func() {
-						h := ok(line.take(t.Context(), s, i))(t)
+						h := must.Get(line.take(t.Context(), s, i))(t)
 						time.Sleep(time.Second + time.Duration(i)*time.Millisecond) // one goes after the other
 						assert.NoError(t, h.Release(t.Context()))
 					})
@@ -71,7 +72,7 @@ func TestWakeUps(t *testing.T) {
 func TestDoubleBarrierAfterAllCrashed(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		d := DoubleBarrier{Dir: "/double"}
-		ok(d.Enter(t.Context(), s, ""))(t)
+		must.Get(d.Enter(t.Context(), s, ""))(t)
 		next := begin(func() (*Inside, error) { return d.Enter(t.Context(), open(t, svc), "") })
 		next.blocks(t, "one of the next round")
 		require.NoError(t, s.Close(t.Context()))
@@ -83,14 +84,14 @@ func TestDoubleBarrierAfterAllCrashed(t *testing.T) {
 // published it would lose one.
 func TestTwoPublishTheSame(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
-		was := ok(Publish(t.Context(), s, backend.Entry{Key: "/config"}, []byte("5")))(t)
+		was := must.Get(Publish(t.Context(), s, backend.Entry{Key: "/config"}, []byte("5")))(t)
 		lost := false
 		_, err := Publish(t.Context(), around(s, func(_ *backend.Call, next func() error) error {
 			if lost {
 				return next()
 			}
 			lost = true // the request is, and another writes meanwhile
-			ok(Publish(t.Context(), open(t, svc), was, []byte("6")))(t)
+			must.Get(Publish(t.Context(), open(t, svc), was, []byte("6")))(t)
 			return backend.ErrIndeterminate
 		}), was, []byte("6"))
 		assert.ErrorIs(t, err, backend.ErrIndeterminate)
@@ -101,10 +102,10 @@ func TestTwoPublishTheSame(t *testing.T) {
 // TestBehind: a new session may begin on a server that is behind. It sees all the same what was there when it was called.
 func TestBehind(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
-		published := ok(Publish(t.Context(), s, backend.Entry{Key: "/config"}, []byte("old")))(t)
+		published := must.Get(Publish(t.Context(), s, backend.Entry{Key: "/config"}, []byte("old")))(t)
 		svc.Lag() // at a moment at which there was no barrier, and no name
 		require.NoError(t, Barrier("/barrier").Set(t.Context(), s))
-		published = ok(Publish(t.Context(), s, published, []byte("new")))(t)
+		published = must.Get(Publish(t.Context(), s, published, []byte("new")))(t)
 		during(t, func(ctx context.Context) error { return Register(ctx, s, "/names", Address{"www", www}, alive) })
 		synctest.Wait()
 
@@ -134,18 +135,18 @@ func TestLookalikes(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 		defer cancel()
 		m, l, d := Semaphore{key + "/permits", 1}, SharedLock{key}, DoubleBarrier{key, 2}
-		ok(write(ctx, s, backend.Entry{Key: m.Dir}, []byte("1")))(t)
+		must.Get(write(ctx, s, backend.Entry{Key: m.Dir}, []byte("1")))(t)
 		for _, line := range []string{m.Dir, l.all(), l.writers(), key + "/line", key + "/workers"} {
 			require.NoError(t, makeDir(ctx, s, fmt.Sprintf("%s/e-%016x-%016x-%010d", line, 1, 1, 0)))
 		}
 		_, workers, err := Members(ctx, s, key)
 		require.NoError(t, err)
 		assert.Empty(t, workers)
-		ok(m.Acquire(ctx, s, ""))(t)
-		require.NoError(t, ok(l.Read(ctx, s, ""))(t).Release(ctx))
-		ok(l.Write(ctx, s, ""))(t)
+		must.Get(m.Acquire(ctx, s, ""))(t)
+		require.NoError(t, must.Get(l.Read(ctx, s, ""))(t).Release(ctx))
+		must.Get(l.Write(ctx, s, ""))(t)
 		one := begin(func() (*Inside, error) { return d.Enter(ctx, s, "") })
-		two := ok(d.Enter(ctx, open(t, b), ""))(t)
+		two := must.Get(d.Enter(ctx, open(t, b), ""))(t)
 		in := one.wait(t)
 		assert.NoError(t, errors.Join(in.Err(), two.Err(), two.Release(ctx), in.Leave(ctx)))
 	})
@@ -155,7 +156,7 @@ func TestLookalikes(t *testing.T) {
 func TestDirectoryOfASession(t *testing.T) {
 	onServers(t, func(t *testing.T, b backend.Backend, key string) {
 		s := open(t, b)
-		ok(SimpleLock(t.Context(), s, key, ""))(t)
+		must.Get(SimpleLock(t.Context(), s, key, ""))(t)
 		_, err := FairLock(t.Context(), s, key, "")
 		_, err2 := SharedLock{key}.Write(t.Context(), s, "")
 		for _, err := range []error{err, err2} {
@@ -169,9 +170,9 @@ func TestDirectoryOfASession(t *testing.T) {
 // TestNumbersAreNotUsedUp: a directory on ZooKeeper takes so many entries in a line, and numbers go on.
 func TestNumbersAreNotUsedUp(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
-		n := ok(Number(t.Context(), s, "/numbers"))(t)
+		n := must.Get(Number(t.Context(), s, "/numbers"))(t)
 		svc.UseUp("/numbers", 0)
-		assert.Greater(t, ok(Number(t.Context(), s, "/numbers"))(t), n)
+		assert.Greater(t, must.Get(Number(t.Context(), s, "/numbers"))(t), n)
 	})
 }
 
@@ -179,16 +180,16 @@ func TestNumbersAreNotUsedUp(t *testing.T) {
 // begins. Other data is left alone.
 func TestCount(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
-		first := ok(Count(t.Context(), s, "/count", 10))(t)
+		first := must.Get(Count(t.Context(), s, "/count", 10))(t)
 		assert.EqualValues(t, 1, first.First)
 		for _, n := range []uint64{0, math.MaxUint64, math.MaxUint64 - 9, math.MaxUint64 - 5} {
 			_, err := Count(t.Context(), s, "/count", n)
 			assert.Error(t, err, n)
 		}
-		next := ok(Count(t.Context(), s, "/count", 1))(t)
+		next := must.Get(Count(t.Context(), s, "/count", 1))(t)
 		assert.Equal(t, Serial{Era: first.Era, First: 11}, next)
 		svc.Delete("/count")
-		other := ok(Count(t.Context(), s, "/count", 1))(t)
+		other := must.Get(Count(t.Context(), s, "/count", 1))(t)
 		assert.Greater(t, other.Era, first.Era)
 		assert.EqualValues(t, 1, other.First)
 		for _, foreign := range []string{"", "42", "{}", `{"Last":"many"}`} {
@@ -205,7 +206,7 @@ func TestSemaphoreAndStrangers(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		require.NoError(t, svc.Put("/pool/notes", []byte("above it there is no limit")))
 		require.NoError(t, svc.Put("/other", []byte("a cache of pictures")))
-		ok(Semaphore{"/two", 2}.Acquire(t.Context(), s, ""))(t)
+		must.Get(Semaphore{"/two", 2}.Acquire(t.Context(), s, ""))(t)
 		for says, m := range map[string]Semaphore{
 			`others have agreed on ""`:                    {"/pool", 1},
 			`others have agreed on "a cache of pictures"`: {"/other", 1},
@@ -226,12 +227,12 @@ func TestQueueInOrder(t *testing.T) {
 		early := begin(func() (*Claim, error) { return q.Take(t.Context(), s) })
 		early.blocks(t, "a consumer of an empty queue")
 		for i, item := range []string{"a", "b", "c"} {
-			assert.EqualValues(t, i, ok(q.Put(t.Context(), producer, []byte(item)))(t))
+			assert.EqualValues(t, i, must.Get(q.Put(t.Context(), producer, []byte(item)))(t))
 		}
 		require.NoError(t, producer.Close(t.Context()))
 		first, another := early.wait(t), open(t, svc)
 		for _, item := range []string{"b", "c"} {
-			c := ok(q.Take(t.Context(), another))(t)
+			c := must.Get(q.Take(t.Context(), another))(t)
 			assert.Equal(t, item, string(c.Item.Value))
 			require.NoError(t, c.Finish(t.Context()))
 		}
@@ -250,12 +251,12 @@ func TestQueueInOrder(t *testing.T) {
 func TestQueueFinishIsRefused(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		q, effect := Queue{"/queue"}, backend.CompareAndSet("/effect", nil, 0)
-		ok(q.Put(t.Context(), s, nil))(t)
-		late := ok(q.Take(t.Context(), s))(t)
+		must.Get(q.Put(t.Context(), s, nil))(t)
+		late := must.Get(q.Take(t.Context(), s))(t)
 		svc.Delete(q.claim(0))
 		<-late.Done()
 		assert.ErrorIs(t, context.Cause(late), errTaken)
-		c := ok(q.Take(t.Context(), open(t, svc)))(t)
+		c := must.Get(q.Take(t.Context(), open(t, svc)))(t)
 		assert.ErrorIs(t, late.Finish(t.Context(), effect), backend.ErrCondition)
 		assert.Empty(t, svc.Entries("/effect"))
 		require.NoError(t, c.Finish(t.Context(), effect))
@@ -278,12 +279,12 @@ func TestQueueWithALongItem(t *testing.T) {
 		})
 		take := func(want uint64) *Claim {
 			calls = 0
-			c := ok(q.Take(t.Context(), s))(t)
+			c := must.Get(q.Take(t.Context(), s))(t)
 			assert.Equal(t, want, c.Number)
 			return c
 		}
 		for range 1001 {
-			ok(q.Put(t.Context(), plain, nil))(t)
+			must.Get(q.Put(t.Context(), plain, nil))(t)
 		}
 		long := take(0)
 		for n := range uint64(1000) {
@@ -295,7 +296,7 @@ func TestQueueWithALongItem(t *testing.T) {
 		calls = 0
 		next := begin(func() (*Claim, error) { return q.Take(t.Context(), s) })
 		next.blocks(t, "a consumer of nothing")
-		ok(q.Put(t.Context(), plain, []byte("new")))(t)
+		must.Get(q.Put(t.Context(), plain, []byte("new")))(t)
 		assert.Equal(t, "new", string(next.wait(t).Item.Value))
 	})
 }
@@ -306,11 +307,11 @@ func TestPassOver(t *testing.T) {
 		s, dir := open(t, b), key+"/items"
 		passes := func(n, end, want uint64) {
 			t.Helper()
-			assert.Equal(t, want, ok(passOver(t.Context(), s, dir, n, end))(t))
+			assert.Equal(t, want, must.Get(passOver(t.Context(), s, dir, n, end))(t))
 		}
 		passes(0, 100, 99)
 		for _, name := range []string{"", "/0", "/5", "/50", "/x", "/-7", "/70/8"} {
-			ok(s.Commit(t.Context(), nil, backend.CompareAndSet(dir+name, nil, 0)))(t)
+			must.Get(s.Commit(t.Context(), nil, backend.CompareAndSet(dir+name, nil, 0)))(t)
 		}
 		passes(0, 100, 4)
 		passes(5, 100, 49)

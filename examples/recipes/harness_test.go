@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -39,7 +40,7 @@ func onServers(t *testing.T, f func(t *testing.T, b backend.Backend, key string)
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := ok(dial.Open(t.Context(), url(t)))(t)
+			b := must.Get(dial.Open(t.Context(), url(t)))(t)
 			t.Cleanup(func() { assert.NoError(t, b.Close()) })
 			f(t, b, "/recipes/"+rand.Text())
 		})
@@ -58,22 +59,13 @@ func onMemory(t *testing.T, f func(t *testing.T, svc *memory.Service, s *backend
 // hears at once.
 func open(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
-	s := ok(b.Open(t.Context(), backend.OpenOptions{}))(t)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = s.Close(ctx) // it may be lost
 	})
 	return s
-}
-
-// ok demands that a call has not failed, and returns its result: v := ok(f())(t).
-func ok[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		require.NoError(t, err)
-		return v
-	}
 }
 
 // around has each call of a session pass through f.
@@ -133,7 +125,7 @@ func (d *doing[T]) wait(t *testing.T) T {
 	case <-time.After(time.Hour):
 		require.Fail(t, "it does not end")
 	}
-	return ok(d.got, d.err)(t)
+	return must.Get(d.got, d.err)(t)
 }
 
 // during runs f until the test ends, or stop is called.

@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -133,7 +134,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
-	p.say = sayer(out, time.Now(), p.name)
+	p.say = sayer(log.New(out, "", 0), time.Now(), p.name)
 	return errors.Join(takePart(ctx, b, r, p), b.Close())
 }
 
@@ -170,7 +171,7 @@ type actor struct {
 func demonstrate(ctx context.Context, r role, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out = &locked{w: out}
+	lines := log.New(out, "", 0) // one at a time
 	service := memory.New(memory.Options{DefaultTTL: time.Second})
 	errs := make([]error, len(r.demo))
 	start := time.Now()
@@ -181,7 +182,7 @@ func demonstrate(ctx context.Context, r role, out io.Writer) error {
 			return err
 		}
 		p.name = string(rune('a' + i))
-		p.say = sayer(out, start, p.name)
+		p.say = sayer(lines, start, p.name)
 		p.alive = func(_ context.Context, a netip.AddrPort) bool {
 			return a.Port() != 5432 || time.Since(start) < time.Second
 		}
@@ -226,20 +227,8 @@ func (a actor) play(ctx context.Context, delay time.Duration, client *memory.Cli
 }
 
 // sayer prints lines with the time since the start and a name.
-func sayer(out io.Writer, start time.Time, name string) func(format string, args ...any) {
+func sayer(out *log.Logger, start time.Time, name string) func(format string, args ...any) {
 	return func(format string, args ...any) {
-		fmt.Fprintf(out, "%6.2fs  %-8s %s\n", time.Since(start).Seconds(), name, fmt.Sprintf(format, args...))
+		out.Printf("%6.2fs  %-8s %s", time.Since(start).Seconds(), name, fmt.Sprintf(format, args...))
 	}
-}
-
-// locked writes one line at a time.
-type locked struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }

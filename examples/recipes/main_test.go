@@ -20,11 +20,12 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // recipeFiles are the files to copy: all but those of the program, which try the recipes by hand.
 func recipeFiles(t *testing.T) []string {
-	return slices.DeleteFunc(ok(filepath.Glob("*.go"))(t), func(file string) bool {
+	return slices.DeleteFunc(must.Get(filepath.Glob("*.go"))(t), func(file string) bool {
 		return strings.HasSuffix(file, "_test.go") || file == "main.go" || file == "try.go"
 	})
 }
@@ -32,24 +33,24 @@ func recipeFiles(t *testing.T) []string {
 // TestEachRecipeFitsOnOneScreen: in 90 lines, without blank ones and those of comments.
 func TestEachRecipeFitsOnOneScreen(t *testing.T) {
 	for _, file := range recipeFiles(t) {
-		lines := regexp.MustCompile(`(?m)^\s*[^\s/]`).FindAll(ok(os.ReadFile(file))(t), -1)
+		lines := regexp.MustCompile(`(?m)^\s*[^\s/]`).FindAll(must.Get(os.ReadFile(file))(t), -1)
 		assert.True(t, len(lines) <= 90 || file == "common.go", "%s: %d lines", file, len(lines))
 	}
 }
 
 // TestCopiedRecipesCompile: so does the program of docs/recipes.md that uses them.
 func TestCopiedRecipesCompile(t *testing.T) {
-	page := ok(os.ReadFile("../../docs/recipes.md"))(t)
+	page := must.Get(os.ReadFile("../../docs/recipes.md"))(t)
 	program := regexp.MustCompile("(?s)## Copy a recipe\n.*?```go\n(.*?)```").FindSubmatch(page)
 	require.NotNil(t, program)
 	overlay := make(map[string]string)
 	write := func(path, text string) {
 		file := filepath.Join(t.TempDir(), "x.go")
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		overlay[ok(filepath.Abs(path))(t)] = file
+		overlay[must.Get(filepath.Abs(path))(t)] = file
 	}
 	for _, file := range recipeFiles(t) {
-		text := string(ok(os.ReadFile(file))(t))
+		text := string(must.Get(os.ReadFile(file))(t))
 		write("copied/locks/"+file, strings.Replace(text, "package main", "package locks", 1))
 	}
 	write("copied/program/program.go", `package program

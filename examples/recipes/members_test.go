@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // controls has a controller give out task "a", and more, until all are done.
@@ -44,7 +45,7 @@ func TestWorkersAndStrangers(t *testing.T) {
 		for _, key := range []string{"/jobs/tasks/a", "/jobs/workers/notes"} {
 			require.NoError(t, svc.Put(key, []byte("nonsense")))
 		}
-		ok(s.Commit(t.Context(), nil, backend.Enqueue("/jobs/workers", []byte("nonsense"))))(t)
+		must.Get(s.Commit(t.Context(), nil, backend.Enqueue("/jobs/workers", []byte("nonsense"))))(t)
 		worker := open(t, svc)
 		begun, finish := works(t, worker)
 		running := controls(t, s)

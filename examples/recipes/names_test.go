@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 var www = netip.MustParseAddrPort("10.0.0.1:80")
@@ -48,7 +49,7 @@ func TestNames(t *testing.T) {
 		watch()
 		require.NoError(t, svc.Put("/names/notes", []byte("nonsense")))
 		for _, value := range []string{"", "nonsense", `{"Name":"www"}`, `{"Addr":"10.0.0.9:80"}`, `{"Name":"www","Addr":"x"}`} {
-			ok(s.Commit(t.Context(), nil, backend.Enqueue("/names", []byte(value))))(t)
+			must.Get(s.Commit(t.Context(), nil, backend.Enqueue("/names", []byte(value))))(t)
 		}
 		var addrs []netip.AddrPort
 		var sessions []*backend.Session

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // A play is what a peer does.
@@ -305,7 +306,7 @@ func config(w *world) (play, func()) {
 			w.mu.Unlock()
 			return errors.Join(err, sleep(ctx, p.upTo(200)))
 		}, func() {
-			n, _ := decode[counted](ok(open(w.T, w.Backend).Get(w.Context(), key))(w.T))
+			n, _ := decode[counted](must.Get(open(w.T, w.Backend).Get(w.Context(), key))(w.T))
 			assert.GreaterOrEqual(w, n.Last, uint64(published), "an update is lost")
 			assert.LessOrEqual(w, n.Last, uint64(published+doubtful), "one is done twice")
 			w.often(published, 10)

@@ -12,16 +12,18 @@ import (
 // What a check costs a transaction that writes one row: alone, and beside seven others of the same
 // leader. With -args -sync the servers wait for the disk, as they should in production.
 func BenchmarkTransaction(b *testing.B) {
+	writes := func(ctx context.Context, _ *database, tx *sql.Tx, token uint64) error { return write(ctx, tx, token) }
+	claims := func(ctx context.Context, d *database, tx *sql.Tx, token uint64) error {
+		return d.fence.ClaimTx(ctx, tx, token)
+	}
 	ways := []struct {
-		name        string
-		first, last checker
+		name  string
+		steps []checker
 	}{
-		{name: "unfenced"},
-		{name: "check-first", first: check},
-		{name: "check-last", last: check},
-		{name: "claim-tx", first: func(ctx context.Context, d *database, tx *sql.Tx, token uint64) error {
-			return d.fence.ClaimTx(ctx, tx, token)
-		}},
+		{"unfenced", []checker{writes}},
+		{"check-first", []checker{check, writes}},
+		{"check-last", []checker{writes, check}},
+		{"claim-tx", []checker{claims, writes}},
 	}
 	for _, k := range kinds[:3] {
 		for _, way := range ways {
@@ -38,7 +40,7 @@ func BenchmarkTransaction(b *testing.B) {
 							var err error
 							for range todo {
 								if err == nil {
-									err = d.written(b.Context(), way.first, way.last)
+									err = d.written(b.Context(), way.steps)
 								}
 							}
 							errs <- err
@@ -57,22 +59,14 @@ func BenchmarkTransaction(b *testing.B) {
 	}
 }
 
-func (d *database) written(ctx context.Context, first, last checker) error {
+func (d *database) written(ctx context.Context, steps []checker) error {
 	tx, err := d.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	if first != nil {
-		if err := first(ctx, d, tx, 1); err != nil {
-			return err
-		}
-	}
-	if err := write(ctx, tx, 1); err != nil {
-		return err
-	}
-	if last != nil {
-		if err := last(ctx, d, tx, 1); err != nil {
+	for _, step := range steps {
+		if err := step(ctx, d, tx, 1); err != nil {
 			return err
 		}
 	}

@@ -39,23 +39,20 @@ func TestServerCrashes(t *testing.T) {
 			require.NoError(t, f.CreateTable(t.Context(), db))
 			exec(t, db, "CREATE TABLE writes (token BIGINT NOT NULL)")
 			require.NoError(t, f.Claim(t.Context(), db, 1))
-			old, err := db.BeginTx(t.Context(), nil)
-			require.NoError(t, err)
-			require.NoError(t, f.Check(t.Context(), old, 1))
-			require.NoError(t, write(t.Context(), old, 1))
+			old := (&database{DB: db, fence: f}).works(t, sql.LevelDefault, 1)
+			restart := func() {
+				require.NoError(t, s.Start())
+				require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, wait.Patience, 10*time.Millisecond)
+			}
 
 			require.NoError(t, s.Kill())
 			require.Error(t, old.Commit())
-			require.NoError(t, s.Start())
-			require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, wait.Patience, 10*time.Millisecond)
+			restart()
 			require.NoError(t, f.Claim(t.Context(), db, 2), "nobody holds the lock")
-			n, err := before(t.Context(), db, 2)
-			require.NoError(t, err)
-			require.Zero(t, n)
+			wrote(t, db, 2, 0)
 
 			require.NoError(t, s.Kill())
-			require.NoError(t, s.Start())
-			require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, wait.Patience, 10*time.Millisecond)
+			restart()
 			require.ErrorIs(t, f.Claim(t.Context(), db, 1), fence.ErrDeposed)
 		})
 	}

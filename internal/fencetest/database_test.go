@@ -22,6 +22,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/elector-go/elector/fence"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -144,16 +145,14 @@ func sqliteFile(file, journal string, busy time.Duration) string {
 
 func open(t testing.TB, driver, name string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open(driver, name)
-	require.NoError(t, err)
+	db := must.Get(sql.Open(driver, name))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
 
 func exec(t testing.TB, db *sql.DB, statement string) {
 	t.Helper()
-	_, err := db.ExecContext(t.Context(), statement)
-	require.NoError(t, err)
+	must.Get(db.ExecContext(t.Context(), statement))(t)
 }
 
 var databases atomic.Int64
@@ -193,8 +192,7 @@ func eachLevel(t *testing.T, try func(t *testing.T, d *database, level sql.Isola
 
 func (d *database) begin(t testing.TB, level sql.IsolationLevel) *sql.Tx {
 	t.Helper()
-	tx, err := d.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
-	require.NoError(t, err)
+	tx := must.Get(d.BeginTx(t.Context(), &sql.TxOptions{Isolation: level}))(t)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	return tx
 }
@@ -212,6 +210,22 @@ func before(ctx context.Context, in querier, token uint64) (n int, err error) {
 func write(ctx context.Context, tx *sql.Tx, token uint64) error {
 	_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO writes (token) VALUES (%d)", token))
 	return err
+}
+
+// works begins a transaction that checks and writes with a token that has claimed.
+func (d *database) works(t testing.TB, level sql.IsolationLevel, token uint64) *sql.Tx {
+	t.Helper()
+	tx := d.begin(t, level)
+	require.NoError(t, d.fence.Check(t.Context(), tx, token))
+	require.NoError(t, write(t.Context(), tx, token))
+	return tx
+}
+
+// wrote holds how many rows leaders with lower tokens have written.
+func wrote(t testing.TB, in querier, token uint64, want int) {
+	t.Helper()
+	n := must.Get(before(t.Context(), in, token))(t)
+	require.Equal(t, want, n)
 }
 
 // stored is the token in the fence's row.
@@ -264,8 +278,7 @@ func (d *database) aside(t testing.TB, claim func(db *sql.DB) error, then func()
 		// The package quotes the table's name, and the mutant of a claim does not.
 		schema, _, _ := strings.Cut(d.fence.Table, ".")
 		for _, text := range []string{`"` + schema + `".`, "`" + schema + "`.", "UPDATE " + d.fence.Table} {
-			waits, err := d.waits(t.Context(), d.DB, text)
-			require.NoError(t, err)
+			waits := must.Get(d.waits(t.Context(), d.DB, text))(t)
 			if waits {
 				return done
 			}

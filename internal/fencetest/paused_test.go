@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/fence"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // An old leader is paused in a transaction that it has checked: the connection stays open, and nothing
@@ -20,9 +21,7 @@ import (
 func TestPausedLeader(t *testing.T) {
 	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
-		old := d.begin(t, level)
-		require.NoError(t, d.fence.Check(t.Context(), old, 1))
-		require.NoError(t, write(t.Context(), old, 1))
+		old := d.works(t, level, 1)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
@@ -34,9 +33,7 @@ func TestPausedLeader(t *testing.T) {
 		require.NoError(t, d.fence.Check(t.Context(), old, 1), "it goes on, and its lock is still there")
 		require.NoError(t, old.Commit())
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 2), "claim again")
-		n, err := before(t.Context(), d, 2)
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
+		wrote(t, d, 2, 1)
 	})
 }
 
@@ -52,17 +49,13 @@ func TestPausedLeaderIsCutOff(t *testing.T) {
 			return // SQLite has no server
 		}
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
-		old := d.begin(t, sql.LevelDefault)
-		require.NoError(t, d.fence.Check(t.Context(), old, 1))
-		require.NoError(t, write(t.Context(), old, 1))
+		old := d.works(t, sql.LevelDefault, 1)
 		_, err := old.ExecContext(t.Context(), settings[d.dialect]) // now: a slow test is not cut off before
 		require.NoError(t, err)
 
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 2))
 		require.Error(t, old.Commit())
-		n, err := before(t.Context(), d, 2)
-		require.NoError(t, err)
-		require.Zero(t, n)
+		wrote(t, d, 2, 0)
 	})
 }
 
@@ -72,8 +65,7 @@ func TestContextEnds(t *testing.T) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		old, err := d.BeginTx(ctx, nil)
-		require.NoError(t, err)
+		old := must.Get(d.BeginTx(ctx, nil))(t)
 		require.NoError(t, d.fence.Check(ctx, old, 1))
 		require.NoError(t, write(ctx, old, 1))
 		claimed := d.aside(t, func(db *sql.DB) error { return d.fence.Claim(t.Context(), db, 2) }, nothing)

@@ -141,11 +141,7 @@ func TestSideBySide(t *testing.T) {
 			return // one writer
 		}
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 5))
-		one, two := d.begin(t, level), d.begin(t, level)
-		for _, tx := range []*sql.Tx{one, two} {
-			require.NoError(t, d.fence.Check(t.Context(), tx, 5))
-			require.NoError(t, write(t.Context(), tx, 5))
-		}
+		one, two := d.works(t, level, 5), d.works(t, level, 5)
 		require.NoError(t, two.Commit())
 		require.NoError(t, one.Commit())
 	})
@@ -156,9 +152,7 @@ func TestSideBySide(t *testing.T) {
 func TestClaimTx(t *testing.T) {
 	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
-		old := d.begin(t, sql.LevelDefault)
-		require.NoError(t, d.fence.Check(t.Context(), old, 1))
-		require.NoError(t, write(t.Context(), old, 1))
+		old := d.works(t, sql.LevelDefault, 1)
 
 		var tx *sql.Tx
 		claimed := d.aside(t, func(db *sql.DB) (err error) {
@@ -175,9 +169,7 @@ func TestClaimTx(t *testing.T) {
 			return
 		}
 		require.NoError(t, err)
-		n, err := before(t.Context(), tx, 2)
-		require.NoError(t, err)
-		require.Equal(t, 1, n, "what the old leader wrote")
+		wrote(t, tx, 2, 1) // by the old leader
 		require.NoError(t, d.fence.Check(t.Context(), tx, 2), "it has claimed")
 		require.NoError(t, tx.Commit())
 		require.EqualValues(t, 2, d.stored(t))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/fence"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -48,16 +49,13 @@ func TestStress(t *testing.T) {
 		leaders.Wait()
 
 		for token, seen := range s.seen {
-			n, err := before(t.Context(), d, token)
-			require.NoError(t, err)
+			n := must.Get(before(t.Context(), d, token))(t)
 			assert.Equal(t, n, seen, "written below %d: in the end, and right after its claim", token)
 		}
 		total := 0
 		for token, n := range s.committed {
-			at, err := before(t.Context(), d, token)
-			require.NoError(t, err)
-			after, err := before(t.Context(), d, token+1)
-			require.NoError(t, err)
+			at := must.Get(before(t.Context(), d, token))(t)
+			after := must.Get(before(t.Context(), d, token+1))(t)
 			assert.Equal(t, n, after-at, "transactions of %d", token)
 			total += n
 		}

@@ -22,3 +22,14 @@ func For(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
+
+// Receive returns what comes next, and ends the test after Patience. It says what never came.
+func Receive[T any](t testing.TB, what string, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(Patience):
+		t.Fatalf("never: %s", what)
+	}
+	return v
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
@@ -35,16 +36,13 @@ func newRealCluster(t *testing.T, root string) *realCluster {
 }
 
 func (c *realCluster) broker(id int, b backend.Backend) elector.Elector {
-	e, err := elector.New(elector.Config{Backend: b, Strategy: kafka.New(), Election: c.root, ID: strconv.Itoa(id)})
-	require.NoError(c.t, err)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: kafka.New(), Election: c.root, ID: strconv.Itoa(id)}))(c.t)
 	c.t.Cleanup(func() { assert.NoError(c.t, e.Close(context.Background())) })
 	return e
 }
 
 func (c *realCluster) connect(chroot string) backend.Backend {
-	b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 30 * time.Second, Chroot: chroot})
-	require.NoError(c.t, err)
-	return b
+	return must.Get(zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 30 * time.Second, Chroot: chroot}))(c.t)
 }
 
 // campaign has a broker stand for controller.
@@ -125,10 +123,9 @@ func TestChrootDeleted(t *testing.T) {
 func TestNoRightToDelete(t *testing.T) {
 	c := newRealCluster(t, "/k")
 	operator := zktest.Operator(t, c.server.Addr())
-	_, err := operator.Create("/k", nil, 0, zk.WorldACL(zk.PermCreate|zk.PermRead|zk.PermWrite))
-	require.NoError(t, err)
+	must.Get(operator.Create("/k", nil, 0, zk.WorldACL(zk.PermCreate|zk.PermRead|zk.PermWrite)))(t)
 	terms := 0
-	err = elector.Run(c.ctx, c.broker(1, c.connect("")), func(context.Context, *elector.Term) error {
+	err := elector.Run(c.ctx, c.broker(1, c.connect("")), func(context.Context, *elector.Term) error {
 		if terms++; terms < 3 {
 			return errors.New("cannot work")
 		}
@@ -144,8 +141,7 @@ func TestRepliesToTwoEqualWritesAreLost(t *testing.T) {
 	process := zktest.NewProcess(t, []string{c.server.Addr()}, nil)
 	term := <-c.campaign(c.broker(1, process.Backend))
 	require.NotNil(t, term)
-	made, err := term.Commit(c.ctx, elector.Create("/counter", []byte("5")))
-	require.NoError(t, err)
+	made := must.Get(term.Commit(c.ctx, elector.Create("/counter", []byte("5"))))(t)
 	held, release := process.Proxies[0].HoldReply(zktest.MatchKind(backend.OpCompareAndSet))
 	results := make(chan error, 2)
 	for range 2 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -18,9 +19,7 @@ func TestOnZooKeeper(t *testing.T) {
 	c := newRealCluster(t, "/")
 	ctx, conn := c.ctx, zktest.Operator(t, c.server.Addr())
 	lead := func(e elector.Elector) *elector.Term {
-		term, err := e.Campaign(ctx)
-		require.NoError(t, err)
-		return term
+		return must.Get(e.Campaign(ctx))(t)
 	}
 	read := func(path string) (string, *zk.Stat) {
 		data, stat, err := conn.Get(path)
@@ -47,8 +46,7 @@ func TestOnZooKeeper(t *testing.T) {
 		&zk.CreateRequest{Path: "/controller", Data: []byte(`{"version":2,"brokerid":9,"timestamp":"1700000000123","kraftControllerEpoch":-1}`),
 			Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
 	require.NoError(t, err)
-	leader, err := one.Leader(ctx)
-	require.NoError(t, err)
+	leader := must.Get(one.Leader(ctx))(t)
 	assert.Equal(t, elector.Leader{ID: "9", Token: 2, Seat: leader.Seat, Since: time.UnixMilli(1700000000123)}, leader)
 	won := make(chan *elector.Term, 1)
 	go func() {
@@ -62,19 +60,16 @@ func TestOnZooKeeper(t *testing.T) {
 	assert.EqualValues(t, 3, term.Token())
 
 	// The guard, for a transaction of the user's own, on a connection of its own.
-	_, err = conn.Create("/topics", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	must.Get(conn.Create("/topics", nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	write := func(value string) error {
 		g := term.Guard()
-		checks, err := zookeeper.Checks(ctx, g.Session, g.Conditions...)
-		require.NoError(t, err)
+		checks := must.Get(zookeeper.Checks(ctx, g.Session, g.Conditions...))(t)
 		_, err = conn.Multi(append(checks, &zk.SetDataRequest{Path: "/topics", Data: []byte(value), Version: -1})...)
 		return err
 	}
 	require.NoError(t, write("while it leads"))
 	g := term.Guard()
-	checks, err := zookeeper.Checks(ctx, g.Session, g.Conditions...)
-	require.NoError(t, err)
+	checks := must.Get(zookeeper.Checks(ctx, g.Session, g.Conditions...))(t)
 	require.NoError(t, term.Resign(ctx))
 	lead(one)
 	_, err = conn.Multi(append(checks, &zk.SetDataRequest{Path: "/topics", Data: []byte("late"), Version: -1})...)

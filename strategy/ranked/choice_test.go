@@ -2,11 +2,11 @@ package ranked_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -34,6 +34,7 @@ func TestTwoOfTheDesignatedID(t *testing.T) {
 // of its ID asks it to go.
 func TestDesignatedStays(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
+		require.ErrorIs(t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}), elector.ErrNoElection)
 		c.joinAs("x1", "x", 1)
 		c.designate("x")
 		c.join("best", 5)
@@ -49,77 +50,18 @@ func TestDesignatedStays(t *testing.T) {
 	})
 }
 
-// One who is designated before it comes leads when it does: at the next vacancy, or by asking.
+// One who is designated before it comes asks the leader to go when it does.
 func TestDesignatedComesLater(t *testing.T) {
-	for _, preempt := range []bool{false, true} {
-		inCluster(t, ranked.Strategy{Preempt: preempt}, func(c *cluster) {
-			c.join("a", 5)
-			c.join("b", 4)
-			c.join("c", 3)
-			c.designate("late")
-			c.leads("a")
-			c.join("late", 0)
-			if !preempt {
-				c.leads("a")
-				c.leave("a")
-			}
-			c.pass(time.Minute)
-			c.leads("late")
-			c.leave("late")
-			c.pass(time.Minute)
-			if preempt {
-				c.leads("a")
-			} else {
-				c.leads("b")
-			}
-		})
-	}
-}
-
-// A designated candidate that may not lead is as one that does not stand.
-func TestDesignatedNeverLeads(t *testing.T) {
-	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
 		c.join("a", 5)
 		c.join("b", 4)
-		c.join("ill", -1)
-		c.designate("ill")
-		c.leave("a")
-		c.leads("b")
-		c.join("a", 5)
-		c.ranks("ill", 0) // well again
-		c.leave("b")
-		c.leads("ill")
-	})
-}
-
-// Whom it was that an operator has designated may change at any moment, and so may ranks: in the end
-// the right one leads, and all the others wait.
-func TestManyChoices(t *testing.T) {
-	inCluster(t, ranked.Strategy{}, func(c *cluster) {
-		names := []string{"a", "b", "c", "d", "e"}
-		for i, name := range names {
-			c.join(name, int64(i))
-		}
-		for round := range 60 {
-			one := names[round*7%5]
-			c.designate(one)
-			c.members[names[round*3%5]].rank.Set(int64(round * 11 % 13)) // which the list must not miss
-			if round%4 == 0 {
-				c.designate("")
-				one = ""
-			}
-			require.Len(t, c.candidates(), 5)
-			synctest.Wait()
-			line := c.candidates()
-			require.True(t, line[0].Leads)
-			gone := line[0].ID
-			c.leave(gone)
-			c.leads(line[1].ID)
-			if one != "" && one != gone {
-				c.leads(one)
-			}
-			c.join(gone, int64(round%5))
-			c.pass(time.Minute)
-		}
+		c.designate("late")
+		c.leads("a")
+		c.join("late", 0)
+		c.pass(time.Minute)
+		c.leads("late")
+		c.leave("late")
+		c.pass(time.Minute)
+		c.leads("a")
 	})
 }

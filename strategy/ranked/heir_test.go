@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -46,12 +47,10 @@ func TestTransferByADeposedLeader(t *testing.T) {
 		for _, m := range c.members {
 			defer m.process.HoldWakeups()()
 		}
-		other, err := c.service.Open(c.t.Context(), backend.OpenOptions{TTL: time.Minute})
-		require.NoError(t, err)
+		other := must.Get(c.service.Open(c.t.Context(), backend.OpenOptions{TTL: time.Minute}))(t)
 		seat := c.candidates()[0].Entry
 		c.service.Delete(seat.Key)
-		_, err = other.Commit(c.t.Context(), nil, backend.CreateEphemeral(seat.Key, seat.Value))
-		require.NoError(t, err)
+		must.Get(other.Commit(c.t.Context(), nil, backend.CreateEphemeral(seat.Key, seat.Value)))(t)
 		assert.ErrorIs(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"), elector.ErrDeposed)
 		assert.False(t, c.members["a"].term.Load().Valid())
 		require.NoError(t, other.Close(c.t.Context()))

@@ -59,7 +59,8 @@ func (c *cluster) anything(random *rand.Rand, came *int) {
 	switch n := random.IntN(10); {
 	case n < 4 && len(ids) < 9 || len(ids) == 0:
 		*came++
-		c.enter(fmt.Sprintf("c%02d", *came), rank())
+		id := fmt.Sprintf("c%02d", *came)
+		c.enter(id, id, rank())
 	case n < 6:
 		c.leaves(ids[random.IntN(len(ids))])
 	case n < 9:
@@ -98,6 +99,9 @@ func (c *cluster) isRight(successor bool) {
 	settle()
 	now := c.candidates()
 	next := all[1]
+	for _, one := range all[2:] {
+		require.False(c.t, one.Designated && one.Rank[0] >= 0, "the designated one is not next: %+v", all)
+	}
 	may := next.Rank[0] >= 0 && eligible-1 >= c.set.Quorum
 	switch {
 	case may && (len(now) == 0 || !now[0].Leads || now[0].ID != next.ID):

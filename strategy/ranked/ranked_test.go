@@ -2,7 +2,6 @@ package ranked_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -86,25 +86,19 @@ func (c *cluster) join(id string, numbers ...int64) *member {
 // joinAs is join for a member that has the ID of another.
 func (c *cluster) joinAs(name, id string, numbers ...int64) *member {
 	c.t.Helper()
-	m := c.enterAs(name, id, numbers...)
+	m := c.enter(name, id, numbers...)
 	synctest.Wait()
 	return m
 }
 
-// enter is join, and does not wait.
-func (c *cluster) enter(id string, numbers ...int64) *member {
-	c.t.Helper()
-	return c.enterAs(id, id, numbers...)
-}
-
-func (c *cluster) enterAs(name, id string, numbers ...int64) *member {
+// enter is joinAs, and does not wait.
+func (c *cluster) enter(name, id string, numbers ...int64) *member {
 	c.t.Helper()
 	m := &member{rank: ranked.NewRank(numbers...), process: c.service.Client(name), done: make(chan struct{})}
 	m.meter = meter.New(m.process, nil)
 	set := c.set
 	set.Rank = m.rank
-	e, err := elector.New(elector.Config{Backend: m.meter, Strategy: set, Election: "/e", ID: id, Value: []byte("value of " + id)})
-	require.NoError(c.t, err)
+	e := must.Get(elector.New(elector.Config{Backend: m.meter, Strategy: set, Election: "/e", ID: id, Value: []byte("value of " + id)}))(c.t)
 	m.Elector = e
 	ctx, cancel := context.WithCancel(c.t.Context())
 	m.stop = cancel
@@ -192,9 +186,7 @@ func (c *cluster) leads(name string) {
 
 func (c *cluster) candidates() []elector.Candidate {
 	c.t.Helper()
-	all, err := c.viewer.Candidates(c.t.Context())
-	require.NoError(c.t, err)
-	return all
+	return must.Get(c.viewer.Candidates(c.t.Context()))(c.t)
 }
 
 // inLine says who has to be listed, in this order.
@@ -252,34 +244,8 @@ func (c *cluster) designate(id string) {
 // ask asks the leader to go.
 func (c *cluster) ask(r elector.Request) {
 	c.t.Helper()
-	_, err := elector.Ask(c.t.Context(), c.service, c.set, "/e", r)
-	require.NoError(c.t, err)
+	must.Get(elector.Ask(c.t.Context(), c.service, c.set, "/e", r))(c.t)
 	synctest.Wait()
-}
-
-func TestBestLeads(t *testing.T) {
-	inCluster(t, ranked.Strategy{}, func(c *cluster) {
-		c.join("a", 1)
-		c.join("b", 2)
-		c.join("c", 5)
-		c.join("d", 3)
-		c.join("never", -1)
-		c.leads("a") // who came first
-		c.inLine("a", "c", "d", "b", "never")
-		c.leave("a")
-		c.leads("c")
-		c.pass(2 * time.Second) // ranks rest at a vacancy that somebody has seen
-		c.ranks("b", 4)
-		c.inLine("c", "b", "d", "never")
-		c.leave("c")
-		c.leads("b")
-		c.leave("b")
-		c.leads("d")
-		c.leave("d")
-		c.leads("")
-		c.ranks("never", 0)
-		c.leads("never")
-	})
 }
 
 // A leader's rank changes: others see the new one, and the value as it was.
@@ -305,61 +271,5 @@ func TestLeaderChangesItsRank(t *testing.T) {
 		c.leads("b")
 		time.Sleep(time.Minute)
 		c.inLine("b", "a")
-	})
-}
-
-func TestDesignated(t *testing.T) {
-	inCluster(t, ranked.Strategy{}, func(c *cluster) {
-		require.ErrorIs(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}), elector.ErrNoElection)
-		c.join("a", 9)
-		for i := range 6 {
-			c.join(fmt.Sprint("b", i), int64(i))
-		}
-		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b2", By: "anna", Why: "deploy"}))
-		c.inLine("a", "b2", "b5", "b4", "b3", "b1", "b0")
-		c.leave("a")
-		c.leads("b2")
-		c.leave("b2")
-		c.leads("b5")
-		c.join("b2", 0) // it is designated still
-		c.leave("b5")
-		c.leads("b2")
-		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b0"}))
-		synctest.Wait()
-		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{}))
-		c.leave("b2")
-		c.leads("b4")
-	})
-}
-
-// Of several with the ID that is designated the best leads. One that is told of it must not wait for
-// another that is not, and that waits for whoever tells.
-func TestDesignatedTwice(t *testing.T) {
-	inCluster(t, ranked.Strategy{}, func(c *cluster) {
-		c.join("a", 0)
-		c.join("b", 9)
-		worse := c.join("x", 1)
-		c.members["worse"] = worse
-		c.join("x", 2)
-		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}))
-		c.inLine("a", "x", "x", "b")
-		c.leave("a")
-		c.leads("x")
-		require.Equal(c.t, []int64{2}, c.candidates()[0].Rank)
-		c.leave("x")
-		c.leads("x")
-		require.Equal(c.t, []int64{1}, c.candidates()[0].Rank)
-	})
-}
-
-// A leader change wakes the best, and those who wait for it.
-func TestWakesFew(t *testing.T) {
-	inCluster(t, ranked.Strategy{}, func(c *cluster) {
-		const n = 40
-		for i := range n {
-			c.join(fmt.Sprint("c", i), 0)
-		}
-		require.Equal(t, []string{"c1", "c2"}, c.woken(func() { c.leave("c0") }))
-		c.leads("c1")
 	})
 }

@@ -227,50 +227,6 @@ func TestHoldOff(t *testing.T) {
 	})
 }
 
-// A leader whose rank falls below zero asks itself to go, and does not come back until it rises. One who
-// leads does not need the quorum any more, and the next one does.
-func TestRankWhileLeading(t *testing.T) {
-	inCluster(t, ranked.Strategy{Quorum: 2}, func(c *cluster) {
-		c.join("a", 3)
-		c.leads("")
-		c.join("b", 2)
-		c.leads("a")
-		c.leave("b")
-		c.pass(time.Hour)
-		c.leads("a") // alone
-		c.ranks("a", -1)
-		c.pass(time.Minute)
-		c.leads("")
-		c.inLine("a")
-		c.join("b", 2)
-		c.pass(time.Minute)
-		c.leads("") // a stands, but does not count
-		c.ranks("a", 0)
-		c.leads("b")
-		c.led("a", "b")
-	})
-}
-
-// A quorum that is lost is regained by whoever comes, and by a rank that rises above zero.
-func TestQuorumRegained(t *testing.T) {
-	inCluster(t, ranked.Strategy{Quorum: 3}, func(c *cluster) {
-		c.join("a", 1)
-		c.join("b", 2)
-		c.join("ill", -1)
-		c.leads("")
-		c.designate("a") // it is no reason to lead without a quorum
-		c.leads("")
-		c.ranks("ill", 9)
-		c.leads("a")
-		c.leave("a")
-		c.leads("")
-		c.designate("")
-		c.leads("")
-		c.join("c", 3)
-		c.leads("ill")
-	})
-}
-
 // A replica that tells its progress wakes the one that waits for it, if there is one.
 func TestProgressWakesFew(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
@@ -331,20 +287,5 @@ func TestHeirBeforeDesignated(t *testing.T) {
 		c.leads("m4")
 		c.leave("m4")
 		c.leads("m3")
-	})
-}
-
-// A leader that has prepared an heir may go on, and the heir may go.
-func TestHeirGoes(t *testing.T) {
-	inCluster(t, ranked.Strategy{}, func(c *cluster) {
-		for i := range 4 {
-			c.join(fmt.Sprint("m", i), int64(5-i))
-		}
-		term := c.members["m0"].term.Load()
-		require.NoError(t, term.Prepare(c.t.Context(), "m3"))
-		c.leads("m0")
-		c.leave("m3")
-		c.leave("m0")
-		c.leads("m1")
 	})
 }

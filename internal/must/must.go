@@ -1,0 +1,17 @@
+// Package must has a test end where a call fails whose result it needs.
+package must
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Get ends the test if a call has failed, and returns its result otherwise: v := must.Get(f())(t).
+func Get[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		require.NoError(t, err)
+		return v
+	}
+}
