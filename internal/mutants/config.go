@@ -11,76 +11,69 @@ import (
 )
 
 // configMutants break rules about what a candidate is, and what it finds.
-func configMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "one violation at a time",
-			Breaks: "New reports the first thing that is wrong with a Config, and nothing more.",
-			Rules:  map[string][]string{"fair": {"config/all-violations"}},
-			refusal: func(err error) error {
-				first, _, _ := strings.Cut(err.Error(), "\n")
-				if !errors.Is(err, elector.ErrConfig) {
-					return err
+var configMutants = []Mutant{
+	{
+		Name:   "one violation at a time",
+		Breaks: "New reports the first thing that is wrong with a Config, and nothing more.",
+		Rules:  rules{"fair": {"config/all-violations"}},
+		refusal: func(err error) error {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			if !errors.Is(err, elector.ErrConfig) {
+				return err
+			}
+			return &oneOf{first}
+		},
+	}, {
+		Name:   "duplicate not noticed",
+		Breaks: "Two open electors of one process can have the same ID in one election.",
+		Rules:  rules{"fair": {"config/duplicate"}},
+		config: func(c *elector.Config) {
+			c.Backend = &distinct{c.Backend}
+		},
+	}, {
+		Name:   "strategies not compared",
+		Breaks: "All strategies are recorded under one name.",
+		Rules:  rules{"fair": {"data/mismatch", "run/fails"}},
+		config: func(c *elector.Config) {
+			c.Strategy = named{c.Strategy, "any"}
+		},
+	}, {
+		Name:   "foreign data written over",
+		Breaks: "A path that holds something that is no election's record is taken for an empty one.",
+		Rules:  rules{"fair": {"data/foreign-path"}},
+		trusted: calls(func(s *backend.Session, o *over) {
+			o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+				e, strangers, err := s.Survey(ctx, key, known)
+				if _, bad := layout.DecodeRecord(e.Value); bad != nil {
+					e.Value = nil
 				}
-				return &oneOf{first}
-			},
-		},
-		{
-			Name:   "duplicate not noticed",
-			Breaks: "Two open electors of one process can have the same ID in one election.",
-			Rules:  map[string][]string{"fair": {"config/duplicate"}},
-			config: func(c *elector.Config) {
-				c.Backend = &distinct{c.Backend}
-			},
-		},
-		{
-			Name:   "strategies not compared",
-			Breaks: "All strategies are recorded under one name.",
-			Rules:  map[string][]string{"fair": {"data/mismatch", "run/fails"}},
-			config: func(c *elector.Config) {
-				c.Strategy = named{c.Strategy, "any"}
-			},
-		},
-		{
-			Name:   "foreign data written over",
-			Breaks: "A path that holds something that is no election's record is taken for an empty one.",
-			Rules:  map[string][]string{"fair": {"data/foreign-path"}},
-			trusted: calls(func(s *backend.Session, o *over) {
-				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-					e, strangers, err := s.Survey(ctx, key, known)
-					if _, bad := layout.DecodeRecord(e.Value); bad != nil {
-						e.Value = nil
-					}
-					return e, strangers, err
+				return e, strangers, err
+			}
+		}),
+	}, {
+		Name:   "strangers not seen",
+		Breaks: "Survey tells of no strangers.",
+		Rules:  rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+				e, _, err := s.Survey(ctx, key, known)
+				return e, nil, err
+			}
+		}),
+	}, {
+		Name:   "only the queue has children",
+		Breaks: "Children tells of enqueued entries alone.",
+		Rules:  rules{Backend: {"read/children"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.children = func(ctx context.Context, key string, most int) ([]string, bool, error) {
+				if key == "/" {
+					return s.Children(ctx, key, most)
 				}
-			}),
-		},
-		{
-			Name:   "strangers not seen",
-			Breaks: "Survey tells of no strangers.",
-			Rules:  map[string][]string{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-					e, _, err := s.Survey(ctx, key, known)
-					return e, nil, err
-				}
-			}),
-		},
-		{
-			Name:   "only the queue has children",
-			Breaks: "Children tells of enqueued entries alone.",
-			Rules:  map[string][]string{Backend: {"read/children"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.children = func(ctx context.Context, key string, most int) ([]string, bool, error) {
-					if key == "/" {
-						return s.Children(ctx, key, most)
-					}
-					l, err := s.List(ctx, key)
-					return l.Keys[:min(most, len(l.Keys))], len(l.Keys) > most, err
-				}
-			}),
-		},
-	}
+				l, err := s.List(ctx, key)
+				return l.Keys[:min(most, len(l.Keys))], len(l.Keys) > most, err
+			}
+		}),
+	},
 }
 
 // oneOf is a part of an ErrConfig.

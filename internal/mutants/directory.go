@@ -8,56 +8,51 @@ import (
 )
 
 // directoryMutants break the recipe in which all watch the directory.
-func directoryMutants() []Mutant {
-	const suite = "parentwatch"
-	return []Mutant{
-		{
-			Name:   "listed once",
-			Breaks: "A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
-			Rules:  map[string][]string{suite: {"term/order", "leave/withdraw", "data/predecessor-gone"}},
-			campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
-				before := ""
-				return func(l backend.Listing) backend.Listing {
-					i := slices.Index(l.Keys, me())
-					switch {
-					case i > 0 && before == "":
-						before = l.Keys[i-1]
-					case i > 0 && !slices.Contains(l.Keys, before):
-						l.Keys = l.Keys[i:]
-					}
-					return l
+var directoryMutants = []Mutant{
+	{
+		Name:   "listed once",
+		Breaks: "A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
+		Rules:  rules{"parentwatch": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
+		campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+			before := ""
+			return func(l backend.Listing) backend.Listing {
+				i := slices.Index(l.Keys, me())
+				switch {
+				case i > 0 && before == "":
+					before = l.Keys[i-1]
+				case i > 0 && !slices.Contains(l.Keys, before):
+					l.Keys = l.Keys[i:]
 				}
-			}),
-		},
-		{
-			Name:   "win as the second",
-			Breaks: "A candidate leads when one other stands before it.",
-			Rules:  map[string][]string{suite: {"term/order", "data/waiting-deleted"}},
-			// Those who lead at once take turns without end, at one instant.
-			Endless: []string{"run/failing-candidates"},
-			campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
-				return func(l backend.Listing) backend.Listing {
-					if slices.Index(l.Keys, me()) == 1 {
-						l.Keys = l.Keys[1:]
-					}
-					return l
+				return l
+			}
+		}),
+	}, {
+		Name:   "win as the second",
+		Breaks: "A candidate leads when one other stands before it.",
+		Rules:  rules{"parentwatch": {"term/order", "data/waiting-deleted"}},
+		// Those who lead at once take turns without end, at one instant.
+		Endless: []string{"run/failing-candidates"},
+		campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+			return func(l backend.Listing) backend.Listing {
+				if slices.Index(l.Keys, me()) == 1 {
+					l.Keys = l.Keys[1:]
 				}
-			}),
-		},
-		{
-			Name:   "win without being listed",
-			Breaks: "A candidate that does not find its own entry in the listing takes it for the oldest.",
-			Rules:  map[string][]string{suite: {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
-			campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
-				return func(l backend.Listing) backend.Listing {
-					if !slices.Contains(l.Keys, me()) {
-						l.Keys = append([]string{me()}, l.Keys...)
-					}
-					return l
+				return l
+			}
+		}),
+	}, {
+		Name:   "win without being listed",
+		Breaks: "A candidate that does not find its own entry in the listing takes it for the oldest.",
+		Rules:  rules{"parentwatch": {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
+		campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+			return func(l backend.Listing) backend.Listing {
+				if !slices.Contains(l.Keys, me()) {
+					l.Keys = append([]string{me()}, l.Keys...)
 				}
-			}),
-		},
-	}
+				return l
+			}
+		}),
+	},
 }
 
 // listed is the campaign of a mutant that makes something else of each listing. me is the

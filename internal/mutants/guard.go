@@ -8,84 +8,76 @@ import (
 )
 
 // guardMutants break rules about conditions, and about the removal of entries.
-func guardMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:    "held asks for the version",
-			Breaks:  "The condition that an entry exists fails when it has a new value.",
-			Rules:   map[string][]string{Backend: {"condition/if-exists"}, "fair": {"fence/guard"}},
-			session: calls(exact(true)),
-		},
-		{
-			Name:    "unchanged asks for no version",
-			Breaks:  "The condition that an entry is unchanged holds as long as there is the entry.",
-			Rules:   map[string][]string{Backend: {"condition/if-unchanged"}, "kafka": {"epoch/raised"}},
-			session: calls(exact(false)),
-		},
-		{
-			Name:   "question not asked",
-			Breaks: "A commit of guards without ops always succeeds.",
-			Rules:  map[string][]string{Backend: {"condition/alone"}, "fair": {"fence/guard"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				if len(c.ops) == 0 {
-					return nil, nil
-				}
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:   "drop not confirmed",
-			Breaks: "Drop returns at once and does its work a little later.",
-			Rules:  map[string][]string{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.drop = func(ctx context.Context, e backend.Entry) error {
-					time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
-					return nil
-				}
-			}),
-		},
-		{
-			Name:   "drop of anybody's",
-			Breaks: "Drop removes an entry that is another session's, or nobody's.",
-			Rules:  map[string][]string{Backend: {"discard/not-own"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.drop = func(ctx context.Context, e backend.Entry) error {
-					if e.Session == s.ID() {
-						return s.Discard(ctx, e)
-					}
-					_, err := s.Commit(ctx, nil, backend.Delete(e))
-					return err
-				}
-			}),
-		},
-		{
-			Name:   "drop given up with its context",
-			Breaks: "A Drop whose context ends before it could be sent is not done in the background.",
-			Rules:  map[string][]string{Backend: {"discard/background"}, "fair": {"cancel/out-of-touch"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.drop = func(ctx context.Context, e backend.Entry) error {
-					if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
-						return err
-					}
+var guardMutants = []Mutant{
+	{
+		Name:    "held asks for the version",
+		Breaks:  "The condition that an entry exists fails when it has a new value.",
+		Rules:   rules{Backend: {"condition/if-exists"}, "fair": {"fence/guard"}},
+		session: calls(exact(true)),
+	}, {
+		Name:    "unchanged asks for no version",
+		Breaks:  "The condition that an entry is unchanged holds as long as there is the entry.",
+		Rules:   rules{Backend: {"condition/if-unchanged"}, "kafka": {"epoch/raised"}},
+		session: calls(exact(false)),
+	}, {
+		Name:   "question not asked",
+		Breaks: "A commit of guards without ops always succeeds.",
+		Rules:  rules{Backend: {"condition/alone"}, "fair": {"fence/guard"}},
+		session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if len(c.ops) == 0 {
+				return nil, nil
+			}
+			return c.by(ctx, s)
+		})),
+	}, {
+		Name:   "drop not confirmed",
+		Breaks: "Drop returns at once and does its work a little later.",
+		Rules:  rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.drop = func(ctx context.Context, e backend.Entry) error {
+				time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
+				return nil
+			}
+		}),
+	}, {
+		Name:   "drop of anybody's",
+		Breaks: "Drop removes an entry that is another session's, or nobody's.",
+		Rules:  rules{Backend: {"discard/not-own"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.drop = func(ctx context.Context, e backend.Entry) error {
+				if e.Session == s.ID() {
 					return s.Discard(ctx, e)
 				}
-			}),
-		},
-		{
-			Name:   "withdrawn entry forgotten",
-			Breaks: "Drop says that the entry is gone, and removes nothing.",
-			Rules:  map[string][]string{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.drop = func(ctx context.Context, e backend.Entry) error {
-					_, err := s.Get(ctx, e.Key) // for the errors of the call itself
-					if isNoEntry(err) {
-						return nil
-					}
+				_, err := s.Commit(ctx, nil, backend.Delete(e))
+				return err
+			}
+		}),
+	}, {
+		Name:   "drop given up with its context",
+		Breaks: "A Drop whose context ends before it could be sent is not done in the background.",
+		Rules:  rules{Backend: {"discard/background"}, "fair": {"cancel/out-of-touch"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.drop = func(ctx context.Context, e backend.Entry) error {
+				if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
 					return err
 				}
-			}),
-		},
-	}
+				return s.Discard(ctx, e)
+			}
+		}),
+	}, {
+		Name:   "withdrawn entry forgotten",
+		Breaks: "Drop says that the entry is gone, and removes nothing.",
+		Rules:  rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.drop = func(ctx context.Context, e backend.Entry) error {
+				_, err := s.Get(ctx, e.Key) // for the errors of the call itself
+				if isNoEntry(err) {
+					return nil
+				}
+				return err
+			}
+		}),
+	},
 }
 
 // exact has all guards ask for the version, or none.

@@ -25,7 +25,7 @@ type Mutant struct {
 	// Rules are those that have to fail at least, by suite: Backend, or the name of
 	// the strategy that the rules of an election are tried with. Suites that are not
 	// named are not tried.
-	Rules map[string][]string
+	Rules rules
 	// Endless are rules that never end on it, not even on a fake clock. A suite would
 	// end the program by force, with the rule's name; they are left out.
 	Endless []string
@@ -39,6 +39,8 @@ type Mutant struct {
 	refusal  func(error) error // of New
 	elector  electorOf
 }
+
+type rules = map[string][]string
 
 // Backend names the suite of the backends' rules.
 const Backend = "backend"
@@ -57,9 +59,9 @@ type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, er
 // All returns every mutant.
 func All() []Mutant {
 	return slices.Concat(
-		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
-		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), willMutants(), soakMutants(), scaleMutants(),
-		recipeMutants(), rankedMutants(), directoryMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+		checkThenWrite(), orderMutants, sessionMutants, windowMutants, writeMutants, guardMutants,
+		lostMutants, readMutants, awaitMutants, serviceMutants, willMutants, soakMutants, scaleMutants,
+		recipeMutants, rankedMutants, directoryMutants, seatMutants, askMutants, transferMutants, fitMutants, tokenMutants, termMutants, fenceMutants, viewMutants, configMutants,
 	)
 }
 

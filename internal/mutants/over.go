@@ -13,8 +13,6 @@ import (
 // over is a session of which the calls that are set are done otherwise.
 type over struct {
 	*backend.Session
-	id          func() string
-	ttl         func() time.Duration
 	deadline    func() time.Time
 	state       func() backend.State
 	awaitState  func(context.Context, backend.State) (backend.State, error)
@@ -28,8 +26,6 @@ type over struct {
 	commit      func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)
 	drop        func(context.Context, backend.Entry) error
 	close       func(context.Context) error
-	// all does every call.
-	all func(context.Context, *backend.Call) error
 	// failed turns the error of any call but Close into another.
 	failed func(error) error
 }
@@ -37,20 +33,6 @@ type over struct {
 // worse returns the session with these calls.
 func (o *over) worse() *backend.Session {
 	return o.Session.Around(backend.Layer{Life: o, Call: o.call})
-}
-
-func (o *over) ID() string {
-	if o.id != nil {
-		return o.id()
-	}
-	return o.Session.ID()
-}
-
-func (o *over) TTL() time.Duration {
-	if o.ttl != nil {
-		return o.ttl()
-	}
-	return o.Session.TTL()
 }
 
 func (o *over) Deadline() time.Time {
@@ -76,8 +58,6 @@ func (o *over) AwaitState(ctx context.Context, prev backend.State) (backend.Stat
 
 func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Context) error) (err error) {
 	switch {
-	case o.all != nil:
-		err = o.all(ctx, c)
 	case c.Kind == backend.CallGet && o.get != nil:
 		c.Found, err = o.get(ctx, c.Key)
 	case c.Kind == backend.CallSurvey && o.survey != nil:

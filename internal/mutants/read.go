@@ -10,124 +10,116 @@ import (
 )
 
 // readMutants break rules about what is read at once.
-func readMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "read from a cache",
-			Breaks: "Get returns what it read under the key the last time.",
-			Rules:  map[string][]string{Backend: {"read/get", "write/update"}},
-			session: calls(func(s *backend.Session, o *over) {
-				var cache sync.Map
-				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					e, err := s.Get(ctx, key)
-					if isNoEntry(err) {
-						cache.Delete(key)
-					} else if old, had := cache.Swap(key, e); had {
-						return old.(backend.Entry), nil
-					}
-					return e, err
-				}
-			}),
-		},
-		{
-			Name:   "refused by what is not read",
-			Breaks: "A session whose commit was refused goes on to read what there was when it was opened.",
-			Rules:  map[string][]string{Backend: {"read/decided"}},
-			session: calls(func(s *backend.Session, o *over) {
-				var refused, done atomic.Bool
-				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, conditions, ops...)
-					if err != nil {
-						refused.Store(true)
-					} else {
-						done.Store(true)
-					}
-					return made, err
-				}
-				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					if refused.Load() && !done.Load() {
-						return backend.Entry{}, backend.ErrNoEntry
-					}
-					return s.Get(ctx, key)
-				}
-			}),
-		},
-		{
-			Name:   "listing upside down",
-			Breaks: "List has the youngest entry first.",
-			Rules:  map[string][]string{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
-			session: calls(func(s *backend.Session, o *over) {
-				turn := func(l backend.Listing, err error) (backend.Listing, error) {
-					l.Keys = slices.Clone(l.Keys) // it may be shared
-					slices.Reverse(l.Keys)
-					return l, err
-				}
-				o.list = func(ctx context.Context, dir string) (backend.Listing, error) { return turn(s.List(ctx, dir)) }
-				o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-					return turn(s.AwaitList(ctx, known))
-				}
-			}),
-		},
-		{
-			Name:   "foreign child taken for an entry",
-			Breaks: "A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
-			Rules:  map[string][]string{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
-			session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-				before, err := s.Predecessor(ctx, e)
-				if err != nil || before.Exists() {
-					return before, err
-				}
-				alien, err := s.Get(ctx, backend.Parent(e.Key)+"/n_0000000001")
+var readMutants = []Mutant{
+	{
+		Name:   "read from a cache",
+		Breaks: "Get returns what it read under the key the last time.",
+		Rules:  rules{Backend: {"read/get", "write/update"}},
+		session: calls(func(s *backend.Session, o *over) {
+			var cache sync.Map
+			o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+				e, err := s.Get(ctx, key)
 				if isNoEntry(err) {
-					return backend.Entry{}, nil
+					cache.Delete(key)
+				} else if old, had := cache.Swap(key, e); had {
+					return old.(backend.Entry), nil
 				}
-				return alien, err
-			})),
-		},
-		{
-			Name:   "list read before it is watched",
-			Breaks: "AwaitList reads first and subscribes then: a change in between is missed.",
-			Rules:  map[string][]string{Backend: {"list/nothing-missed"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-					read, err := s.List(ctx, known.Dir)
-					if err != nil || read.Rev != known.Rev {
-						return read, err
-					}
-					gap()
-					if read, err = s.List(ctx, known.Dir); err != nil {
-						return read, err
-					}
-					return s.AwaitList(ctx, read)
+				return e, err
+			}
+		}),
+	}, {
+		Name:   "refused by what is not read",
+		Breaks: "A session whose commit was refused goes on to read what there was when it was opened.",
+		Rules:  rules{Backend: {"read/decided"}},
+		session: calls(func(s *backend.Session, o *over) {
+			var refused, done atomic.Bool
+			o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+				made, err := s.Commit(ctx, conditions, ops...)
+				if err != nil {
+					refused.Store(true)
+				} else {
+					done.Store(true)
 				}
-			}),
-		},
-		{
-			Name:   "list never waited for",
-			Breaks: "AwaitList returns at once, whether or not there is a change.",
-			Rules:  map[string][]string{Backend: {"list/await", "list/await-absent"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-					return s.List(ctx, known.Dir)
+				return made, err
+			}
+			o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+				if refused.Load() && !done.Load() {
+					return backend.Entry{}, backend.ErrNoEntry
 				}
-			}),
-		},
-		{
-			Name:   "entry enqueued under another key first",
-			Breaks: "Enqueue makes an entry under a key that it gives up for another, in two steps.",
-			Rules:  map[string][]string{Backend: {"list/while-enqueued"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				made, err := c.by(ctx, s)
-				if err != nil || !c.is(backend.OpEnqueue) {
-					return made, err
+				return s.Get(ctx, key)
+			}
+		}),
+	}, {
+		Name:   "listing upside down",
+		Breaks: "List has the youngest entry first.",
+		Rules:  rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
+		session: calls(func(s *backend.Session, o *over) {
+			turn := func(l backend.Listing, err error) (backend.Listing, error) {
+				l.Keys = slices.Clone(l.Keys) // it may be shared
+				slices.Reverse(l.Keys)
+				return l, err
+			}
+			o.list = func(ctx context.Context, dir string) (backend.Listing, error) { return turn(s.List(ctx, dir)) }
+			o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+				return turn(s.AwaitList(ctx, known))
+			}
+		}),
+	}, {
+		Name:   "foreign child taken for an entry",
+		Breaks: "A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
+		Rules:  rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
+		session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
+			before, err := s.Predecessor(ctx, e)
+			if err != nil || before.Exists() {
+				return before, err
+			}
+			alien, err := s.Get(ctx, backend.Parent(e.Key)+"/n_0000000001")
+			if isNoEntry(err) {
+				return backend.Entry{}, nil
+			}
+			return alien, err
+		})),
+	}, {
+		Name:   "list read before it is watched",
+		Breaks: "AwaitList reads first and subscribes then: a change in between is missed.",
+		Rules:  rules{Backend: {"list/nothing-missed"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+				read, err := s.List(ctx, known.Dir)
+				if err != nil || read.Rev != known.Rev {
+					return read, err
 				}
 				gap()
-				made, err = s.Commit(ctx, nil, backend.Delete(made[0]), c.ops[0])
-				if err != nil {
-					return nil, err
+				if read, err = s.List(ctx, known.Dir); err != nil {
+					return read, err
 				}
-				return made[1:], nil
-			})),
-		},
-	}
+				return s.AwaitList(ctx, read)
+			}
+		}),
+	}, {
+		Name:   "list never waited for",
+		Breaks: "AwaitList returns at once, whether or not there is a change.",
+		Rules:  rules{Backend: {"list/await", "list/await-absent"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+				return s.List(ctx, known.Dir)
+			}
+		}),
+	}, {
+		Name:   "entry enqueued under another key first",
+		Breaks: "Enqueue makes an entry under a key that it gives up for another, in two steps.",
+		Rules:  rules{Backend: {"list/while-enqueued"}},
+		session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			made, err := c.by(ctx, s)
+			if err != nil || !c.is(backend.OpEnqueue) {
+				return made, err
+			}
+			gap()
+			made, err = s.Commit(ctx, nil, backend.Delete(made[0]), c.ops[0])
+			if err != nil {
+				return nil, err
+			}
+			return made[1:], nil
+		})),
+	},
 }

@@ -12,135 +12,119 @@ import (
 )
 
 // seatMutants break rules about the seat: how it is won, and given back.
-func seatMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:    "win in the old session",
-			Breaks:  "Who has won hears one question too late that its session was lost before.",
-			Rules:   map[string][]string{"fair": {"loss/at-win"}},
-			trusted: calls(lateNews),
-		},
-		{
-			Name:    "resignation releases nothing",
-			Breaks:  "Resign ends the term, and leaves its entry where it is.",
-			Rules:   map[string][]string{"fair": {"leave/resign", "run/ends"}},
-			elector: onTerm(keepSeat),
-		},
-		{
-			Name:   "unconfirmed resignation says nil",
-			Breaks: "Resign returns nil though its context ended before the service had confirmed.",
-			Rules:  map[string][]string{"fair": {"leave/resign-out-of-touch"}},
-			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
-				c.Resign = func(ctx context.Context) error {
-					_ = t.Resign(ctx) // that is the fault
-					return nil
-				}
-			}),
-		},
-		{
-			Name:   "term ends with the campaign's context",
-			Breaks: "A term is given up when the context ends with which its Campaign was called.",
-			Rules:  map[string][]string{"fair": {"term/outlives-campaign", "run/ends"}},
-			// It is cancelled, and campaigns again, at one instant.
-			Endless: []string{"term/exclusion"},
-			elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
-				t, err := e.Campaign(ctx)
-				if err == nil {
-					context.AfterFunc(ctx, func() { _ = t.Resign(context.WithoutCancel(ctx)) })
-				}
-				return t, err
-			}),
-		},
-		{
-			Name:   "second campaign waits",
-			Breaks: "A Campaign beside another waits for its turn instead of being refused.",
-			Rules:  map[string][]string{"fair": {"term/busy"}},
-			elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
-				for {
-					t, err := e.Campaign(ctx)
-					if !errors.Is(err, elector.ErrBusy) {
-						return t, err
-					}
+var seatMutants = []Mutant{
+	{
+		Name:    "win in the old session",
+		Breaks:  "Who has won hears one question too late that its session was lost before.",
+		Rules:   rules{"fair": {"loss/at-win"}},
+		trusted: calls(lateNews),
+	}, {
+		Name:    "resignation releases nothing",
+		Breaks:  "Resign ends the term, and leaves its entry where it is.",
+		Rules:   rules{"fair": {"leave/resign", "run/ends"}},
+		elector: onTerm(keepSeat),
+	}, {
+		Name:   "unconfirmed resignation says nil",
+		Breaks: "Resign returns nil though its context ended before the service had confirmed.",
+		Rules:  rules{"fair": {"leave/resign-out-of-touch"}},
+		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Resign = func(ctx context.Context) error {
+				_ = t.Resign(ctx) // that is the fault
+				return nil
+			}
+		}),
+	}, {
+		Name:   "term ends with the campaign's context",
+		Breaks: "A term is given up when the context ends with which its Campaign was called.",
+		Rules:  rules{"fair": {"term/outlives-campaign", "run/ends"}},
+		// It is cancelled, and campaigns again, at one instant.
+		Endless: []string{"term/exclusion"},
+		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			t, err := e.Campaign(ctx)
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = t.Resign(context.WithoutCancel(ctx)) })
+			}
+			return t, err
+		}),
+	}, {
+		Name:   "second campaign waits",
+		Breaks: "A Campaign beside another waits instead of being refused.",
+		Rules:  rules{"fair": {"term/busy"}},
+		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			t, err := e.Campaign(ctx)
+			if errors.Is(err, elector.ErrBusy) {
+				<-ctx.Done()
+				err = ctx.Err()
+			}
+			return t, err
+		}),
+	}, {
+		Name:   "campaigns again while the lead function runs",
+		Breaks: "When a term is lost, the next campaign begins at once, before its caller has asked for it.",
+		Rules:  rules{"fair": {"run/lost"}},
+		elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
+			type result struct {
+				t   *elector.Term
+				err error
+			}
+			var next atomic.Pointer[chan result]
+			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+				var r result
+				if begun := next.Swap(nil); begun == nil {
+					r.t, r.err = e.Campaign(ctx)
+				} else {
 					select {
-					case <-time.After(time.Second):
+					case r = <-*begun:
 					case <-ctx.Done():
 						return nil, ctx.Err()
 					}
 				}
-			}),
-		},
-		{
-			Name:   "campaigns again while the lead function runs",
-			Breaks: "When a term is lost, the next campaign begins at once, before its caller has asked for it.",
-			Rules:  map[string][]string{"fair": {"run/lost"}},
-			elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
-				type result struct {
-					t   *elector.Term
-					err error
-				}
-				var next atomic.Pointer[chan result]
-				return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
-					var r result
-					if begun := next.Swap(nil); begun == nil {
-						r.t, r.err = e.Campaign(ctx)
-					} else {
-						select {
-						case r = <-*begun:
-						case <-ctx.Done():
-							return nil, ctx.Err()
+				if r.err == nil {
+					context.AfterFunc(r.t.Context(), func() {
+						if errors.Is(context.Cause(r.t.Context()), elector.ErrSessionLost) {
+							begun := make(chan result, 1)
+							next.Store(&begun)
+							t, err := e.Campaign(context.Background()) // ends with Close
+							begun <- result{t, err}
 						}
-					}
-					if r.err == nil {
-						context.AfterFunc(r.t.Context(), func() {
-							if errors.Is(context.Cause(r.t.Context()), elector.ErrSessionLost) {
-								begun := make(chan result, 1)
-								next.Store(&begun)
-								t, err := e.Campaign(context.Background()) // ends with Close
-								begun <- result{t, err}
-							}
-						})
-					}
-					return r.t, r.err
-				})(cfg, e)
-			},
+					})
+				}
+				return r.t, r.err
+			})(cfg, e)
 		},
-		{
-			Name:    "campaign deaf to its context",
-			Breaks:  "A Campaign that waits goes on when its context ends.",
-			Rules:   map[string][]string{"fair": {"cancel/no-session", "cancel/lost-reply", "cancel/out-of-touch"}},
-			Endless: []string{"cancel/deadline"},
-			elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
-				return e.Campaign(context.WithoutCancel(ctx))
-			}),
-		},
-		{
-			Name:   "close does not wait",
-			Breaks: "Close returns before it has done its work.",
-			Rules:  map[string][]string{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
-			elector: closing(func(ctx context.Context, e elector.Elector) error {
-				time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
-				return nil
-			}),
-		},
-		{
-			Name:   "close says nothing",
-			Breaks: "Close is content, whatever has become of the candidate's entry.",
-			Rules:  map[string][]string{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
-			elector: closing(func(ctx context.Context, e elector.Elector) error {
-				_ = e.Close(ctx)
-				return nil
-			}),
-		},
-		{
-			Name:    "close deaf to its context",
-			Breaks:  "Close waits for the service, and for hooks, however long that takes.",
-			Rules:   map[string][]string{"fair": {"close/out-of-touch"}},
-			Endless: []string{"close/stalled-hook"},
-			elector: closing(func(ctx context.Context, e elector.Elector) error {
-				return e.Close(context.WithoutCancel(ctx))
-			}),
-		},
-	}
+	}, {
+		Name:    "campaign deaf to its context",
+		Breaks:  "A Campaign that waits goes on when its context ends.",
+		Rules:   rules{"fair": {"cancel/no-session", "cancel/lost-reply", "cancel/out-of-touch"}},
+		Endless: []string{"cancel/deadline"},
+		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			return e.Campaign(context.WithoutCancel(ctx))
+		}),
+	}, {
+		Name:   "close does not wait",
+		Breaks: "Close returns before it has done its work.",
+		Rules:  rules{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
+		elector: closing(func(ctx context.Context, e elector.Elector) error {
+			time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
+			return nil
+		}),
+	}, {
+		Name:   "close says nothing",
+		Breaks: "Close is content, whatever has become of the candidate's entry.",
+		Rules:  rules{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
+		elector: closing(func(ctx context.Context, e elector.Elector) error {
+			_ = e.Close(ctx)
+			return nil
+		}),
+	}, {
+		Name:    "close deaf to its context",
+		Breaks:  "Close waits for the service, and for hooks, however long that takes.",
+		Rules:   rules{"fair": {"close/out-of-touch"}},
+		Endless: []string{"close/stalled-hook"},
+		elector: closing(func(ctx context.Context, e elector.Elector) error {
+			return e.Close(context.WithoutCancel(ctx))
+		}),
+	},
 }
 
 // lateNews has the session look alive for one more look after it was lost.

@@ -12,190 +12,182 @@ import (
 )
 
 // sessionMutants break rules about the life of a session.
-func sessionMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "lost session opened again",
-			Breaks: "A process that has lost its session is given the same one when it opens another.",
-			Rules:  map[string][]string{Backend: {"session/lost-for-good"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
-			backend: func(b backend.Backend) backend.Backend {
-				var mu sync.Mutex
-				var last *backend.Session
-				return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if last != nil && last.State() == backend.Lost {
-						return last, nil
-					}
-					s, err := b.Open(ctx, o)
-					if err == nil {
-						last = s
-					}
-					return s, err
-				}}
-			},
-		},
-		{
-			Name:    "loss told as some other error",
-			Breaks:  "The calls of a lost session return an error that is not ErrSessionLost.",
-			Rules:   map[string][]string{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
-			session: calls(told(backend.ErrSessionLost, errors.New("connection closed"))),
-		},
-		{
-			Name:   "wait not released at the loss",
-			Breaks: "An Await that blocks when the session is lost goes on blocking.",
-			Rules:  map[string][]string{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				now, err := s.Await(ctx, known...)
-				if errors.Is(err, backend.ErrSessionLost) {
-					<-ctx.Done()
-					return nil, ctx.Err()
+var sessionMutants = []Mutant{
+	{
+		Name:   "lost session opened again",
+		Breaks: "A process that has lost its session is given the same one when it opens another.",
+		Rules:  rules{Backend: {"session/lost-for-good"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
+		backend: func(b backend.Backend) backend.Backend {
+			var mu sync.Mutex
+			var last *backend.Session
+			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if last != nil && last.State() == backend.Lost {
+					return last, nil
 				}
-				return now, err
-			})),
-		},
-		{
-			Name:   "commit beside Close told as not done",
-			Breaks: "A commit that is done, and answered after Close has begun, returns that the session is lost.",
-			Rules:  map[string][]string{Backend: {"session/close-commit"}},
-			session: calls(func(s *backend.Session, o *over) {
-				var closed atomic.Bool
-				o.close = func(ctx context.Context) error {
-					closed.Store(true)
-					return s.Close(ctx)
+				s, err := b.Open(ctx, o)
+				if err == nil {
+					last = s
 				}
-				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, conditions, ops...)
-					if len(ops) != 1 || ops[0].Kind != backend.OpCompareAndSet {
-						return made, err
-					}
-					time.Sleep(time.Millisecond) // of a fake clock
-					if err == nil && closed.Load() {
-						return nil, fmt.Errorf("%w: closed", backend.ErrSessionLost)
-					}
+				return s, err
+			}}
+		},
+	}, {
+		Name:    "loss told as some other error",
+		Breaks:  "The calls of a lost session return an error that is not ErrSessionLost.",
+		Rules:   rules{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
+		session: calls(told(backend.ErrSessionLost, errors.New("connection closed"))),
+	}, {
+		Name:   "wait not released at the loss",
+		Breaks: "An Await that blocks when the session is lost goes on blocking.",
+		Rules:  rules{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
+		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			now, err := s.Await(ctx, known...)
+			if errors.Is(err, backend.ErrSessionLost) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return now, err
+		})),
+	}, {
+		Name:   "commit beside Close told as not done",
+		Breaks: "A commit that is done, and answered after Close has begun, returns that the session is lost.",
+		Rules:  rules{Backend: {"session/close-commit"}},
+		session: calls(func(s *backend.Session, o *over) {
+			var closed atomic.Bool
+			o.close = func(ctx context.Context) error {
+				closed.Store(true)
+				return s.Close(ctx)
+			}
+			o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+				made, err := s.Commit(ctx, conditions, ops...)
+				if len(ops) != 1 || ops[0].Kind != backend.OpCompareAndSet {
 					return made, err
 				}
-			}),
-		},
-		{
-			Name:   "loss reported with an error",
-			Breaks: "AwaitState returns an error when the session is lost.",
-			Rules:  map[string][]string{Backend: {"session/await-state"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
-					state, err := s.AwaitState(ctx, prev)
-					if err == nil && state == backend.Lost {
-						err = backend.ErrSessionLost
-					}
-					return state, err
+				time.Sleep(time.Millisecond) // of a fake clock
+				if err == nil && closed.Load() {
+					return nil, fmt.Errorf("%w: closed", backend.ErrSessionLost)
 				}
-			}),
-		},
-		{
-			Name:   "suspension kept secret",
-			Breaks: "A session that is out of touch says that it is live until it is lost.",
-			Rules:  map[string][]string{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.awaitState = func(ctx context.Context, prev backend.State) (state backend.State, err error) {
-					for state, err = s.AwaitState(ctx, prev); err == nil && state == backend.Suspended; {
-						state, err = s.AwaitState(ctx, state)
-					}
-					return state, err
+				return made, err
+			}
+		}),
+	}, {
+		Name:   "loss reported with an error",
+		Breaks: "AwaitState returns an error when the session is lost.",
+		Rules:  rules{Backend: {"session/await-state"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
+				state, err := s.AwaitState(ctx, prev)
+				if err == nil && state == backend.Lost {
+					err = backend.ErrSessionLost
 				}
-			}),
-		},
-		{
-			Name:   "suspended session given up",
-			Breaks: "A session that is out of touch for a moment is closed instead of waiting for the link.",
-			Rules:  map[string][]string{Backend: {"session/suspended-briefly"}, "fair": {"loss/short-cut-held", "loss/waiting-cut"}},
-			session: calls(func(s *backend.Session, o *over) {
-				go func() {
-					state, err := s.AwaitState(context.Background(), backend.Live)
-					if err == nil && state == backend.Suspended {
-						_ = s.Close(context.Background()) // out of touch it cannot be confirmed
-					}
-				}()
-			}),
-		},
-		{
-			Name:   "call fails while suspended",
-			Breaks: "A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
-			Rules:  map[string][]string{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
-			session: calls(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-				if s.State() == backend.Suspended {
-					return backend.Entry{}, backend.ErrUnavailable
+				return state, err
+			}
+		}),
+	}, {
+		Name:   "suspension kept secret",
+		Breaks: "A session that is out of touch says that it is live until it is lost.",
+		Rules:  rules{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.awaitState = func(ctx context.Context, prev backend.State) (state backend.State, err error) {
+				for state, err = s.AwaitState(ctx, prev); err == nil && state == backend.Suspended; {
+					state, err = s.AwaitState(ctx, state)
 				}
-				return s.Get(ctx, key)
-			})),
-		},
-		{
-			Name:    "watches forgotten at a reconnection",
-			Breaks:  "An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
-			Rules:   map[string][]string{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
-			session: calls(forgetWatches),
-		},
-		{
-			Name:   "session given up where it is turned away",
-			Breaks: "A session ends when the service turns a commit away for now.",
-			Rules:  map[string][]string{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				soon, cancel := context.WithTimeout(ctx, time.Millisecond)
-				defer cancel()
-				made, err := c.by(soon, s)
-				switch {
-				case soon.Err() == nil || ctx.Err() != nil:
-					return made, err
-				case s.State() == backend.Live:
-					_ = s.Close(ctx)
-					return nil, backend.ErrSessionLost
-				}
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:   "session given up where it is denied",
-			Breaks: "A session ends when its credentials do not allow a commit.",
-			Rules:  map[string][]string{Backend: {"session/denied"}, "fair": {"loss/denied"}},
-			session: calls(refused(backend.ErrDenied, func(ctx context.Context, s *backend.Session, _ commit) ([]backend.Entry, error) {
+				return state, err
+			}
+		}),
+	}, {
+		Name:   "call fails while suspended",
+		Breaks: "A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
+		Rules:  rules{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
+		session: calls(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+			if s.State() == backend.Suspended {
+				return backend.Entry{}, backend.ErrUnavailable
+			}
+			return s.Get(ctx, key)
+		})),
+	}, {
+		Name:    "watches forgotten at a reconnection",
+		Breaks:  "An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
+		Rules:   rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
+		session: calls(forgetWatches),
+	}, {
+		Name:   "session given up where it is turned away",
+		Breaks: "A session ends when the service turns a commit away for now.",
+		Rules:  rules{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
+		session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			made, err := c.by(soon, s)
+			switch {
+			case soon.Err() == nil || ctx.Err() != nil:
+				return made, err
+			case s.State() == backend.Live:
 				_ = s.Close(ctx)
 				return nil, backend.ErrSessionLost
-			})),
-		},
-		{
-			Name:   "close tells the service nothing",
-			Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
-			Rules:  map[string][]string{Backend: {"session/close"}},
-			session: pointer(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
-				o := over{Session: s, close: func(ctx context.Context) error {
-					if at, ok := b.(link); ok && s.State() == backend.Live {
-						at.Suspend()
-						defer at.Resume()
-						_ = s.Close(ctx) // which is not confirmed
-						return nil
-					}
-					return s.Close(ctx)
-				}}
-				return o.worse()
-			}),
-		},
-		{
-			Name:    "close takes others along",
-			Breaks:  "Closing one session of a process closes all of them.",
-			Rules:   map[string][]string{Backend: {"session/close-one"}},
-			backend: func(b backend.Backend) backend.Backend { return &together{below: below{b}} },
-		},
-		{
-			Name:   "unconfirmed close says nil",
-			Breaks: "Close of a session that is out of touch returns nil though the service has confirmed nothing.",
-			Rules:  map[string][]string{Backend: {"session/close-suspended"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.close = func(ctx context.Context) error {
-					_ = s.Close(ctx) // that is the fault
+			}
+			return c.by(ctx, s)
+		})),
+	}, {
+		Name:   "session given up where it is denied",
+		Breaks: "A session ends when its credentials do not allow a commit.",
+		Rules:  rules{Backend: {"session/denied"}, "fair": {"loss/denied"}},
+		session: calls(refused(backend.ErrDenied, func(ctx context.Context, s *backend.Session, _ commit) ([]backend.Entry, error) {
+			_ = s.Close(ctx)
+			return nil, backend.ErrSessionLost
+		})),
+	}, {
+		Name:   "close tells the service nothing",
+		Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
+		Rules:  rules{Backend: {"session/close"}},
+		session: pointer(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
+			o := over{Session: s, close: func(ctx context.Context) error {
+				if at, ok := b.(link); ok && s.State() == backend.Live {
+					at.Suspend()
+					defer at.Resume()
+					_ = s.Close(ctx) // which is not confirmed
 					return nil
 				}
-			}),
+				return s.Close(ctx)
+			}}
+			return o.worse()
+		}),
+	}, {
+		Name:   "close takes others along",
+		Breaks: "Closing one session of a process closes all of them.",
+		Rules:  rules{Backend: {"session/close-one"}},
+		backend: func(b backend.Backend) backend.Backend {
+			var all hoard[*backend.Session]
+			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+				s, err := b.Open(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				all.keep(s)
+				with := over{Session: s, close: func(ctx context.Context) error {
+					all.mu.Lock()
+					defer all.mu.Unlock()
+					var err error
+					for _, each := range all.all {
+						err = errors.Join(err, each.Close(ctx))
+					}
+					return err
+				}}
+				return with.worse(), nil
+			}}
 		},
-	}
+	}, {
+		Name:   "unconfirmed close says nil",
+		Breaks: "Close of a session that is out of touch returns nil though the service has confirmed nothing.",
+		Rules:  rules{Backend: {"session/close-suspended"}},
+		session: calls(func(s *backend.Session, o *over) {
+			o.close = func(ctx context.Context) error {
+				_ = s.Close(ctx) // that is the fault
+				return nil
+			}
+		}),
+	},
 }
 
 func pointer(o opener) *opener { return &o }
@@ -224,31 +216,4 @@ func forgetWatches(s *backend.Session, o *over) {
 			}
 		}
 	}
-}
-
-// together is a process whose sessions are closed together.
-type together struct {
-	below
-	mu  sync.Mutex
-	all []*backend.Session
-}
-
-func (b *together) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all = append(b.all, s)
-	with := over{Session: s, close: func(ctx context.Context) error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		err := s.Close(ctx)
-		for _, other := range b.all {
-			err = errors.Join(err, other.Close(ctx))
-		}
-		return err
-	}}
-	return with.worse(), nil
 }

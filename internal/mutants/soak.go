@@ -20,54 +20,51 @@ func (h *hoard[T]) keep(some ...T) {
 	h.all = append(h.all, some...)
 }
 
+// keptSessions are those of one mutant.
+var keptSessions hoard[*over]
+
 // soakMutants break rules about what is kept of what is over.
-func soakMutants() []Mutant {
-	var sessions hoard[*over]
-	return []Mutant{
-		{
-			Name:    "closed sessions kept",
-			Breaks:  "A process keeps each session that it has opened, closed ones included.",
-			Rules:   map[string][]string{Backend: {"soak/sessions"}},
-			session: calls(func(_ *backend.Session, o *over) { sessions.keep(o) }),
-		},
-		{
-			Name:   "entries kept that are gone",
-			Breaks: "A session keeps each entry that it has made, whether or not it is gone.",
-			Rules:  map[string][]string{Backend: {"soak/entries"}},
-			session: calls(func(s *backend.Session, o *over) {
-				var made hoard[backend.Op]
-				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made.keep(ops...)
-					return s.Commit(ctx, conditions, ops...)
+var soakMutants = []Mutant{
+	{
+		Name:    "closed sessions kept",
+		Breaks:  "A process keeps each session that it has opened, closed ones included.",
+		Rules:   rules{Backend: {"soak/sessions"}},
+		session: calls(func(_ *backend.Session, o *over) { keptSessions.keep(o) }),
+	}, {
+		Name:   "entries kept that are gone",
+		Breaks: "A session keeps each entry that it has made, whether or not it is gone.",
+		Rules:  rules{Backend: {"soak/entries"}},
+		session: calls(func(s *backend.Session, o *over) {
+			var made hoard[backend.Op]
+			o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+				made.keep(ops...)
+				return s.Commit(ctx, conditions, ops...)
+			}
+		}),
+	}, {
+		Name:   "watches kept for each link",
+		Breaks: "A session keeps a channel for each watch that it sets, and sets all of them again on each link.",
+		Rules:  rules{Backend: {"soak/links"}},
+		session: calls(func(s *backend.Session, o *over) {
+			var watches hoard[chan backend.Entry]
+			o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+				for range known {
+					watches.keep(make(chan backend.Entry, 1))
 				}
-			}),
+				return s.Await(ctx, known...)
+			}
+		}),
+	}, {
+		Name:   "terms kept that are over",
+		Breaks: "An elector keeps all its terms.",
+		Rules:  rules{"fair": {"soak/terms"}},
+		elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
+			var terms hoard[*elector.Term]
+			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+				t, err := e.Campaign(ctx)
+				terms.keep(t)
+				return t, err
+			})(cfg, e)
 		},
-		{
-			Name:   "watches kept for each link",
-			Breaks: "A session keeps a channel for each watch that it sets, and sets all of them again on each link.",
-			Rules:  map[string][]string{Backend: {"soak/links"}},
-			session: calls(func(s *backend.Session, o *over) {
-				var watches hoard[chan backend.Entry]
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					for range known {
-						watches.keep(make(chan backend.Entry, 1))
-					}
-					return s.Await(ctx, known...)
-				}
-			}),
-		},
-		{
-			Name:   "terms kept that are over",
-			Breaks: "An elector keeps all its terms.",
-			Rules:  map[string][]string{"fair": {"soak/terms"}},
-			elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
-				var terms hoard[*elector.Term]
-				return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
-					t, err := e.Campaign(ctx)
-					terms.keep(t)
-					return t, err
-				})(cfg, e)
-			},
-		},
-	}
+	},
 }

@@ -2,7 +2,6 @@ package mutants
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"github.com/elector-go/elector"
@@ -10,71 +9,52 @@ import (
 )
 
 // tokenMutants break rules about tokens and epochs.
-func tokenMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:     "token repeats",
-			Breaks:   "Two terms that follow one another can have the same token.",
-			Rules:    map[string][]string{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
-			campaign: claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }),
-		},
-		{
-			Name:   "epoch begins anew with each founder",
-			Breaks: "A candidate that finds nobody there begins to count from 1.",
-			Rules:  map[string][]string{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				first := true
-				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if first && len(ops) == 2 {
-						ops = slices.Clone(ops)
-						ops[0].Value = []byte("1")
-					}
-					return s.Commit(ctx, conditions, ops...)
-				}
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					now, err := s.Await(ctx, known...)
-					if err == nil && now[0].Exists() {
-						first = false // somebody leads
-					}
-					if err == nil && first && now[1].Exists() {
-						now[1].Value = []byte("0")
-					}
-					return now, err
-				}
-			}),
-		},
-		{
-			Name:   "epoch raised by two",
-			Breaks: "A claim raises the epoch by two.",
-			Rules:  map[string][]string{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
-			campaign: inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+var tokenMutants = []Mutant{
+	{
+		Name:     "token repeats",
+		Breaks:   "Two terms that follow one another can have the same token.",
+		Rules:    rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
+		campaign: claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }),
+	}, {
+		Name:   "epoch begins anew with each founder",
+		Breaks: "A candidate that has met no leader begins to count from 1.",
+		Rules:  rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
+		campaign: inSession(func(s *backend.Session, o *over) {
+			met := false
+			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 				now, err := s.Await(ctx, known...)
-				if err == nil && now[1].Exists() {
-					last, _ := strconv.Atoi(string(now[1].Value)) // what is no number stays refused
-					now[1].Value = strconv.AppendInt(nil, int64(last+1), 10)
+				if err != nil {
+					return nil, err
 				}
-				return now, err
-			})),
-		},
-		{
-			Name:     "claim in two steps",
-			Breaks:   "The epoch is raised first, and the seat taken then.",
-			Rules:    map[string][]string{"kafka": {"epoch/stalled-claim"}},
-			campaign: inSession(commits(inParts(1))),
-		},
-		{
-			Name:   "claim without the epoch's condition",
-			Breaks: "The writes of a term are not bound to its epoch.",
-			Rules:  map[string][]string{"kafka": {"epoch/raised"}},
-			campaign: claiming(func(c *elector.Claim) {
-				c.Conditions = []backend.Condition{backend.IfExists(c.Entry)}
-			}),
-		},
-		{
-			Name:     "claim without conditions",
-			Breaks:   "The writes of a term are bound to nothing.",
-			Rules:    map[string][]string{"unfair": {"fence/frozen", "fence/stalled", "fence/race"}},
-			campaign: claiming(func(c *elector.Claim) { c.Conditions = nil }),
-		},
-	}
+				if met = met || now[0].Exists(); !met && now[1].Exists() {
+					now[1].Value = []byte("0")
+				}
+				return now, nil
+			})(s, o)
+		}),
+	}, {
+		Name:   "epoch raised by two",
+		Breaks: "A claim raises the epoch by two.",
+		Rules:  rules{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
+		campaign: inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			now, err := s.Await(ctx, known...)
+			if err == nil && now[1].Exists() {
+				last, _ := strconv.Atoi(string(now[1].Value)) // what is no number stays refused
+				now[1].Value = strconv.AppendInt(nil, int64(last+1), 10)
+			}
+			return now, err
+		})),
+	}, {
+		Name:     "claim in two steps",
+		Breaks:   "The epoch is raised first, and the seat taken then.",
+		Rules:    rules{"kafka": {"epoch/stalled-claim"}},
+		campaign: inSession(commits(inParts(1))),
+	}, {
+		Name:   "claim without the epoch's condition",
+		Breaks: "The writes of a term are not bound to its epoch.",
+		Rules:  rules{"kafka": {"epoch/raised"}},
+		campaign: claiming(func(c *elector.Claim) {
+			c.Conditions = []backend.Condition{backend.IfExists(c.Entry)}
+		}),
+	},
 }

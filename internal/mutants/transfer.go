@@ -12,111 +12,102 @@ import (
 )
 
 // transferMutants break rules about leadership that is transferred.
-func transferMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "heir is not waited for",
-			Breaks: "A transfer is a resignation: whoever is next leads.",
-			Rules: map[string][]string{
-				"fair":   {"transfer/heir", "transfer/prepare", "transfer/twice", "transfer/unknown", "transfer/request", "transfer/same-id"},
-				"unfair": {"transfer/refused"},
-			},
-			elector: onTerm(func(_ *elector.Term, c *elector.TermConfig) {
-				c.Prepare = func(context.Context, string) error { return nil }
-			}),
+var transferMutants = []Mutant{
+	{
+		Name:   "heir is not waited for",
+		Breaks: "A transfer is a resignation: whoever is next leads.",
+		Rules: rules{
+			"fair":   {"transfer/heir", "transfer/prepare", "transfer/twice", "transfer/unknown", "transfer/request", "transfer/same-id"},
+			"unfair": {"transfer/refused"},
 		},
-		{
-			Name:   "leader goes though the heir is not next",
-			Breaks: "A transfer that fails ends the term all the same.",
-			Rules:  map[string][]string{"fair": {"transfer/gone", "transfer/stuck", "transfer/unknown"}, "unfair": {"transfer/refused"}},
-			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
-				c.Prepare = func(ctx context.Context, id string) error {
-					err := t.Prepare(ctx, id)
-					if err != nil {
-						err = errors.Join(err, t.Resign(context.WithoutCancel(ctx)))
-					}
+		elector: onTerm(func(_ *elector.Term, c *elector.TermConfig) {
+			c.Prepare = func(context.Context, string) error { return nil }
+		}),
+	}, {
+		Name:   "leader goes though the heir is not next",
+		Breaks: "A transfer that fails ends the term all the same.",
+		Rules:  rules{"fair": {"transfer/gone", "transfer/stuck", "transfer/unknown"}, "unfair": {"transfer/refused"}},
+		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Prepare = func(ctx context.Context, id string) error {
+				err := t.Prepare(ctx, id)
+				if err != nil {
+					err = errors.Join(err, t.Resign(context.WithoutCancel(ctx)))
+				}
+				return err
+			}
+		}),
+	}, {
+		Name:   "transfer prepared twice",
+		Breaks: "A leader prepares a transfer once more when the heir is next.",
+		Rules:  rules{"fair": {"transfer/next"}},
+		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Prepare = func(ctx context.Context, id string) error {
+				if err := t.Prepare(ctx, id); err != nil {
 					return err
 				}
-			}),
-		},
-		{
-			Name:   "transfer prepared twice",
-			Breaks: "A leader prepares a transfer once more when the heir is next.",
-			Rules:  map[string][]string{"fair": {"transfer/next"}},
-			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
-				c.Prepare = func(ctx context.Context, id string) error {
-					if err := t.Prepare(ctx, id); err != nil {
-						return err
-					}
-					return t.Prepare(ctx, id)
+				return t.Prepare(ctx, id)
+			}
+		}),
+	}, {
+		Name:   "steps aside for one that has gone",
+		Breaks: "A candidate steps aside without a look whether the leader and the heir still stand.",
+		Rules:  rules{"fair": {"transfer/gone", "transfer/crash"}},
+		campaign: inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+			if stepsAside(c.ops) {
+				c.conditions = nil
+			}
+		})),
+	}, {
+		Name:   "heir does not wait for the leader",
+		Breaks: "A candidate that the leader has named leads as soon as nobody stands between them.",
+		Rules:  rules{"fair": {"transfer/prepare"}},
+		campaign: inSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
+			before, err := s.Predecessor(ctx, e)
+			if h, named := layout.Named(before.Value); named && h.Key == e.Key && h.Rev == e.Rev {
+				return backend.Entry{}, nil
+			}
+			return before, err
+		})),
+	}, {
+		Name:   "stands by the old entry",
+		Breaks: "A candidate that has stepped aside goes on with the entry that it had before.",
+		Rules:  rules{"fair": {"transfer/heir", "transfer/prepare"}},
+		campaign: inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			made, err := c.by(ctx, s)
+			if stepsAside(c.ops) && err == nil {
+				made[0] = backend.Entry{Key: c.ops[1].Key, Rev: c.ops[1].Rev, Version: 1, Session: s.ID()}
+			}
+			return made, err
+		})),
+	}, {
+		Name:   "no room at the end is final",
+		Breaks: "A candidate that finds no room at the end of the line gives up.",
+		Rules:  rules{"fair": {"transfer/used-up"}},
+		campaign: inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			made, err := c.by(ctx, s)
+			if stepsAside(c.ops) && errors.Is(err, backend.ErrUsedUp) {
+				err = errors.New("no room")
+			}
+			return made, err
+		})),
+	}, {
+		Name:   "heir forgotten by a value",
+		Breaks: "A value that the leader publishes takes the heir's name out of its entry.",
+		Rules:  rules{"fair": {"transfer/proclaim"}},
+		trusted: calls(func(s *backend.Session, o *over) {
+			var named atomic.Bool // an heir was
+			asks(func(_ context.Context, _ *backend.Session, c *commit) {
+				if !c.is(backend.OpUpdate) {
+					return
 				}
-			}),
-		},
-		{
-			Name:   "steps aside for one that has gone",
-			Breaks: "A candidate steps aside without a look whether the leader and the heir still stand.",
-			Rules:  map[string][]string{"fair": {"transfer/gone", "transfer/crash"}},
-			campaign: inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
-				if stepsAside(c.ops) {
-					c.conditions = nil
+				if named.Load() {
+					c.ops[0].Value = withoutHeir(c.ops[0].Value)
+				} else if _, is := layout.Named(c.ops[0].Value); is {
+					named.Store(true)
 				}
-			})),
-		},
-		{
-			Name:   "heir does not wait for the leader",
-			Breaks: "A candidate that the leader has named leads as soon as nobody stands between them.",
-			Rules:  map[string][]string{"fair": {"transfer/prepare"}},
-			campaign: inSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-				before, err := s.Predecessor(ctx, e)
-				if h, named := layout.Named(before.Value); named && h.Key == e.Key && h.Rev == e.Rev {
-					return backend.Entry{}, nil
-				}
-				return before, err
-			})),
-		},
-		{
-			Name:   "stands by the old entry",
-			Breaks: "A candidate that has stepped aside goes on with the entry that it had before.",
-			Rules:  map[string][]string{"fair": {"transfer/heir", "transfer/prepare"}},
-			campaign: inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				made, err := c.by(ctx, s)
-				if stepsAside(c.ops) && err == nil {
-					made[0] = backend.Entry{Key: c.ops[1].Key, Rev: c.ops[1].Rev, Version: 1, Session: s.ID()}
-				}
-				return made, err
-			})),
-		},
-		{
-			Name:   "no room at the end is final",
-			Breaks: "A candidate that finds no room at the end of the line gives up.",
-			Rules:  map[string][]string{"fair": {"transfer/used-up"}},
-			campaign: inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				made, err := c.by(ctx, s)
-				if stepsAside(c.ops) && errors.Is(err, backend.ErrUsedUp) {
-					err = errors.New("no room")
-				}
-				return made, err
-			})),
-		},
-		{
-			Name:   "heir forgotten by a value",
-			Breaks: "A value that the leader publishes takes the heir's name out of its entry.",
-			Rules:  map[string][]string{"fair": {"transfer/proclaim"}},
-			trusted: calls(func(s *backend.Session, o *over) {
-				var named atomic.Bool // an heir was
-				asks(func(_ context.Context, _ *backend.Session, c *commit) {
-					if !c.is(backend.OpUpdate) {
-						return
-					}
-					if named.Load() {
-						c.ops[0].Value = withoutHeir(c.ops[0].Value)
-					} else if _, is := layout.Named(c.ops[0].Value); is {
-						named.Store(true)
-					}
-				})(s, o)
-			}),
-		},
-	}
+			})(s, o)
+		}),
+	},
 }
 
 // stepsAside tells whether a commit is that of a candidate that steps aside.
