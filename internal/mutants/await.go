@@ -14,7 +14,7 @@ var awaitMutants = []Mutant{
 	{
 		Name:   "change before the wait ignored",
 		Breaks: "Await waits for the next change, though the entries are not as known any more.",
-		Rules:  rules{Backend: {"await/changed-already"}, "fair": {"data/predecessor-gone"}},
+		Rules:  rules{Backend: {"await/wakes"}, "fair": {"data/predecessor-gone"}},
 		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 				return s.Await(ctx, known...) // that is a read

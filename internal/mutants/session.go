@@ -16,7 +16,7 @@ var sessionMutants = []Mutant{
 	{
 		Name:   "lost session opened again",
 		Breaks: "A process that has lost its session is given the same one when it opens another.",
-		Rules:  rules{Backend: {"session/lost-for-good"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
+		Rules:  rules{Backend: {"session/expired"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
 		backend: func(b backend.Backend) backend.Backend {
 			var mu sync.Mutex
 			var last *backend.Session

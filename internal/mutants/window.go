@@ -18,7 +18,7 @@ var windowMutants = []Mutant{
 	}, {
 		Name:    "window that never ends",
 		Breaks:  "The deadline is ahead of the clock whenever somebody looks, whatever was heard of the session.",
-		Rules:   rules{Backend: {"session/suspended-too-long", "session/lost-for-good"}, "fair": {"loss/deadline", "fence/overdue"}},
+		Rules:   rules{Backend: {"session/suspended-too-long", "session/expired"}, "fair": {"loss/deadline", "fence/overdue"}},
 		session: calls(aheadOfClock),
 		trusted: calls(aheadOfClock),
 	}, {

@@ -48,7 +48,7 @@ var writeMutants = []Mutant{
 	}, {
 		Name:   "missing parent made",
 		Breaks: "Create and Enqueue make the directory where it is missing.",
-		Rules:  rules{Backend: {"write/no-parent", "await/operator"}},
+		Rules:  rules{Backend: {"write/atomic", "await/operator"}},
 		session: calls(refused(backend.ErrNoParent, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			dir := c.ops[0].Key
 			if c.ops[0].Kind == backend.OpCreateEphemeral {

@@ -14,12 +14,8 @@ import (
 
 var awaitRules = []rule{
 	{
-		Name: "await/changed-already",
-		Text: "Await returns at once if an entry is not as known any more: gone, changed, made, or made anew.",
-		Run:  awaitChanged,
-	}, {
 		Name: "await/wakes",
-		Text: "Await returns when an entry is deleted, changed or made, whoever does it.",
+		Text: "Await returns when an entry is deleted, changed, made, or made anew, whoever does it, and at once if that was before.",
 		Run:  awaitWakes,
 	}, {
 		Name: "await/blocks",
@@ -53,61 +49,44 @@ var awaitRules = []rule{
 	},
 }
 
-func awaitChanged(r *run) {
-	s := r.session()
-	dir := s.dir("d")
-	for _, e := range s.threeKinds(dir) {
-		f := s.set(e, "y")
-		if got := one(s.await(e)); !got.Same(f) || string(got.Value) != "y" || got.Session != e.Session {
-			r.Failf("await of %+v, which has changed to %+v, returned %+v", e, f, got)
-		}
-		s.delete(f)
-		if got := one(s.await(f)); got.Exists() || got.Key != f.Key {
-			r.Failf("await of %+v, which is deleted, returned %+v", f, got)
-		}
-	}
-	absent := backend.Entry{Key: dir + "/seat"}
-	seat := s.create(absent.Key, "x")
-	if got := one(s.await(absent)); !got.Same(seat) {
-		r.Failf("await of %s, known to be absent and since made, returned %+v", absent.Key, got)
-	}
-	s.delete(seat)
-	again := s.create(absent.Key, "x")
-	if got := one(s.await(seat)); !got.Same(again) {
-		r.Failf("await of %+v, made anew as %+v, returned %+v", seat, again, got)
-	}
-}
-
 func awaitWakes(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
+	s, other, dir := r.pair()
 	for _, by := range []sess{other, s} {
-		for _, e := range by.threeKinds(dir) {
-			s.sees(e)
-			waiting := s.await(e)
-			waiting.blocked("nothing happened")
-			f := by.set(e, "y")
-			if got := one(waiting); !got.Same(f) || string(got.Value) != "y" {
-				r.Failf("await of %+v, which became %+v, returned %+v", e, f, got)
+		for _, before := range []bool{true, false} {
+			wakes := func(known backend.Entry, change func() backend.Entry) (now backend.Entry) {
+				if known.Exists() {
+					s.sees(known)
+				}
+				var waiting *task[[]backend.Entry]
+				if before {
+					now = change()
+					waiting = s.await(known)
+				} else {
+					waiting = s.waits(known)
+					now = change()
+				}
+				if got := one(waiting); got.Key != now.Key || !got.Same(now) || string(got.Value) != string(now.Value) || got.Session != now.Session {
+					r.Failf("await of %+v, which became %+v, returned %+v", known, now, got)
+				}
+				return now
 			}
-			waiting = s.await(f)
-			waiting.blocked("nothing happened")
-			by.delete(f)
-			if got := one(waiting); got.Exists() || got.Key != f.Key {
-				r.Failf("await of %+v, which was deleted, returned %+v", f, got)
+			delete := func(e backend.Entry) backend.Entry {
+				return wakes(e, func() backend.Entry { by.delete(e); return backend.Entry{Key: e.Key} })
 			}
-		}
-		// Absent: in a directory, and where not even that is there yet.
-		for _, key := range []string{dir + "/new", r.key("not-yet-" + by.ID() + "/new")} {
-			waiting := s.await(backend.Entry{Key: key})
-			waiting.blocked("nothing happened")
-			e := by.put(key, "x", 0)
-			if got := one(waiting); !got.Same(e) || string(got.Value) != "x" {
-				r.Failf("await of %s, which was made as %+v, returned %+v", key, e, got)
+			for _, e := range by.threeKinds(dir) {
+				delete(wakes(e, func() backend.Entry { return by.set(e, "y") }))
 			}
-			by.delete(e)
-			s.misses(key)
+			// Absent: in a directory, and where not even that is there yet.
+			for _, key := range []string{dir + "/new", r.key(fmt.Sprintf("not-yet-%s-%t/new", by.ID(), before))} {
+				put := func() backend.Entry { return by.put(key, "x", 0) }
+				e := wakes(backend.Entry{Key: key}, put)
+				if before {
+					by.delete(wakes(e, func() backend.Entry { by.delete(e); return put() })) // made anew
+				} else {
+					delete(e)
+				}
+				s.misses(key)
+			}
 		}
 	}
 }
@@ -126,22 +105,19 @@ func awaitBlocks(r *run) {
 	time.Sleep(2 * r.Service.TTL)
 	waiting.blocked("only time passed")
 	waiting.stop()
-	_, err := waiting.result()
-	r.Refused("await with a context that ended", err, context.Canceled)
+	waiting.fails("await with a context that ended", context.Canceled)
 	s.lives()
 }
 
 func awaitSeveral(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	var known []backend.Entry
 	for i := range 4 {
 		known = append(known, s.enqueue(dir, fmt.Sprint(i)))
 	}
 	known = append(known, backend.Entry{Key: dir + "/seat"}, known[0]) // twice the same, too
 	for _, i := range []int{2, 1, 3} {
-		waiting := s.await(known...)
-		waiting.blocked("nothing happened")
+		waiting := s.waits(known...)
 		other.sees(known[i])
 		other.delete(known[i])
 		now := waiting.value()
@@ -164,9 +140,7 @@ func awaitSeveral(r *run) {
 	// Beside one that waits for two entries of a directory another waits for one of them, and for one elsewhere.
 	near, next, far := s.enqueue(dir, "near"), s.enqueue(dir, "next"), s.enqueue(s.dir("e"), "far")
 	other.sees(far)
-	together, apart := s.await(near, next), s.await(near, far)
-	together.blocked("nothing happened")
-	apart.blocked("nothing happened")
+	together, apart := s.waits(near, next), s.waits(near, far)
 	shows := func(waiting *task[[]backend.Entry], want ...backend.Entry) {
 		if now := waiting.value(); !slices.EqualFunc(now, want, backend.Entry.Same) {
 			r.Failf("there is %+v; await returned %+v", want, now)
@@ -178,13 +152,8 @@ func awaitSeveral(r *run) {
 }
 
 func awaitInOrder(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
-	rounds := 30
-	if r.Service.Virtual {
-		rounds = 200
-	}
+	s, other, dir := r.pair()
+	rounds := r.times(30, 200)
 	for i := range rounds {
 		before := other.enqueue(dir, "predecessor")
 		own := s.enqueue(dir, "own")
@@ -221,10 +190,7 @@ func awaitSnapshot(r *run) {
 	s, other := r.session(), r.session()
 	dirs := []string{s.dir("a"), s.dir("b")}
 	other.sees(s.get(dirs[1]))
-	rounds := 5
-	if r.Service.Virtual {
-		rounds = 30
-	}
+	rounds := r.times(5, 30)
 	for i := range rounds {
 		// Two that are there and will be deleted, two that are not and will be made.
 		known := append(other.commit(backend.Enqueue(dirs[0], nil), backend.CompareAndSet(fmt.Sprintf("%s/c%d", dirs[1], i), nil, 0)),
@@ -333,14 +299,10 @@ func (r *run) stood(seen []backend.Entry, lives []life) {
 }
 
 func awaitNothingMissed(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	flag := s.put(r.key("flag"), "0", 0)
 	other.sees(flag)
-	changes := 40
-	if r.Service.Virtual {
-		changes = 400
-	}
+	changes := r.times(40, 400)
 	writer := start(r, "writer", func(ctx context.Context) (backend.Entry, error) {
 		e := flag
 		for i := range changes {
@@ -367,41 +329,33 @@ func awaitNothingMissed(r *run) {
 	for range changes / 4 {
 		e := other.enqueue(dir, "x")
 		s.sees(e)
-		gone := start(r, "delete", func(ctx context.Context) ([]backend.Entry, error) {
-			return other.Commit(ctx, nil, backend.Delete(e))
-		})
-		if got := one(s.await(e)); got.Exists() {
-			r.Failf("await of a deleted entry returned %+v", got)
-		}
+		gone := other.committing("delete", backend.Delete(e))
+		isGone(s.await(e))
 		gone.value()
 	}
 }
 
 func awaitAgain(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	e := other.enqueue(dir, "x")
 	s.sees(e)
+	cancel := func(t *task[[]backend.Entry]) {
+		t.stop()
+		t.fails("await with a context that ended", context.Canceled)
+	}
 	for i := range 20 {
 		waiting := s.await(e)
 		if i%4 == 0 {
 			waiting.blocked("nothing happened")
 		}
-		waiting.stop()
-		_, err := waiting.result()
-		r.Refused("await with a context that ended", err, context.Canceled)
+		cancel(waiting)
 	}
 	var all []*task[[]backend.Entry]
 	for range 20 {
-		all = append(all, s.await(e))
-	}
-	for _, t := range all {
-		t.blocked("nothing happened")
+		all = append(all, s.waits(e))
 	}
 	for _, t := range all[:10] { // the end of some is not the end of the others
-		t.stop()
-		_, err := t.result()
-		r.Refused("await with a context that ended", err, context.Canceled)
+		cancel(t)
 	}
 	f := other.set(e, "y")
 	for _, t := range all[10:] {
@@ -409,12 +363,9 @@ func awaitAgain(r *run) {
 			r.Failf("await of %+v, which became %+v, returned %+v", e, f, got)
 		}
 	}
-	last := s.await(f)
-	last.blocked("nothing happened")
+	last := s.waits(f)
 	other.delete(f)
-	if got := one(last); got.Exists() {
-		r.Failf("await of a deleted entry returned %+v", got)
-	}
+	isGone(last)
 }
 
 func awaitOperator(r *run) {
@@ -423,27 +374,19 @@ func awaitOperator(r *run) {
 	a, b, seat := s.enqueue(dir, "x"), s.enqueue(dir, "y"), s.create(dir+"/seat", "x")
 	var all []*task[[]backend.Entry]
 	for _, known := range [][]backend.Entry{{a}, {b, a}, {seat}, {s.get(dir)}} {
-		t := s.await(known...)
-		t.blocked("nothing happened")
-		all = append(all, t)
+		all = append(all, s.waits(known...))
 	}
-	listing := s.awaitList(s.list(dir))
-	listing.blocked("nothing happened")
+	listing := s.waitsList(s.list(dir))
 	r.Must("operator's delete", r.Service.Delete(dir))
 	for _, t := range all {
-		gone := false
-		for _, e := range t.value() {
-			gone = gone || !e.Exists()
-		}
-		if !gone {
+		if !slices.ContainsFunc(t.value(), func(e backend.Entry) bool { return !e.Exists() }) {
 			r.Failf("%s returned %+v after the operator's delete", t.what, t.v)
 		}
 	}
 	listing.value()
 	s.misses(dir)
 	s.lives()
-	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, nil))
-	r.Refused("enqueue in the deleted directory", err, backend.ErrNoParent)
+	s.refused("enqueue in the deleted directory", backend.ErrNoParent, backend.Enqueue(dir, nil))
 	// The same directory anew: nothing of the old one is taken for its own.
 	s.dir("d")
 	c := s.enqueue(dir, "z")
@@ -451,7 +394,7 @@ func awaitOperator(r *run) {
 	if got := s.predecessor(c); got.Exists() {
 		r.Failf("predecessor in the new directory is %+v", got)
 	}
-	_, err = s.Predecessor(r.ctx, b)
+	_, err := s.Predecessor(r.ctx, b)
 	r.Refused("predecessor of an entry of the old directory", err, backend.ErrNoEntry)
 	s.guarded("an entry of the old directory", backend.IfExists(a), false)
 }

@@ -108,11 +108,63 @@ func (s sess) lists(dir string, want ...backend.Entry) {
 	}
 }
 
+// has checks that an entry stands as this, value and all.
+func (s sess) has(what string, want backend.Entry) {
+	if got := s.get(want.Key); !got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session {
+		s.r.Failf("%s: there is %+v, want %+v", what, got, want)
+	}
+}
+
+// none checks that there is nothing under key.
+func (s sess) none(what, key string) {
+	e, err := s.Get(s.r.ctx, key)
+	s.r.Refused(what, err, backend.ErrNoEntry)
+	if e.Exists() {
+		s.r.Failf("%s returned %+v", what, e)
+	}
+}
+
+// refused checks that a commit without conditions returns this error.
+func (s sess) refused(what string, want error, ops ...backend.Op) {
+	_, err := s.Commit(s.r.ctx, nil, ops...)
+	s.r.Refused(what, err, want)
+}
+
+// discard discards an entry of the session's own.
+func (s sess) discard(e backend.Entry) { s.r.Must("drop of "+e.Key, s.Discard(s.r.ctx, e)) }
+
+// close closes the session.
+func (s sess) close() { s.r.Must("close", s.Close(s.r.ctx)) }
+
+// committing starts a commit without conditions.
+func (s sess) committing(what string, ops ...backend.Op) *task[[]backend.Entry] {
+	return start(s.r, what, func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, nil, ops...) })
+}
+
+// getting starts a Get.
+func (s sess) getting(what, key string) *task[backend.Entry] {
+	return start(s.r, what, func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, key) })
+}
+
+// waits starts an Await of what does not change meanwhile, and has it begin to wait.
+func (s sess) waits(known ...backend.Entry) *task[[]backend.Entry] {
+	t := s.await(known...)
+	t.blocked("nothing happened")
+	return t
+}
+
 // await starts an Await.
 func (s sess) await(known ...backend.Entry) *task[[]backend.Entry] {
 	return start(s.r, fmt.Sprintf("await %q", harness.Keys(known)), func(ctx context.Context) ([]backend.Entry, error) {
 		return s.Await(ctx, known...)
 	})
+}
+
+// waitsList starts an AwaitList of what does not change meanwhile, and has it begin to wait.
+func (s sess) waitsList(known backend.Listing) *task[backend.Listing] {
+	t := s.awaitList(known)
+	t.blocked("nothing happened")
+	return t
 }
 
 // awaitList starts an AwaitList.
@@ -129,4 +181,11 @@ func one(t *task[[]backend.Entry]) backend.Entry {
 		t.r.Failf("%s returned %d entries, want 1", t.what, len(out))
 	}
 	return out[0]
+}
+
+// isGone checks that an Await of one entry has returned that it is gone.
+func isGone(t *task[[]backend.Entry]) {
+	if got := one(t); got.Exists() {
+		t.r.Failf("%s returned %+v, and the entry is gone", t.what, got)
+	}
 }

@@ -48,16 +48,13 @@ func writePutParent(r *run) {
 				if _, err := s.Commit(r.ctx, nil, ops...); err == nil {
 					r.Failf("a put and %s were committed", what)
 				}
-				_, err := s.Get(r.ctx, made)
-				r.Refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
+				s.none("get of an ancestor that a refused commit would have made", made)
 			}
 			gone := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
 			_, err := s.Commit(r.ctx, []backend.Condition{gone}, put, backend.CreateEphemeral(seat, nil))
 			r.Refused("put and create with a guard that does not hold", err, backend.ErrCondition)
-			_, err = s.Commit(r.ctx, nil, backend.CreateEphemeral(seat, nil), put)
-			r.Refused("create before the put that makes its parent", err, backend.ErrNoParent)
-			_, err = s.Get(r.ctx, made)
-			r.Refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
+			s.refused("create before the put that makes its parent", backend.ErrNoParent, backend.CreateEphemeral(seat, nil), put)
+			s.none("get of an ancestor that a refused commit would have made", made)
 
 			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
 			if out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev {
@@ -98,15 +95,13 @@ func writeConflict(r *run) {
 			}
 		}
 		// A child that the commit itself has made counts, too.
-		_, err := s.Commit(r.ctx, nil, backend.CreateEphemeral(parent.Key+"/another", nil), backend.Delete(parent))
-		r.Refused("delete of an entry whose child was made before it, in the same commit", err, backend.ErrConflict)
+		s.refused("delete of an entry whose child was made before it, in the same commit", backend.ErrConflict, backend.CreateEphemeral(parent.Key+"/another", nil), backend.Delete(parent))
 		for _, e := range []backend.Entry{record, parent, e} {
 			if got := s.get(e.Key); !got.Same(e) {
 				r.Failf("refused deletes changed %+v to %+v", e, got)
 			}
 		}
-		_, err = s.Get(r.ctx, r.key("no"))
-		r.Refused("get of what a refused commit would have made", err, backend.ErrNoEntry)
+		s.none("get of what a refused commit would have made", r.key("no"))
 		s.commit(backend.Delete(e), backend.Delete(parent))
 	}
 	// Where both are wrong, either may be said.
@@ -178,8 +173,7 @@ func writeLimit(r *run, limit int, commits func(put func(i int, value []byte) ba
 	if got := s.get(record.Key); !got.Same(record) {
 		r.Failf("commits over the limit changed %+v to %+v", record, got)
 	}
-	_, err := s.Get(r.ctx, r.key("over"))
-	r.Refused("get of an ancestor of what a commit over the limit would have made", err, backend.ErrNoEntry)
+	s.none("get of an ancestor of what a commit over the limit would have made", r.key("over"))
 	s.lists(dir, held)
 	s.lives()
 	s.put(record.Key, "y", record.Version)
@@ -190,7 +184,7 @@ func writeUsedUp(r *run) {
 	dir, elsewhere := s.dir("d"), s.dir("elsewhere")
 	made := s.get(dir)
 	s.delete(s.enqueue(dir, "x"))
-	r.Must("close", s.Close(r.ctx))
+	s.close()
 	r.Must("use up "+dir, r.Service.UseUp(dir, 3))
 
 	sessions := []sess{r.session(), r.session(), r.session()}
@@ -200,10 +194,8 @@ func writeUsedUp(r *run) {
 	}
 	refused := func(when string) {
 		for _, s := range sessions {
-			_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("late")))
-			r.Refused("enqueue "+when, err, backend.ErrUsedUp)
-			_, err = s.Commit(r.ctx, nil, backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil))
-			r.Refused("create and enqueue "+when, err, backend.ErrUsedUp)
+			s.refused("enqueue "+when, backend.ErrUsedUp, backend.Enqueue(dir, []byte("late")))
+			s.refused("create and enqueue "+when, backend.ErrUsedUp, backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil))
 			if _, err := s.Get(r.ctx, dir+"/seat"); err == nil {
 				r.Failf("create and enqueue %s was refused, and the one is done", when)
 			}

@@ -82,8 +82,7 @@ func (s sess) threeKinds(dir string) []backend.Entry {
 }
 
 func guardHeld(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	for _, e := range s.threeKinds(dir) {
 		s.guarded("an entry", backend.IfExists(e), true)
 		other.sees(e)
@@ -133,8 +132,7 @@ func guardUnchanged(r *run) {
 }
 
 func guardAlone(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	all := s.threeKinds(dir)
 	before := append(all, s.get(dir))
 	listing := s.list(dir)
@@ -178,12 +176,8 @@ var races = []struct {
 }
 
 func guardRace(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	rounds := 6
-	if r.Service.Virtual {
-		rounds = 60
-	}
+	s, other, dir := r.pair()
+	rounds := r.times(6, 60)
 	for i := range rounds * len(races) {
 		race, round := races[i%len(races)], i/len(races)
 		key := func(name string) string { return fmt.Sprintf("%s/%s%d", dir, name, i) }
@@ -232,8 +226,7 @@ func guardRace(r *run) {
 }
 
 func guardIncarnations(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	kinds := map[string]func(by sess, key string) backend.Entry{
 		"ephemeral":  func(by sess, key string) backend.Entry { return by.create(key, "x") },
 		"persistent": func(by sess, key string) backend.Entry { return by.put(key, "x", 0) },
@@ -250,10 +243,8 @@ func guardIncarnations(r *run) {
 			what := fmt.Sprintf("an entry that %s has made anew (%s)", name, kind)
 			s.guarded(what, backend.IfExists(old), false)
 			s.guarded(what, backend.IfUnchanged(old), false)
-			_, err := s.Commit(r.ctx, nil, backend.Update(old, []byte("no")))
-			r.Refused("set on "+what, err, backend.ErrNoEntry)
-			_, err = s.Commit(r.ctx, nil, backend.Delete(old))
-			r.Refused("delete of "+what, err, backend.ErrNoEntry)
+			s.refused("set on "+what, backend.ErrNoEntry, backend.Update(old, []byte("no")))
+			s.refused("delete of "+what, backend.ErrNoEntry, backend.Delete(old))
 			r.Must("drop of "+what, s.Discard(r.ctx, old))
 			r.Settle()
 			if got := s.get(key); !got.Same(now) || string(got.Value) != "x" {
@@ -266,16 +257,14 @@ func guardIncarnations(r *run) {
 }
 
 func dropConfirmed(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	e, f := s.enqueue(dir, "x"), s.create(dir+"/seat", "x")
 	keep := s.enqueue(dir, "keep")
 	s.set(e, "y")
 	for _, e := range []backend.Entry{e, f} {
 		for range 2 {
-			r.Must("drop", s.Discard(r.ctx, e))
-			_, err := s.Get(r.ctx, e.Key)
-			r.Refused("get after drop", err, backend.ErrNoEntry)
+			s.discard(e)
+			s.none("get after drop", e.Key)
 		}
 		other.misses(e.Key)
 	}

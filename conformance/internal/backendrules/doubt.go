@@ -241,9 +241,7 @@ func doubtRace(r *run) {
 			s.sees(epoch)
 		}
 		for _, s := range all {
-			tasks = append(tasks, start(r, "put and create", func(ctx context.Context) ([]backend.Entry, error) {
-				return s.Commit(ctx, nil, backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value))
-			}))
+			tasks = append(tasks, s.committing("put and create", backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value)))
 		}
 		var made []backend.Entry
 		unknown := false

@@ -109,7 +109,7 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 			r.Failf("the session was %q and is %v as %q", id, s.State(), s.ID())
 		}
 		for _, e := range queue {
-			r.Must("drop", s.Discard(r.ctx, e))
+			s.discard(e)
 		}
 		other.lists(dir)
 	}
@@ -136,8 +136,8 @@ func lostAtomic(r *run, s, other sess, fault func(backend.OpKind)) {
 		other.misses(seat.Key)
 		r.Settle()
 		other.lists(dir, held, out[1])
-		r.Must("drop", s.Discard(r.ctx, held))
-		r.Must("drop", s.Discard(r.ctx, out[1]))
+		s.discard(held)
+		s.discard(out[1])
 	}
 }
 
@@ -162,7 +162,7 @@ func lostPutCreate(r *run, s, other sess, fault func(backend.OpKind)) {
 			other.sees(made)
 			r.Settle() // nothing comes late
 		}
-		r.Must("drop", s.Discard(r.ctx, made))
+		s.discard(made)
 		other.misses(seat)
 		epoch = put
 	}

@@ -12,10 +12,6 @@ import (
 
 var readRules = []rule{
 	{
-		Name: "read/get",
-		Text: "Get reads what this session wrote last; ErrNoEntry if there is nothing.",
-		Run:  readGet,
-	}, {
 		Name: "read/decided",
 		Text: "A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is.",
 		Run:  readDecided,
@@ -43,41 +39,10 @@ var readRules = []rule{
 	},
 }
 
-func readGet(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	for _, e := range s.threeKinds(dir) {
-		other.sees(e)
-		if got := other.get(e.Key); string(got.Value) != "x" || got.Session != e.Session {
-			r.Failf("get by another session returned %+v, want %+v", got, e)
-		}
-		for i := range 5 {
-			value := fmt.Sprint(i)
-			e = s.set(e, value)
-			if got := s.get(e.Key); !got.Same(e) || string(got.Value) != value {
-				r.Failf("get returned %+v after set returned %+v", got, e)
-			}
-		}
-		s.delete(e)
-		_, err := s.Get(r.ctx, e.Key)
-		r.Refused("get of a deleted entry", err, backend.ErrNoEntry)
-	}
-	for _, key := range []string{r.key("never"), r.key("never/there"), dir + "/never"} {
-		got, err := s.Get(r.ctx, key)
-		r.Refused("get of what never was", err, backend.ErrNoEntry)
-		if got.Exists() {
-			r.Failf("get of what never was returned %+v", got)
-		}
-	}
-}
-
 func readDecided(r *run) {
 	s := r.session()
 	dir := s.dir("d")
-	rounds := 10
-	if r.Service.Virtual {
-		rounds = 40
-	}
+	rounds := r.times(10, 40)
 	for range rounds {
 		// The server of a new session may not know the latest of this.
 		e := s.enqueue(dir, "1")
@@ -104,7 +69,7 @@ func readDecided(r *run) {
 			if got := other.peek(gone.Key); got.Exists() {
 				r.Failf("%s was refused, and then get returned %+v, which is gone", by.what, got)
 			}
-			r.Must("close", other.Close(r.ctx))
+			other.close()
 		}
 		s.delete(e)
 		s.delete(seat)
@@ -286,10 +251,8 @@ func readForeign(r *run) {
 	waiting, listing := s.await(b), s.awaitList(s.list(dir))
 	put(dir + "/another")
 	waiting.blocked("only a foreign entry was put")
-	r.Must("drop", s.Discard(r.ctx, b))
-	if got := one(waiting); got.Exists() {
-		r.Failf("await of a dropped entry returned %+v", got)
-	}
+	s.discard(b)
+	isGone(waiting)
 	listing.value()
 	if got := s.predecessor(c); !got.Same(a) {
 		r.Failf("predecessor of %s is %+v, want %+v", c.Key, got, a)
@@ -301,9 +264,7 @@ func readForeign(r *run) {
 }
 
 func readPredecessor(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
+	s, other, dir := r.pair()
 	is := func(of, want backend.Entry) {
 		got := s.predecessor(of)
 		if !got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session {

@@ -42,7 +42,7 @@ func sessionThrottled(r *run) {
 	waiting.value()
 	q.done()
 	release := c.Throttle()
-	call := start(r, "get while throttled", func(ctx context.Context) (backend.Entry, error) { return q.s.Get(ctx, q.record.Key) })
+	call := q.s.getting("get while throttled", q.record.Key)
 	began := time.Now()
 	time.Sleep(min(r.Service.TTL/8, time.Second))
 	asked, took := release(), time.Since(began)

@@ -95,6 +95,22 @@ func (r *run) session() sess {
 	return r.open(r.client())
 }
 
+// times is how often something is tried: on a real service, and where it costs no time.
+func (r *run) times(real, virtual int) int {
+	if r.Service.Virtual {
+		return virtual
+	}
+	return real
+}
+
+// pair opens sessions in two processes, and makes a directory that both see.
+func (r *run) pair() (s, other sess, dir string) {
+	s, other = r.session(), r.session()
+	dir = s.dir("d")
+	other.sees(s.get(dir))
+	return s, other, dir
+}
+
 // in tries one case of the rule, with keys of its own.
 func (r *run) in(what string, try func()) {
 	r.cases++

@@ -64,15 +64,14 @@ var serviceRules = []rule{
 }
 
 func serviceRestart(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	e, f := s.enqueue(dir, "x"), other.enqueue(dir, "y")
 	s.sees(f)
 	waiting, listing := s.await(e, f), s.awaitList(s.list(dir))
 	waiting.blocked("nothing happened")
 	r.Must("stop the service", r.Service.Stop())
 	get := func(s sess, e backend.Entry) *task[backend.Entry] {
-		p := start(r, "get while the service is down", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+		p := s.getting("get while the service is down", e.Key)
 		p.blocked("the service was down")
 		return p
 	}
@@ -93,7 +92,7 @@ func serviceRestart(r *run) {
 		}
 	}
 	other.lists(dir, e, f)
-	r.Must("drop", other.Discard(r.ctx, f))
+	other.discard(f)
 	now := waiting.value()
 	if len(now) != 2 || !now[0].Same(e) || now[1].Exists() {
 		r.Failf("await of an entry and one that was deleted after the restart returned %+v", now)
@@ -119,7 +118,7 @@ func serviceNothingLeft(r *run) {
 	for range sessions {
 		s := r.open(c)
 		s.comeAndGo(dir)
-		r.Must("close", s.Close(r.ctx))
+		s.close()
 	}
 	r.NoMore(before, sessions, "sessions that have ended")
 }
@@ -132,17 +131,16 @@ func (s sess) comeAndGo(dir string) {
 	s.r.Must("guarded commit", err)
 	_, err = s.Commit(s.r.ctx, guards, backend.Enqueue(dir, nil))
 	s.r.Refused("commit under a guard that does not hold", err, backend.ErrCondition)
-	_, err = s.Commit(s.r.ctx, nil, backend.CreateEphemeral(seat.Key, nil))
-	s.r.Refused("create of what is there", err, backend.ErrExists)
+	s.refused("create of what is there", backend.ErrExists, backend.CreateEphemeral(seat.Key, nil))
 	_, err = s.Commit(s.r.ctx, guards[:1])
 	s.r.Must("question", err)
 	s.commit(backend.Delete(made[0]), backend.Delete(made[1]))
-	s.r.Must("drop", s.Discard(s.r.ctx, entry))
+	s.discard(entry)
 }
 
 func serviceDown(r *run) {
 	c := r.client()
-	r.Must("close", r.open(c).Close(r.ctx))
+	r.open(c).close()
 	r.Must("stop the service", r.Service.Stop())
 	opening := start(r, "open while the service is down", func(ctx context.Context) (*backend.Session, error) {
 		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.Lasting()})
@@ -162,10 +160,9 @@ func serviceDown(r *run) {
 	sess{s, r}.dir("d")
 }
 
-// calls is one call of each kind, on an entry that is there and does not change.
-func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error {
-	dir := backend.Parent(e.Key)
-	known := s.list(dir)
+// calls is one call of each kind, on an entry that does not change, and on the directory that it is in.
+func (s sess) calls(e backend.Entry, known backend.Listing) map[string]func(ctx context.Context) error {
+	dir := known.Dir
 	return map[string]func(ctx context.Context) error{
 		"get":         func(ctx context.Context) error { _, err := s.Get(ctx, e.Key); return err },
 		"survey":      func(ctx context.Context) error { _, _, err := s.Survey(ctx, e.Key, nil); return err },
@@ -185,16 +182,16 @@ func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error 
 func errorsContext(r *run) {
 	s := r.session()
 	e := s.enqueue(s.dir("d"), "x")
+	calls := s.calls(e, s.list(backend.Parent(e.Key)))
 	ended, cancel := context.WithCancel(r.ctx)
 	cancel()
-	for name, call := range s.calls(e) {
+	for name, call := range calls {
 		r.Refused(name+" with an ended context", call(ended), context.Canceled)
 	}
-	_, err := s.Get(r.ctx, r.key("never"))
-	r.Refused("get of what a commit with an ended context would have made", err, backend.ErrNoEntry)
+	s.none("get of what a commit with an ended context would have made", r.key("never"))
 	for _, name := range []string{"await", "await list", "await state"} {
 		ctx, cancel := context.WithTimeout(r.ctx, r.Service.TTL/10)
-		r.Refused(name+" with a deadline", s.calls(e)[name](ctx), context.DeadlineExceeded)
+		r.Refused(name+" with a deadline", calls[name](ctx), context.DeadlineExceeded)
 		cancel()
 	}
 }
@@ -239,10 +236,7 @@ func errorsWrapped(r *run) {
 
 func manySessions(r *run) {
 	clients := []*kit.Client{r.client(), r.client(), r.client()}
-	n := 30
-	if r.Service.Virtual {
-		n = 300
-	}
+	n := r.times(30, 300)
 	first := r.session()
 	dir := first.dir("d")
 	var queue []backend.Entry
@@ -264,13 +258,13 @@ func manySessions(r *run) {
 		waiting = append(waiting, s.await(queue[i+1], before))
 	}
 	for i, w := range waiting {
-		r.Must("close", all[i].Close(r.ctx))
+		all[i].close()
 		now := w.value()
 		if len(now) != 2 || !now[0].Exists() || now[1].Exists() {
 			r.Failf("number %d, whose predecessor went, sees %+v", i+1, now)
 		}
 	}
-	r.Must("close", all[n-1].Close(r.ctx))
+	all[n-1].close()
 	first.lists(dir)
 }
 
@@ -280,7 +274,7 @@ func manyClose(r *run) {
 	for range 5 {
 		s := r.session()
 		s.sees(other.get(dir))
-		calls := s.calls(s.enqueue(dir, "x"))
+		calls := s.calls(s.enqueue(dir, "x"), s.list(dir))
 		for i := range 4 {
 			calls[fmt.Sprintf("enqueue %d", i)] = func(ctx context.Context) error {
 				_, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil))
@@ -327,7 +321,7 @@ func manyClose(r *run) {
 func manyGoroutines(r *run) {
 	c := r.client()
 	// What the backend keeps for the process is not the session's.
-	r.Must("close", r.open(c).Close(r.ctx))
+	r.open(c).close()
 	r.Settle()
 	of := reflect.TypeOf(c.Backend)
 	for of.Kind() == reflect.Pointer {
@@ -345,7 +339,7 @@ func manyGoroutines(r *run) {
 		start(r, "await state after live", s.awaitEnd).blocked("nothing happened")
 	}
 	for _, s := range all {
-		r.Must("close", s.Close(r.ctx))
+		s.close()
 	}
 	for pause := r.Service.TTL / 100; ; time.Sleep(pause) {
 		left := r.backendStacks(of.PkgPath())

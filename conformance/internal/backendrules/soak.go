@@ -56,9 +56,8 @@ func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
 	r.Must("open", err)
 	s := sess{opened, r}
 	e := s.enqueue(dir, "x")
-	waiting := s.await(e)
-	waiting.blocked("nothing happened")
-	r.Must("close", s.Close(r.ctx))
+	waiting := s.waits(e)
+	s.close()
 	if _, err = waiting.result(); err != nil { // else it has seen the entry go
 		r.Refused("await in a session that is closed", err, backend.ErrSessionLost)
 	}
@@ -79,16 +78,13 @@ func soakEntries(r *run) {
 	cancel()
 	var written, read []harness.Keepsake
 	for _, remove := range []func(e backend.Entry){
-		func(e backend.Entry) { r.Must("drop", s.Discard(r.ctx, e)) },
+		func(e backend.Entry) { s.discard(e) },
 		func(e backend.Entry) { s.delete(e) },
 		func(e backend.Entry) {
-			waiting := s.await(e)
-			waiting.blocked("nothing happened")
+			waiting := s.waits(e)
 			operator.sees(e)
 			operator.delete(e)
-			if got := one(waiting); got.Exists() {
-				r.Failf("await of an entry that an operator has deleted returned %+v", got)
-			}
+			isGone(waiting)
 			waiting.stop()
 		},
 		func(e backend.Entry) {
@@ -104,7 +100,7 @@ func soakEntries(r *run) {
 		}
 	}
 	// The last one goes as usual: what was not confirmed before can be by then.
-	s.briefly(dir, func(e backend.Entry) { r.Must("drop", s.Discard(r.ctx, e)) })
+	s.briefly(dir, func(e backend.Entry) { s.discard(e) })
 	r.LetGo("values that were written to entries that are gone", written)
 	r.LetGo("values of entries that are gone", read)
 }
@@ -116,8 +112,7 @@ func soakEntries(r *run) {
 func (s sess) briefly(dir string, remove func(backend.Entry)) (written, read harness.Keepsake) {
 	value := make([]byte, 4<<10)
 	e := s.get(s.commit(backend.Enqueue(dir, value))[0].Key)
-	waiting := s.await(e)
-	waiting.blocked("nothing happened")
+	waiting := s.waits(e)
 	waiting.stop()
 	if _, err := waiting.result(); err == nil {
 		s.r.Failf("await of an entry that did not change returned %+v", waiting.v)
@@ -201,11 +196,14 @@ func (r *run) linkAgain(c *kit.Client, s sess) {
 		}
 		return struct{}{}, err
 	})
-	_, err := s.AwaitState(r.ctx, backend.Live)
+	state, err := s.AwaitState(r.ctx, backend.Live)
 	r.Must("await the suspension", err)
+	if state != backend.Suspended {
+		r.Failf("after the link was cut the session is %v", state)
+	}
 	c.Resume()
 	defer asking.value()
-	for state := s.State(); state != backend.Live; {
+	for state = s.State(); state != backend.Live; {
 		if state == backend.Lost {
 			r.Failf("the session was lost with a link that was cut for a moment")
 		}

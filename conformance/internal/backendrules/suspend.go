@@ -2,7 +2,6 @@ package backendrules
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -56,17 +55,8 @@ var suspendRules = []rule{
 func sessionStates(r *run) {
 	c := r.client()
 	s := r.open(c)
-	change := s.awaitState(backend.Live)
-	change.blocked("the session was live all the time")
-	c.Suspend()
-	got := change.value()
-	c.Resume()
-	if got != backend.Suspended {
-		r.Failf("state after the link was cut: %v", got)
-	}
-	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
-		r.Failf("state after the link came back at once: %v", got)
-	}
+	s.awaitState(backend.Live).blocked("the session was live all the time")
+	r.linkAgain(c, s)
 }
 
 func sessionSuspendedBriefly(r *run) {
@@ -81,10 +71,8 @@ func sessionSuspendedBriefly(r *run) {
 	c.Suspend()
 	changed := other.set(flag, "1")
 	f := other.enqueue(dir, "y")
-	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, flag.Key) })
-	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("late"), []byte("1"), 0))
-	})
+	read := s.getting("get while suspended", flag.Key)
+	write := s.committing("commit while suspended", backend.CompareAndSet(r.key("late"), []byte("1"), 0))
 	read.blocked("the link was cut")
 	write.blocked("the link was cut")
 	waiting.blocked("the link was cut")
@@ -103,9 +91,7 @@ func sessionSuspendedBriefly(r *run) {
 		r.Failf("the session's ID was %q and is %q", id, s.ID())
 	}
 	r.Until("the session is live again", func() bool { return s.State() == backend.Live })
-	if got := s.get(e.Key); !got.Same(e) {
-		r.Failf("its entry was %+v and is %+v", e, got)
-	}
+	s.has("after the link came back", e)
 	// Not only for now: the service really goes on with it.
 	time.Sleep(s.TTL() * 5 / 4)
 	other.lists(dir, e, f)
@@ -117,14 +103,10 @@ func sessionSuspendedTooLong(r *run) {
 	s, other := r.brief(c), r.session()
 	e := s.enqueue(s.dir("d"), "x")
 	other.sees(e)
-	gone := other.await(e)
-	gone.blocked("nothing happened")
+	gone := other.waits(e)
 	c.Suspend()
-	got, seen := one(gone), time.Now()
-	deadline, state := s.Deadline(), s.State()
-	if got.Exists() {
-		r.Failf("another session sees %+v", got)
-	}
+	isGone(gone)
+	seen, deadline, state := time.Now(), s.Deadline(), s.State()
 	if seen.Before(deadline) {
 		r.Failf("the service dropped the entry %v before the deadline", deadline.Sub(seen))
 	}
@@ -145,27 +127,21 @@ func sessionSuspendedCalls(r *run) {
 	dir := s.dir("d")
 	e := s.enqueue(dir, "x")
 	c.Suspend()
-	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
-	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("late"), nil, 0))
-	})
+	read := s.getting("get while suspended", e.Key)
+	write := s.committing("commit while suspended", backend.CompareAndSet(r.key("late"), nil, 0))
 	read.blocked("the link was cut")
 	write.blocked("the link was cut")
 	read.stop()
-	_, err := read.result()
-	r.Refused("get with a context that ended", err, context.Canceled)
+	read.fails("get with a context that ended", context.Canceled)
 	write.stop()
-	_, err = write.result()
-	r.Refused("commit with a context that ended", err, context.Canceled)
-	read = start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+	write.fails("commit with a context that ended", context.Canceled)
+	read = s.getting("get while suspended", e.Key)
 	wait := s.await(e)
-	_, err = read.result()
-	r.Refused("get that blocked until the window passed", err, backend.ErrSessionLost)
+	read.fails("get that blocked until the window passed", backend.ErrSessionLost)
 	if now, deadline := time.Now(), s.Deadline(); now.Before(deadline) {
 		r.Failf("lost %v before the deadline", deadline.Sub(now))
 	}
-	_, err = wait.result()
-	r.Refused("await that blocked until the window passed", err, backend.ErrSessionLost)
+	wait.fails("await that blocked until the window passed", backend.ErrSessionLost)
 	c.Resume()
 	other.misses(e.Key)
 	other.misses(r.key("late"))
@@ -174,12 +150,10 @@ func sessionSuspendedCalls(r *run) {
 	c = r.client()
 	s = r.open(c)
 	c.Suspend()
-	write = start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("later"), nil, 0))
-	})
+	write = s.committing("commit while suspended", backend.CompareAndSet(r.key("later"), nil, 0))
 	write.blocked("the link was cut")
 	write.stop()
-	_, err = write.result()
+	_, err := write.result()
 	r.Refused("commit with a context that ended", err, context.Canceled)
 	c.Resume()
 	if harness.IsAny(err, backend.ErrIndeterminate) {
@@ -250,10 +224,7 @@ func sessionLateRequests(r *run) {
 		}
 		start(r, "commit whose request is held", func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, guards, op) })
 	}
-	r.Until("the service drops the session", func() bool {
-		_, err := other.Get(r.ctx, own.Key)
-		return errors.Is(err, backend.ErrNoEntry)
-	})
+	other.misses(own.Key)
 	if got := s.State(); got != backend.Lost {
 		r.Failf("the service has dropped the entry, and the session is %v", got)
 	}
@@ -261,13 +232,9 @@ func sessionLateRequests(r *run) {
 	released = true
 	time.Sleep(r.Service.TTL / 2) // for what was held to be done
 	other.lists(dir)
-	if now := other.get(record.Key); !now.Same(record) {
-		r.Failf("%+v became %+v after the end of the session that was to write to it", record, now)
-	}
+	other.has("after the end of the session that was to write to it", record)
 	for _, name := range []string{"/seat", "/new"} {
-		if got, err := other.Get(r.ctx, dir+name); err == nil {
-			r.Failf("%+v was made after the end of the session that was to make it", got)
-		}
+		other.none("get of what was to be made before the session's end", dir+name)
 	}
 }
 
@@ -316,8 +283,6 @@ func sessionCloseSuspended(r *run) {
 	if got := s.State(); got != backend.Lost {
 		r.Failf("state after close is %v", got)
 	}
-	if got := one(gone); got.Exists() {
-		r.Failf("another session sees %+v", got)
-	}
+	isGone(gone)
 	c.Resume()
 }

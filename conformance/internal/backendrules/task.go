@@ -47,6 +47,12 @@ func (t *task[T]) value() T {
 	return v
 }
 
+// fails waits for the call to return with all of these errors.
+func (t *task[T]) fails(what string, want ...error) {
+	_, err := t.result()
+	t.r.Refused(what, err, want...)
+}
+
 // blocked checks that the call has not returned.
 func (t *task[T]) blocked(why string) {
 	t.r.Settle()

@@ -28,8 +28,7 @@ var valueRules = []rule{
 }
 
 func writeValues(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	for _, value := range [][]byte{nil, {}, {0}, []byte("\x00\xff\n\r\"\\"), bytes.Repeat([]byte("0123456789abcdef"), 2000)} {
 		for _, e := range s.commit(backend.Enqueue(dir, value), backend.CompareAndSet(fmt.Sprintf("%s%d", r.key("v"), len(value)), value, 0)) {
 			if !bytes.Equal(e.Value, value) {
@@ -75,8 +74,7 @@ func writeKeys(r *run) {
 		}
 	}
 	for _, long := range []string{r.key(strings.Repeat("x", backend.MaxDir)), strings.Repeat("/x", backend.MaxSegments)} {
-		_, err := s.Commit(r.ctx, nil, backend.Enqueue(long, nil))
-		r.Refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), err, backend.ErrBadKey)
+		s.refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), backend.ErrBadKey, backend.Enqueue(long, nil))
 	}
 	s.lists(dir, e)
 

@@ -1,9 +1,8 @@
 package backendrules
 
 import (
-	"bytes"
-	"context"
 	"fmt"
+	"path"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -22,10 +21,6 @@ var writeRules = []rule{
 		Text: "Creation revisions rise from commit to commit over all entries and sessions, and a key made anew has a new one.",
 		Run:  writeRevisions,
 	}, {
-		Name: "write/no-parent",
-		Text: "CreateEphemeral and Enqueue where the parent does not exist are ErrNoParent, and nothing is written.",
-		Run:  writeNoParent,
-	}, {
 		Name: "write/compare-and-set",
 		Text: "CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written.",
 		Run:  writePut,
@@ -35,7 +30,7 @@ var writeRules = []rule{
 		Run:  writePutRace,
 	}, {
 		Name: "write/update",
-		Text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. ErrNoEntry if it is gone.",
+		Text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. ErrNoEntry if it is gone. Get reads what was written last, and is ErrNoEntry if there is nothing.",
 		Run:  writeSet,
 	}, {
 		Name: "write/update-of-anothers",
@@ -47,60 +42,53 @@ var writeRules = []rule{
 		Run:  writeDelete,
 	}, {
 		Name: "write/atomic",
-		Text: "All ops of a commit are done, or none: an op that fails undoes the others.",
+		Text: "All ops of a commit are done, or none: an op that fails undoes the others, as CreateEphemeral and Enqueue do with ErrNoParent where the parent does not exist.",
 		Run:  writeAtomic,
 	},
 }
 
 func writeCreate(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	key := dir + "/seat"
 	e := s.create(key, "one")
-	if e.Key != key || string(e.Value) != "one" || e.Rev == 0 || e.Version != 1 || e.Session != s.ID() {
-		r.Failf("create returned %+v, session %q", e, s.ID())
+	r.isNew("create", e, key, "one", s.ID())
+	for _, by := range []sess{s, other} {
+		by.sees(e)
+		by.refused("create of a key that is taken", backend.ErrExists, backend.CreateEphemeral(key, []byte("two")))
 	}
-	for _, reader := range []sess{s, other} {
-		reader.sees(e)
-		if got := reader.get(key); string(got.Value) != "one" || got.Session != s.ID() {
-			r.Failf("get returned %+v after create returned %+v", got, e)
-		}
-	}
-	for _, writer := range []sess{s, other} {
-		_, err := writer.Commit(r.ctx, nil, backend.CreateEphemeral(key, []byte("two")))
-		r.Refused("create of a key that is taken", err, backend.ErrExists)
-	}
-	if got := s.get(key); !got.Same(e) || string(got.Value) != "one" {
-		r.Failf("refused creates changed %+v to %+v", e, got)
-	}
+	s.has("after refused creates", e)
 
-	// Many want it at once: one gets it.
-	key = dir + "/another"
+	// Many want it at once.
+	create := backend.CreateEphemeral(dir+"/another", nil)
+	r.oneOf(16, s, other, backend.ErrExists, func(int) backend.Op { return create })
+}
+
+// oneOf has two sessions commit so many ops at once, of which one has to succeed, and the others to be
+// refused with an error. It returns what was made.
+func (r *run) oneOf(n int, s, other sess, refusal error, op func(i int) backend.Op) (made backend.Entry) {
 	var tasks []*task[[]backend.Entry]
-	for range 8 {
-		for _, writer := range []sess{s, other} {
-			tasks = append(tasks, start(r, "create", func(ctx context.Context) ([]backend.Entry, error) {
-				return writer.Commit(ctx, nil, backend.CreateEphemeral(key, nil))
-			}))
-		}
+	for i := range n {
+		op := op(i)
+		tasks = append(tasks, []sess{s, other}[i%2].committing(op.Kind.String()+" beside others", op))
 	}
 	won := 0
 	for _, t := range tasks {
-		if _, err := t.result(); err == nil {
-			won++
-		} else {
-			r.Refused("create of a key that is taken", err, backend.ErrExists)
+		out, err := t.result()
+		if err != nil {
+			r.Refused(t.what, err, refusal)
+			continue
 		}
+		won++
+		made = out[0]
 	}
 	if won != 1 {
-		r.Failf("%d of %d creates of the same key succeeded", won, len(tasks))
+		r.Failf("%d of %d %s have succeeded", won, n, tasks[0].what)
 	}
+	return made
 }
 
 func writeEnqueue(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
+	s, other, dir := r.pair()
 	var all []backend.Entry
 	for i := range 12 {
 		by := s
@@ -109,12 +97,8 @@ func writeEnqueue(r *run) {
 		}
 		value := fmt.Sprint(i)
 		e := by.enqueue(dir, value)
-		if backend.Parent(e.Key) != dir || string(e.Value) != value || e.Rev == 0 || e.Version != 1 || e.Session != by.ID() {
-			r.Failf("enqueue returned %+v, session %q", e, by.ID())
-		}
-		if err := backend.CheckKey(e.Key); err != nil {
-			r.Failf("enqueue chose a key that cannot be used: %v", err)
-		}
+		r.isNew("enqueue", e, dir+"/"+path.Base(e.Key), value, by.ID())
+		r.Must("enqueue chose a key that cannot be used", backend.CheckKey(e.Key))
 		by.sees(e)
 		all = append(all, e)
 	}
@@ -125,9 +109,7 @@ func writeEnqueue(r *run) {
 	var tasks []*task[[]backend.Entry]
 	for i := range 40 {
 		by := []sess{s, other}[i%2]
-		tasks = append(tasks, start(r, "enqueue", func(ctx context.Context) ([]backend.Entry, error) {
-			return by.Commit(ctx, nil, backend.Enqueue(dir, nil))
-		}))
+		tasks = append(tasks, by.committing("enqueue", backend.Enqueue(dir, nil)))
 	}
 	rev := make(map[string]uint64)
 	for _, e := range all {
@@ -156,9 +138,7 @@ func writeEnqueue(r *run) {
 }
 
 func writeRevisions(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
+	s, other, dir := r.pair()
 	last := backend.Entry{}
 	rises := func(e backend.Entry) {
 		if e.Rev <= last.Rev {
@@ -177,49 +157,26 @@ func writeRevisions(r *run) {
 	}
 }
 
-func writeNoParent(r *run) {
-	s := r.session()
-	for _, op := range []backend.Op{
-		backend.CreateEphemeral(r.key("no/seat"), nil),
-		backend.Enqueue(r.key("no"), nil),
-		backend.Enqueue(r.key("no/where"), nil),
-	} {
-		_, err := s.Commit(r.ctx, nil, op)
-		r.Refused(fmt.Sprintf("%v %s without a parent", op.Kind, op.Key), err, backend.ErrNoParent)
-	}
-	_, err := s.Get(r.ctx, r.key("no"))
-	r.Refused("get of the parent", err, backend.ErrNoEntry)
-}
-
 func writePut(r *run) {
 	s := r.session()
 	key := r.key("a/b/c")
 	e := s.put(key, "one", 0)
-	if e.Key != key || string(e.Value) != "one" || e.Rev == 0 || e.Version != 1 || e.Session != "" {
-		r.Failf("put returned %+v", e)
-	}
+	r.isNew("put", e, key, "one", "")
 	s.get(r.key("a/b"))
 	s.enqueue(r.key("a/b"), "the ancestors are directories like others")
 	refuse := func(what string, version uint64) {
-		_, err := s.Commit(r.ctx, nil, backend.CompareAndSet(key, []byte("no"), version))
-		r.Refused(what, err, backend.ErrConflict)
+		s.refused(what, backend.ErrConflict, backend.CompareAndSet(key, []byte("no"), version))
 	}
 	refuse("put over an entry, expecting none", 0)
 	f := s.put(key, "two", e.Version)
-	if f.Key != key || string(f.Value) != "two" || f.Rev != e.Rev || f.Version == e.Version || f.Version == 0 || f.Session != "" {
-		r.Failf("put over %+v returned %+v", e, f)
-	}
+	r.changed("put", e, f, "two")
 	refuse("put over an old version", e.Version)
-	if got := s.get(key); !got.Same(f) || string(got.Value) != "two" {
-		r.Failf("refused puts changed %+v to %+v", f, got)
-	}
-	_, err := s.Commit(r.ctx, nil, backend.CompareAndSet(r.key("none"), nil, 1))
-	r.Refused("put over an entry that does not exist", err, backend.ErrConflict)
-	_, err = s.Get(r.ctx, r.key("none"))
-	r.Refused("get after the refused put", err, backend.ErrNoEntry)
+	s.has("after refused puts", f)
+	s.refused("put over an entry that does not exist", backend.ErrConflict, backend.CompareAndSet(r.key("none"), nil, 1))
+	s.none("get after the refused put", r.key("none"))
 
 	other := r.session()
-	r.Must("close", s.Close(r.ctx))
+	s.close()
 	other.sees(f)
 }
 
@@ -228,56 +185,48 @@ func writePutRace(r *run) {
 	e := s.put(r.key("counter"), "0", 0)
 	other.sees(e)
 	for round := range 5 {
-		var tasks []*task[[]backend.Entry]
-		was := e
-		for i := range 6 {
-			by := []sess{s, other}[i%2]
-			tasks = append(tasks, start(r, "put", func(ctx context.Context) ([]backend.Entry, error) {
-				return by.Commit(ctx, nil, backend.CompareAndSet(was.Key, fmt.Appendf(nil, "%d by %d", round, i), was.Version))
-			}))
-		}
-		won := 0
-		for _, t := range tasks {
-			out, err := t.result()
-			if err != nil {
-				r.Refused("put over a version that another wrote over", err, backend.ErrConflict)
-				continue
-			}
-			won++
-			e = out[0]
-		}
-		if won != 1 {
-			r.Failf("%d of %d puts over the same version succeeded", won, len(tasks))
-		}
+		e = r.oneOf(6, s, other, backend.ErrConflict, func(i int) backend.Op {
+			return backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%d by %d", round, i), e.Version)
+		})
 		s.sees(e)
 		other.sees(e)
-		if got := s.get(e.Key); !bytes.Equal(got.Value, e.Value) {
-			r.Failf("the put of %q succeeded, and the value is %q", e.Value, got.Value)
-		}
 	}
 }
 
 func writeSet(r *run) {
-	s := r.session()
-	dir := s.dir("d")
-	for _, e := range []backend.Entry{s.enqueue(dir, "0"), s.create(dir+"/seat", "0"), s.put(dir+"/p", "0", 0)} {
+	s, other, dir := r.pair()
+	for _, e := range s.threeKinds(dir) {
+		other.sees(e)
 		seen := map[uint64]bool{e.Version: true}
 		for i := range 3 {
-			value := fmt.Sprint(i + 1)
-			f := s.set(e, value) // always with the first version
-			if f.Key != e.Key || f.Rev != e.Rev || f.Session != e.Session || string(f.Value) != value || seen[f.Version] {
-				r.Failf("set of %q on %+v returned %+v", value, e, f)
+			f := s.set(e, fmt.Sprint(i)) // always with the first version
+			r.changed("set", e, f, fmt.Sprint(i))
+			if seen[f.Version] {
+				r.Failf("set on %+v returned %+v, whose version is not new", e, f)
 			}
 			seen[f.Version] = true
-			if got := s.get(e.Key); !got.Same(f) || string(got.Value) != value || got.Session != e.Session {
-				r.Failf("get returned %+v after set returned %+v", got, f)
-			}
+			s.has("after set", f)
 		}
 		s.delete(e)
-		_, err := s.Commit(r.ctx, nil, backend.Update(e, nil))
-		r.Refused("set on an entry that is gone", err, backend.ErrNoEntry)
-		_, err = s.Get(r.ctx, e.Key)
-		r.Refused("get after the refused set", err, backend.ErrNoEntry)
+		s.refused("set on an entry that is gone", backend.ErrNoEntry, backend.Update(e, nil))
+		s.none("get after the refused set", e.Key)
+	}
+	for _, key := range []string{r.key("never"), r.key("never/there"), dir + "/never"} {
+		s.none("get of what never was", key)
+	}
+}
+
+// changed checks what a write with a new value made of an entry.
+func (r *run) changed(what string, old, now backend.Entry, value string) {
+	if now.Key != old.Key || now.Rev != old.Rev || now.Session != old.Session || !follows(now.Version, old.Version) || string(now.Value) != value {
+		r.Failf("%s of %q on %+v returned %+v", what, value, old, now)
+	}
+}
+
+// isNew checks what a write made where nothing was.
+func (r *run) isNew(what string, e backend.Entry, key, value, owner string) {
+	if e.Key != key || string(e.Value) != value || !e.Exists() || e.Version != 1 || e.Session != owner {
+		r.Failf("%s returned %+v, want %s, %q, of session %q", what, e, key, value, owner)
 	}
 }
 
@@ -289,9 +238,7 @@ func writeUpdateOfAnothers(r *run) {
 		writer.sees(e)
 		writer.sees(next)
 		check := func(what string, now backend.Entry, value string) {
-			if now.Key != e.Key || now.Rev != e.Rev || now.Session != owner.ID() || now.Version == e.Version || string(now.Value) != value {
-				r.Failf("%s on %+v of session %s returned %+v", what, e, owner.ID(), now)
-			}
+			r.changed(what, e, now, value)
 			owner.sees(now)
 		}
 		asked := writer.set(e, "asked")
@@ -305,7 +252,7 @@ func writeUpdateOfAnothers(r *run) {
 		check("update by the owner", made[0], "answered")
 		_, err = writer.Commit(r.ctx, []backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
 		r.Refused("update by another session over what the owner has written since", err, backend.ErrCondition)
-		if dir == backend.Parent(e.Key) && e.Key != dir+"/seat" {
+		if e.Key != dir+"/seat" {
 			if before := last.predecessor(next); before.Key != e.Key || before.Rev != e.Rev {
 				r.Failf("predecessor of %+v is %+v after another session has written to %+v", next, before, e)
 			}
@@ -330,21 +277,17 @@ func writeUpdateOfAnothers(r *run) {
 }
 
 func writeDelete(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	e, f := s.enqueue(dir, "x"), s.enqueue(dir, "y")
 	g := s.set(e, "z")
 	out := s.commit(backend.Delete(e)) // whatever the version
 	if got := out[0]; got.Key != e.Key || got.Exists() || got.Version != 0 || len(got.Value) != 0 || got.Session != "" {
 		r.Failf("delete of %+v returned %+v", g, got)
 	}
-	_, err := s.Get(r.ctx, e.Key)
-	r.Refused("get of a deleted entry", err, backend.ErrNoEntry)
+	s.none("get of a deleted entry", e.Key)
 	s.lists(dir, f)
-	_, err = s.Commit(r.ctx, nil, backend.Delete(e))
-	r.Refused("delete of a deleted entry", err, backend.ErrNoEntry)
-	_, err = s.Commit(r.ctx, nil, backend.Delete(backend.Entry{Key: dir + "/never", Rev: e.Rev}))
-	r.Refused("delete of an entry that never was", err, backend.ErrNoEntry)
+	s.refused("delete of a deleted entry", backend.ErrNoEntry, backend.Delete(e))
+	s.refused("delete of an entry that never was", backend.ErrNoEntry, backend.Delete(backend.Entry{Key: dir + "/never", Rev: e.Rev}))
 	// Another session may do it, too.
 	other.sees(f)
 	other.delete(f)
@@ -366,9 +309,7 @@ func writeAtomic(r *run) {
 		if out[i].Key != want || !out[i].Exists() {
 			r.Failf("op %d of a commit returned %+v, want the entry %s", i, out[i], want)
 		}
-		if got := s.get(want); !got.Same(out[i]) {
-			r.Failf("op %d of a commit returned %+v, and there is %+v", i, out[i], got)
-		}
+		s.has(fmt.Sprintf("after op %d of a commit", i), out[i])
 	}
 	queue := s.list(dir).Keys
 	for _, last := range []struct {
@@ -378,6 +319,7 @@ func writeAtomic(r *run) {
 		{backend.CreateEphemeral(seat.Key, nil), backend.ErrExists},
 		{backend.CreateEphemeral(r.key("no/seat"), nil), backend.ErrNoParent},
 		{backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
+		{backend.Enqueue(r.key("no/where"), nil), backend.ErrNoParent},
 		{backend.CompareAndSet(seat.Key+"x", nil, 7), backend.ErrConflict},
 		{backend.Update(backend.Entry{Key: seat.Key, Rev: seat.Rev - 1}, nil), backend.ErrNoEntry},
 		{backend.Delete(backend.Entry{Key: seat.Key, Rev: seat.Rev - 1}), backend.ErrNoEntry},
@@ -389,18 +331,15 @@ func writeAtomic(r *run) {
 			backend.Enqueue(dir, []byte("no")),
 			backend.Delete(out[1]),
 		}
-		for _, ops := range [][]backend.Op{append(fine[:len(fine):len(fine)], last.op), append([]backend.Op{last.op}, fine...)} {
-			_, err := s.Commit(r.ctx, nil, ops...)
-			r.Refused(fmt.Sprintf("commit with a bad %v %s", last.op.Kind, last.op.Key), err, last.err)
+		bad := []backend.Op{last.op}
+		for _, ops := range [][]backend.Op{bad, append(fine[:len(fine):len(fine)], last.op), append(bad, fine...)} {
+			s.refused(fmt.Sprintf("commit of %d ops with a bad %v %s", len(ops), last.op.Kind, last.op.Key), last.err, ops...)
 		}
-		for i, e := range out {
-			if got := s.get(e.Key); !got.Same(out[i]) {
-				r.Failf("a refused commit changed %+v to %+v", out[i], got)
-			}
+		for _, e := range out {
+			s.has("after a refused commit", e)
 		}
-		for _, key := range []string{r.key("never"), dir + "/never"} {
-			_, err := s.Get(r.ctx, key)
-			r.Refused("get of what a refused commit would have made", err, backend.ErrNoEntry)
+		for _, key := range []string{r.key("never"), dir + "/never", r.key("no")} {
+			s.none("get of what a refused commit would have made", key)
 		}
 		if got := s.list(dir).Keys; len(got) != len(queue) {
 			r.Failf("after a refused commit the queue is %q, it was %q", got, queue)
