@@ -12,17 +12,17 @@ var guardMutants = []Mutant{
 	{
 		Name:    "held asks for the version",
 		Breaks:  "The condition that an entry exists fails when it has a new value.",
-		Rules:   rules{Backend: {"condition/if-exists"}, "fair": {"fence/guard"}},
+		Rules:   rules{Backend: {"condition/holds"}, "fair": {"fence/guard"}},
 		session: calls(exact(true)),
 	}, {
 		Name:    "unchanged asks for no version",
 		Breaks:  "The condition that an entry is unchanged holds as long as there is the entry.",
-		Rules:   rules{Backend: {"condition/if-unchanged"}, "kafka": {"epoch/raised"}},
+		Rules:   rules{Backend: {"condition/holds"}, "kafka": {"epoch/raised"}},
 		session: calls(exact(false)),
 	}, {
 		Name:   "question not asked",
 		Breaks: "A commit of guards without ops always succeeds.",
-		Rules:  rules{Backend: {"condition/alone"}, "fair": {"fence/guard"}},
+		Rules:  rules{Backend: {"condition/holds"}, "fair": {"fence/guard"}},
 		session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if len(c.ops) == 0 {
 				return nil, nil
@@ -42,7 +42,7 @@ var guardMutants = []Mutant{
 	}, {
 		Name:   "drop of anybody's",
 		Breaks: "Drop removes an entry that is another session's, or nobody's.",
-		Rules:  rules{Backend: {"discard/not-own"}},
+		Rules:  rules{Backend: {"discard/confirmed"}},
 		session: calls(func(s *backend.Session, o *over) {
 			o.drop = func(ctx context.Context, e backend.Entry) error {
 				if e.Session == s.ID() {

@@ -32,7 +32,7 @@ var orderMutants = []Mutant{
 		Name:   "guard ignored",
 		Breaks: "Commit writes whether or not the guards hold.",
 		Rules: rules{
-			Backend: {"condition/if-exists", "condition/if-unchanged", "condition/race", "condition/incarnations"},
+			Backend: {"condition/holds", "condition/race", "condition/incarnations"},
 			"fair":  {"fence/guard", "fence/frozen", "fence/stalled", "ask/proclaim"},
 		},
 		session: calls(asks(func(_ context.Context, _ *backend.Session, c *commit) {

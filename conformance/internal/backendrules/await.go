@@ -386,7 +386,7 @@ func awaitOperator(r *run) {
 	listing.value()
 	s.misses(dir)
 	s.lives()
-	s.refused("enqueue in the deleted directory", backend.ErrNoParent, backend.Enqueue(dir, nil))
+	s.refused("enqueue in the deleted directory", backend.ErrNoParent, nil, backend.Enqueue(dir, nil))
 	// The same directory anew: nothing of the old one is taken for its own.
 	s.dir("d")
 	c := s.enqueue(dir, "z")

@@ -124,9 +124,9 @@ func (s sess) none(what, key string) {
 	}
 }
 
-// refused checks that a commit without conditions returns this error.
-func (s sess) refused(what string, want error, ops ...backend.Op) {
-	_, err := s.Commit(s.r.ctx, nil, ops...)
+// refused checks that a commit returns this error.
+func (s sess) refused(what string, want error, guards []backend.Condition, ops ...backend.Op) {
+	_, err := s.Commit(s.r.ctx, guards, ops...)
 	s.r.Refused(what, err, want)
 }
 

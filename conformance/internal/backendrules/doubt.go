@@ -76,9 +76,7 @@ func (s sess) truth(what string, commit *task[[]backend.Entry]) {
 }
 
 func doubtDeleted(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).open)
 	epoch, seat := s.put(r.key("epoch"), "0", 0), dir+"/seat"
 	claim := func(e backend.Entry, value string) []backend.Op {
 		return []backend.Op{backend.CompareAndSet(e.Key, []byte(value), e.Version), backend.CreateEphemeral(seat, []byte(value))}
@@ -157,17 +155,13 @@ func doubtOverwritten(r *run) {
 			}
 		}
 		for j, e := range made {
-			if !follows(e.Version, known[j].Version) || e.Rev != known[j].Rev || string(e.Value) != string(ops[j].Value) {
-				r.Failf("%s: put over %+v returned %+v", what, known[j], e)
-			}
+			r.changed(what, known[j], e, string(ops[j].Value))
 		}
 		s.sees(theirs)
 		a = theirs
 		if len(ops) > 1 {
 			got := s.get(b.Key)
-			if !follows(got.Version, b.Version) || string(got.Value) != string(ops[1].Value) {
-				r.Failf("%s: over %+v there is %+v", what, b, got)
-			}
+			r.changed(what, b, got, string(ops[1].Value))
 			b = got
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -75,31 +76,31 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 		}[kind]
 		fault(kind)
 		got := s.commit(op)[0]
-		var queue []backend.Entry
+		queue := []backend.Entry{old}
 		switch kind {
 		case backend.OpDelete:
 			if got.Exists() || got.Key != old.Key {
 				r.Failf("it returned %+v", got)
 			}
 			other.misses(old.Key)
+			queue = nil
 		case backend.OpUpdate:
-			if !got.Exists() || got.Key != old.Key || got.Rev != old.Rev || got.Version == old.Version || string(got.Value) != "new" {
-				r.Failf("set on %+v returned %+v", old, got)
-			}
-			queue = append(queue, old)
-			other.sees(got)
+			r.changed("set", old, got, "new")
 		default:
-			owner := s.ID()
-			if kind == backend.OpCompareAndSet {
+			owner := id
+			switch kind {
+			case backend.OpCompareAndSet:
 				owner = ""
-			}
-			if !got.Exists() || got.Version != 1 || got.Session != owner || string(got.Value) != "new" || got.Rev <= old.Rev {
-				r.Failf("%v %s returned %+v", kind, op.Key, got)
-			}
-			queue = append(queue, old)
-			if kind == backend.OpEnqueue {
+			case backend.OpEnqueue:
+				key = dir + "/" + path.Base(got.Key)
 				queue = append(queue, got)
 			}
+			r.isNew(kind.String(), got, key, "new", owner)
+			if got.Rev <= old.Rev {
+				r.Failf("it returned %+v, after there was %+v", got, old)
+			}
+		}
+		if got.Exists() {
 			other.sees(got)
 		}
 		other.lists(dir, queue...)
@@ -150,13 +151,11 @@ func lostPutCreate(r *run, s, other sess, fault func(backend.OpKind)) {
 		fault(kind)
 		out := s.commit(backend.CompareAndSet(epoch.Key, []byte(value), epoch.Version), backend.CreateEphemeral(seat, []byte(value)))
 		put, made := out[0], out[1]
-		if put.Key != epoch.Key || !follows(put.Version, epoch.Version) || string(put.Value) != value ||
-			made.Key != seat || made.Version != 1 || made.Session != s.ID() || string(made.Value) != value {
-			r.Failf("put over %+v and create returned %+v", epoch, out)
+		if !epoch.Exists() {
+			epoch.Rev = made.Rev // of one commit
 		}
-		if epoch.Exists() && put.Rev != epoch.Rev || !epoch.Exists() && put.Rev != made.Rev {
-			r.Failf("put over %+v and create returned the revisions of %+v", epoch, out)
-		}
+		r.changed("put with a create", epoch, put, value)
+		r.isNew("create with a put", made, seat, value, s.ID())
 		for range 2 {
 			other.sees(put)
 			other.sees(made)
@@ -178,10 +177,10 @@ func lostPuts(r *run, s, other sess, fault func(backend.OpKind)) {
 		fault(backend.OpCompareAndSet)
 		out := s.commit(ops...)
 		for j, e := range out {
-			was := known[j]
-			if e.Key != was.Key || !follows(e.Version, was.Version) || string(e.Value) != string(ops[j].Value) || was.Exists() && e.Rev != was.Rev {
-				r.Failf("put over %+v returned %+v", was, e)
+			if !known[j].Exists() {
+				known[j].Rev = e.Rev
 			}
+			r.changed("put", known[j], e, string(ops[j].Value))
 			other.sees(e)
 			r.Settle()
 			other.sees(e)
@@ -191,9 +190,7 @@ func lostPuts(r *run, s, other sess, fault func(backend.OpKind)) {
 }
 
 func lostRefused(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).open)
 	theirs := other.create(dir+"/theirs", "x")
 	s.sees(theirs)
 	mine := s.create(dir+"/mine", "x")
@@ -218,20 +215,15 @@ func lostRefused(r *run) {
 		r.Refused(try.what, err, try.err)
 	}
 	c.LoseReply(backend.OpEnqueue)
-	_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
-	r.Refused("enqueue guarded by an entry that is gone", err, backend.ErrCondition)
+	s.refused("enqueue guarded by an entry that is gone", backend.ErrCondition, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
 	for _, e := range []backend.Entry{theirs, mine, record} {
-		if got := s.get(e.Key); !got.Same(e) {
-			r.Failf("%+v has become %+v", e, got)
-		}
+		s.has("after refused commits", e)
 	}
 	s.lists(dir)
 }
 
 func lostCancelled(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).open)
 	keep := s.enqueue(dir, "keep")
 	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.CreateEphemeral(dir+"/seat", []byte("x"))} {
 		commit := s.cutOff(c, other, op)
@@ -258,9 +250,7 @@ func lostCancelled(r *run) {
 }
 
 func lostSession(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).brief)
 	c.CutReply(backend.OpEnqueue)
 	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("x")))
 	c.Resume()

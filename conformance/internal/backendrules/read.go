@@ -61,14 +61,9 @@ func readDecided(r *run) {
 			{"the create of what is there", nil, []backend.Op{backend.CreateEphemeral(seat.Key, nil)}, backend.ErrExists},
 		} {
 			other := r.session()
-			_, err := other.Commit(r.ctx, by.guards, by.ops...)
-			r.Refused(by.what, err, by.err)
-			if got := other.peek(e.Key); !got.Same(e) {
-				r.Failf("%s was refused, and then get returned %+v, want %+v", by.what, got, e)
-			}
-			if got := other.peek(gone.Key); got.Exists() {
-				r.Failf("%s was refused, and then get returned %+v, which is gone", by.what, got)
-			}
+			other.refused(by.what, by.err, by.guards, by.ops...)
+			other.has("get after "+by.what+" was refused", e)
+			other.none("get of what is gone, after "+by.what+" was refused", gone.Key)
 			other.close()
 		}
 		s.delete(e)

@@ -34,7 +34,7 @@ func sessionThrottled(r *run) {
 	waiting.blocked("nothing happened")
 	for _, call := range append(q.calls, q.drop) {
 		release := c.Throttle()
-		throttled := start(r, call.what+" while throttled", call.make)
+		throttled := r.do(call.what+" while throttled", call.make)
 		throttled.blocked("all is turned away")
 		release()
 		throttled.value()
@@ -61,7 +61,7 @@ func sessionDenied(r *run) {
 	denied := func(calls ...call) {
 		started := make([]*task[struct{}], len(calls)) // side by side: some services are asked again for a while
 		for i, call := range calls {
-			started[i] = start(r, call.what+" while denied", call.make)
+			started[i] = r.do(call.what+" while denied", call.make)
 		}
 		for i, call := range calls {
 			if _, err := started[i].result(); !errors.Is(err, backend.ErrDenied) {
@@ -80,7 +80,7 @@ func sessionDenied(r *run) {
 	}
 	release()
 	for _, call := range q.calls {
-		start(r, call.what+" when it is allowed again", call.make).value()
+		r.do(call.what+" when it is allowed again", call.make).value()
 	}
 	release = c.Deny()
 	denied(q.drop)
@@ -93,7 +93,7 @@ func sessionDenied(r *run) {
 // A call is one of a session's, ready to be made.
 type call struct {
 	what string
-	make func(context.Context) (struct{}, error)
+	make func(context.Context) error
 }
 
 // questions are one call of each kind that a session of one process can make.
@@ -112,7 +112,7 @@ func ask(r *run, c *kit.Client) *questions {
 	q.held, q.gone = s.enqueue(q.dir, "held"), s.enqueue(q.dir, "gone")
 	q.record = s.put(r.key("record"), "0", 0)
 	add := func(what string, do func(context.Context) error) {
-		q.calls = append(q.calls, call{what, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) }})
+		q.calls = append(q.calls, call{what, do})
 	}
 	commit := func(what string, guards []backend.Condition, ops ...backend.Op) {
 		add(what, func(ctx context.Context) error { _, err := s.Commit(ctx, guards, ops...); return err })

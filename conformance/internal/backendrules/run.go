@@ -105,10 +105,17 @@ func (r *run) times(real, virtual int) int {
 
 // pair opens sessions in two processes, and makes a directory that both see.
 func (r *run) pair() (s, other sess, dir string) {
-	s, other = r.session(), r.session()
+	_, s, other, dir = r.process((*run).open)
+	return s, other, dir
+}
+
+// process is as pair, for a rule that does something to the first process.
+func (r *run) process(open func(*run, *kit.Client) sess) (c *kit.Client, s, other sess, dir string) {
+	c = r.client()
+	s, other = open(r, c), r.session()
 	dir = s.dir("d")
 	other.sees(s.get(dir))
-	return s, other, dir
+	return c, s, other, dir
 }
 
 // in tries one case of the rule, with keys of its own.

@@ -79,7 +79,7 @@ func scaleCommit(r *run) {
 	for some := range slices.Chunk(ops, half) {
 		bad := slices.Clone(some)
 		bad[len(bad)-1].Rev++
-		s.refused("a commit whose last op is about an entry that is not there", backend.ErrNoEntry, bad...)
+		s.refused("a commit whose last op is about an entry that is not there", backend.ErrNoEntry, nil, bad...)
 	}
 	check("refused delete", "second", changed)
 	for some := range slices.Chunk(ops, half) {
@@ -201,10 +201,7 @@ func scaleAge(r *run) {
 
 func scaleAgain(r *run) {
 	const links, removals = 4, 7
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
+	c, s, other, dir := r.process((*run).open)
 	for n := range links {
 		e := s.enqueue(dir, "x")
 		waiting := s.await(e)

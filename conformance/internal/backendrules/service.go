@@ -70,25 +70,18 @@ func serviceRestart(r *run) {
 	waiting, listing := s.await(e, f), s.awaitList(s.list(dir))
 	waiting.blocked("nothing happened")
 	r.Must("stop the service", r.Service.Stop())
-	get := func(s sess, e backend.Entry) *task[backend.Entry] {
-		p := s.getting("get while the service is down", e.Key)
-		p.blocked("the service was down")
-		return p
-	}
-	read, otherRead := get(s, e), get(other, f)
-	waiting.blocked("the service was down")
+	const down = "the service was down"
+	read, otherRead := s.getting("get while "+down, e.Key), other.getting("get while "+down, f.Key)
+	read.blocked(down)
+	otherRead.blocked(down)
+	waiting.blocked(down)
 	if r.Service.Virtual {
 		time.Sleep(r.Service.TTL / 4)
 	}
 	r.Must("start the service", r.Service.Start())
-	for _, try := range []struct {
-		read *task[backend.Entry]
-		want backend.Entry
-	}{{read, e}, {otherRead, f}} {
-		got, err := try.read.result()
-		r.Must("get that rode out the restart", err)
-		if !got.Same(try.want) {
-			r.Failf("the entry was %+v and is %+v", try.want, got)
+	for read, want := range map[*task[backend.Entry]]backend.Entry{read: e, otherRead: f} {
+		if got := read.value(); !got.Same(want) {
+			r.Failf("the entry was %+v and is %+v after the restart", want, got)
 		}
 	}
 	other.lists(dir, e, f)
@@ -129,9 +122,8 @@ func (s sess) comeAndGo(dir string) {
 	guards := []backend.Condition{backend.IfExists(entry), backend.IfUnchanged(seat)}
 	made, err := s.Commit(s.r.ctx, guards, backend.Update(seat, []byte("y")), backend.CompareAndSet(record.Key, []byte("y"), record.Version))
 	s.r.Must("guarded commit", err)
-	_, err = s.Commit(s.r.ctx, guards, backend.Enqueue(dir, nil))
-	s.r.Refused("commit under a guard that does not hold", err, backend.ErrCondition)
-	s.refused("create of what is there", backend.ErrExists, backend.CreateEphemeral(seat.Key, nil))
+	s.refused("commit under a guard that does not hold", backend.ErrCondition, guards, backend.Enqueue(dir, nil))
+	s.refused("create of what is there", backend.ErrExists, nil, backend.CreateEphemeral(seat.Key, nil))
 	_, err = s.Commit(s.r.ctx, guards[:1])
 	s.r.Must("question", err)
 	s.commit(backend.Delete(made[0]), backend.Delete(made[1]))
@@ -203,11 +195,10 @@ func errorsWrapped(r *run) {
 	never := backend.Entry{Key: r.key("never"), Rev: 1}
 	_, get := s.Get(r.ctx, never.Key)
 	_, predecessor := s.Predecessor(r.ctx, never)
-	_, create := s.Commit(r.ctx, nil, backend.CreateEphemeral(seat.Key, nil))
-	_, parent := s.Commit(r.ctx, nil, backend.Enqueue(never.Key, nil))
-	_, put := s.Commit(r.ctx, nil, backend.CompareAndSet(seat.Key, nil, 99))
-	_, set := s.Commit(r.ctx, nil, backend.Update(never, nil))
-	_, guard := s.Commit(r.ctx, []backend.Condition{backend.IfExists(never)}, backend.CompareAndSet(seat.Key+"2", nil, 0))
+	commit := func(op backend.Op, guards ...backend.Condition) error {
+		_, err := s.Commit(r.ctx, guards, op)
+		return err
+	}
 	for _, try := range []struct {
 		what      string
 		err, want error
@@ -215,11 +206,11 @@ func errorsWrapped(r *run) {
 	}{
 		{"get", get, backend.ErrNoEntry, never.Key},
 		{"predecessor", predecessor, backend.ErrNoEntry, never.Key},
-		{"create", create, backend.ErrExists, seat.Key},
-		{"enqueue", parent, backend.ErrNoParent, never.Key},
-		{"put", put, backend.ErrConflict, seat.Key},
-		{"set", set, backend.ErrNoEntry, never.Key},
-		{"guard", guard, backend.ErrCondition, ""}, // of the guard or of the op
+		{"create", commit(backend.CreateEphemeral(seat.Key, nil)), backend.ErrExists, seat.Key},
+		{"enqueue", commit(backend.Enqueue(never.Key, nil)), backend.ErrNoParent, never.Key},
+		{"put", commit(backend.CompareAndSet(seat.Key, nil, 99)), backend.ErrConflict, seat.Key},
+		{"set", commit(backend.Update(never, nil)), backend.ErrNoEntry, never.Key},
+		{"guard", commit(backend.CompareAndSet(seat.Key+"2", nil, 0), backend.IfExists(never)), backend.ErrCondition, ""}, // of the guard or of the op
 	} {
 		r.Refused(try.what, try.err, try.want)
 		msg := try.err.Error()
@@ -287,7 +278,7 @@ func manyClose(r *run) {
 		swing := make(chan struct{})
 		var all []*task[struct{}]
 		for name, call := range calls {
-			all = append(all, start(r, name+" until close", func(ctx context.Context) (struct{}, error) {
+			all = append(all, r.do(name+" until close", func(ctx context.Context) error {
 				for {
 					err := call(ctx)
 					if done.Add(1) == 50 {
@@ -295,11 +286,11 @@ func manyClose(r *run) {
 					}
 					switch {
 					case errors.Is(err, backend.ErrSessionLost), name == "await state" && err == nil:
-						return struct{}{}, nil
+						return nil
 					case errors.Is(err, backend.ErrConflict), err == nil && ctx.Err() == nil:
 						continue
 					}
-					return struct{}{}, fmt.Errorf("ended otherwise: %w", err)
+					return fmt.Errorf("ended otherwise: %w", err)
 				}
 			}))
 		}
@@ -309,7 +300,7 @@ func manyClose(r *run) {
 			r.Failf("%d calls return in all this time", done.Load())
 		}
 		for range 2 {
-			all = append(all, start(r, "close", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Close(ctx) }))
+			all = append(all, r.do("close", s.Close))
 		}
 		for _, t := range all {
 			t.value()

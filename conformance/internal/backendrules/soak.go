@@ -189,12 +189,12 @@ func slope(y []int64) int64 {
 func (r *run) linkAgain(c *kit.Client, s sess) {
 	c.Suspend()
 	// A request in vain makes some sessions check at once whether they are in touch.
-	asking := start(r, "get while out of touch", func(ctx context.Context) (struct{}, error) {
+	asking := r.do("get while out of touch", func(ctx context.Context) error {
 		_, err := s.Get(ctx, r.key("asked"))
 		if errors.Is(err, backend.ErrNoEntry) {
 			err = nil
 		}
-		return struct{}{}, err
+		return err
 	})
 	state, err := s.AwaitState(r.ctx, backend.Live)
 	r.Must("await the suspension", err)

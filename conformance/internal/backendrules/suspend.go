@@ -99,9 +99,8 @@ func sessionSuspendedBriefly(r *run) {
 }
 
 func sessionSuspendedTooLong(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	e := s.enqueue(s.dir("d"), "x")
+	c, s, other, dir := r.process((*run).brief)
+	e := s.enqueue(dir, "x")
 	other.sees(e)
 	gone := other.waits(e)
 	c.Suspend()
@@ -122,9 +121,7 @@ func sessionSuspendedTooLong(r *run) {
 }
 
 func sessionSuspendedCalls(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).brief)
 	e := s.enqueue(dir, "x")
 	c.Suspend()
 	read := s.getting("get while suspended", e.Key)
@@ -200,9 +197,7 @@ func sessionSlowReplies(r *run) {
 }
 
 func sessionLateRequests(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).brief)
 	own, record := s.enqueue(dir, "x"), s.put(dir+"/record", "x", 0)
 	for _, e := range []backend.Entry{own, record} {
 		other.sees(e)
@@ -239,15 +234,14 @@ func sessionLateRequests(r *run) {
 }
 
 func sessionCloseCut(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	e := s.enqueue(s.dir("d"), "x")
+	c, s, other, dir := r.process((*run).open)
+	e := s.enqueue(dir, "x")
 	other.sees(e)
 	c.Suspend()
 	if got := s.awaitState(backend.Live).value(); got != backend.Suspended {
 		r.Failf("after the link was cut the session is %v", got)
 	}
-	closing := start(r, "close while the link is cut", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Close(ctx) })
+	closing := r.do("close while the link is cut", s.Close)
 	if got := s.awaitState(backend.Suspended).value(); got != backend.Lost {
 		r.Failf("it is closed, and its state is %v", got)
 	}
@@ -263,16 +257,15 @@ func sessionCloseCut(r *run) {
 }
 
 func sessionCloseSuspended(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	e := s.enqueue(s.dir("d"), "x")
+	c, s, other, dir := r.process((*run).brief)
+	e := s.enqueue(dir, "x")
 	other.sees(e)
 	gone := other.await(e)
 	c.Suspend()
-	closing := start(r, "close while suspended", func(ctx context.Context) (struct{}, error) {
+	closing := r.do("close while suspended", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, r.Service.TTL/4)
 		defer cancel()
-		return struct{}{}, s.Close(ctx)
+		return s.Close(ctx)
 	})
 	if got := s.awaitState(backend.Live).value(); got != backend.Lost && got != backend.Suspended {
 		r.Failf("state is %v", got)

@@ -27,6 +27,11 @@ func start[T any](r *run, what string, call func(ctx context.Context) (T, error)
 	return t
 }
 
+// do starts a call that returns nothing but an error.
+func (r *run) do(what string, call func(context.Context) error) *task[struct{}] {
+	return start(r, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+}
+
 // stop ends the call's context.
 func (t *task[T]) stop() { t.end(nil) }
 

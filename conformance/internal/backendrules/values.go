@@ -74,7 +74,7 @@ func writeKeys(r *run) {
 		}
 	}
 	for _, long := range []string{r.key(strings.Repeat("x", backend.MaxDir)), strings.Repeat("/x", backend.MaxSegments)} {
-		s.refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), backend.ErrBadKey, backend.Enqueue(long, nil))
+		s.refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), backend.ErrBadKey, nil, backend.Enqueue(long, nil))
 	}
 	s.lists(dir, e)
 

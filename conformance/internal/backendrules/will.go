@@ -85,9 +85,7 @@ func (s sess) will() (w backend.Will) {
 
 // execute has a process execute a will.
 func (r *run) execute(c *kit.Client, w backend.Will) *task[struct{}] {
-	return start(r, "execute the "+w.String(), func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, backend.Execute(ctx, c.Backend, w)
-	})
+	return r.do("execute the "+w.String(), func(ctx context.Context) error { return backend.Execute(ctx, c.Backend, w) })
 }
 
 // gone checks that there is nothing under key now.
@@ -159,17 +157,14 @@ func willAgain(x *willing) {
 	var executing []*task[struct{}]
 	for range 4 {
 		by := x.client()
-		executing = append(executing, start(x.run, "execute a will beside others", func(ctx context.Context) (none struct{}, err error) {
-			if err := backend.Execute(ctx, by.Backend, x.will); err != nil {
-				return none, err
-			}
-			if err := x.other.CatchUp(ctx, x.e.Key); err != nil {
-				return none, err
+		executing = append(executing, x.do("execute a will beside others", func(ctx context.Context) error {
+			if err := errors.Join(backend.Execute(ctx, by.Backend, x.will), x.other.CatchUp(ctx, x.e.Key)); err != nil {
+				return err
 			}
 			if _, err := x.other.Get(ctx, x.e.Key); !errors.Is(err, backend.ErrNoEntry) {
-				return none, errors.New("the will is executed, and the entry is there")
+				return errors.New("the will is executed, and the entry is there")
 			}
-			return none, nil
+			return nil
 		}))
 	}
 	for _, t := range executing {

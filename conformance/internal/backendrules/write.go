@@ -54,7 +54,7 @@ func writeCreate(r *run) {
 	r.isNew("create", e, key, "one", s.ID())
 	for _, by := range []sess{s, other} {
 		by.sees(e)
-		by.refused("create of a key that is taken", backend.ErrExists, backend.CreateEphemeral(key, []byte("two")))
+		by.refused("create of a key that is taken", backend.ErrExists, nil, backend.CreateEphemeral(key, []byte("two")))
 	}
 	s.has("after refused creates", e)
 
@@ -165,14 +165,14 @@ func writePut(r *run) {
 	s.get(r.key("a/b"))
 	s.enqueue(r.key("a/b"), "the ancestors are directories like others")
 	refuse := func(what string, version uint64) {
-		s.refused(what, backend.ErrConflict, backend.CompareAndSet(key, []byte("no"), version))
+		s.refused(what, backend.ErrConflict, nil, backend.CompareAndSet(key, []byte("no"), version))
 	}
 	refuse("put over an entry, expecting none", 0)
 	f := s.put(key, "two", e.Version)
 	r.changed("put", e, f, "two")
 	refuse("put over an old version", e.Version)
 	s.has("after refused puts", f)
-	s.refused("put over an entry that does not exist", backend.ErrConflict, backend.CompareAndSet(r.key("none"), nil, 1))
+	s.refused("put over an entry that does not exist", backend.ErrConflict, nil, backend.CompareAndSet(r.key("none"), nil, 1))
 	s.none("get after the refused put", r.key("none"))
 
 	other := r.session()
@@ -208,7 +208,7 @@ func writeSet(r *run) {
 			s.has("after set", f)
 		}
 		s.delete(e)
-		s.refused("set on an entry that is gone", backend.ErrNoEntry, backend.Update(e, nil))
+		s.refused("set on an entry that is gone", backend.ErrNoEntry, nil, backend.Update(e, nil))
 		s.none("get after the refused set", e.Key)
 	}
 	for _, key := range []string{r.key("never"), r.key("never/there"), dir + "/never"} {
@@ -245,13 +245,11 @@ func writeUpdateOfAnothers(r *run) {
 		check("update by another session", asked, "asked")
 
 		// The owner goes on to have it: for its own writes, as a condition, and in its place.
-		_, err := owner.Commit(r.ctx, []backend.Condition{backend.IfUnchanged(e)}, backend.Update(e, []byte("no")))
-		r.Refused("update by the owner of the version before", err, backend.ErrCondition)
+		owner.refused("update by the owner of the version before", backend.ErrCondition, []backend.Condition{backend.IfUnchanged(e)}, backend.Update(e, []byte("no")))
 		made, err := owner.Commit(r.ctx, []backend.Condition{backend.IfExists(e), backend.IfUnchanged(asked)}, backend.Update(e, []byte("answered")))
 		r.Must("update by the owner of what another session has written", err)
 		check("update by the owner", made[0], "answered")
-		_, err = writer.Commit(r.ctx, []backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
-		r.Refused("update by another session over what the owner has written since", err, backend.ErrCondition)
+		writer.refused("update by another session over what the owner has written since", backend.ErrCondition, []backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
 		if e.Key != dir+"/seat" {
 			if before := last.predecessor(next); before.Key != e.Key || before.Rev != e.Rev {
 				r.Failf("predecessor of %+v is %+v after another session has written to %+v", next, before, e)
@@ -286,8 +284,8 @@ func writeDelete(r *run) {
 	}
 	s.none("get of a deleted entry", e.Key)
 	s.lists(dir, f)
-	s.refused("delete of a deleted entry", backend.ErrNoEntry, backend.Delete(e))
-	s.refused("delete of an entry that never was", backend.ErrNoEntry, backend.Delete(backend.Entry{Key: dir + "/never", Rev: e.Rev}))
+	s.refused("delete of a deleted entry", backend.ErrNoEntry, nil, backend.Delete(e))
+	s.refused("delete of an entry that never was", backend.ErrNoEntry, nil, backend.Delete(backend.Entry{Key: dir + "/never", Rev: e.Rev}))
 	// Another session may do it, too.
 	other.sees(f)
 	other.delete(f)
@@ -333,7 +331,7 @@ func writeAtomic(r *run) {
 		}
 		bad := []backend.Op{last.op}
 		for _, ops := range [][]backend.Op{bad, append(fine[:len(fine):len(fine)], last.op), append(bad, fine...)} {
-			s.refused(fmt.Sprintf("commit of %d ops with a bad %v %s", len(ops), last.op.Kind, last.op.Key), last.err, ops...)
+			s.refused(fmt.Sprintf("commit of %d ops with a bad %v %s", len(ops), last.op.Kind, last.op.Key), last.err, nil, ops...)
 		}
 		for _, e := range out {
 			s.has("after a refused commit", e)
