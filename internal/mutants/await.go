@@ -57,11 +57,9 @@ var awaitMutants = []Mutant{
 		Name:   "answers in the order of the keys",
 		Breaks: "What Await returns is in the order of the keys instead of the order given.",
 		Rules:  rules{Backend: {"await/several"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-			now, err := s.Await(ctx, known...)
-			slices.SortFunc(now, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
-			return now, err
-		})),
+		session: calls(answering(func(c *backend.Call) {
+			slices.SortFunc(c.Entries, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
+		}, backend.CallAwait)),
 	}, {
 		Name:   "entries read one by one",
 		Breaks: "Await reads one entry after the other, so that it can show a later change without an earlier one.",
@@ -87,7 +85,7 @@ var awaitMutants = []Mutant{
 		Rules:  rules{Backend: {"await/again"}},
 		session: calls(func(s *backend.Session, o *over) {
 			var deaf sync.Map // to which keys
-			o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 				if _, is := deaf.Load(known[0].Key); is {
 					return s.Await(ctx, backend.Entry{Key: "/never"})
 				}
@@ -96,7 +94,7 @@ var awaitMutants = []Mutant{
 					deaf.Store(known[0].Key, true)
 				}
 				return now, err
-			}
+			})(s, o)
 		}),
 	}, {
 		Name:   "operator's delete not noticed",

@@ -41,38 +41,28 @@ var configMutants = []Mutant{
 		Name:   "foreign data written over",
 		Breaks: "A path that holds something that is no election's record is taken for an empty one.",
 		Rules:  rules{"fair": {"data/foreign-path"}},
-		trusted: calls(func(s *backend.Session, o *over) {
-			o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-				e, strangers, err := s.Survey(ctx, key, known)
-				if _, bad := layout.DecodeRecord(e.Value); bad != nil {
-					e.Value = nil
-				}
-				return e, strangers, err
+		trusted: calls(answering(func(c *backend.Call) {
+			if _, bad := layout.DecodeRecord(c.Found.Value); bad != nil {
+				c.Found.Value = nil
 			}
-		}),
+		}, backend.CallSurvey)),
 	}, {
-		Name:   "strangers not seen",
-		Breaks: "Survey tells of no strangers.",
-		Rules:  rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-				e, _, err := s.Survey(ctx, key, known)
-				return e, nil, err
-			}
-		}),
+		Name:    "strangers not seen",
+		Breaks:  "Survey tells of no strangers.",
+		Rules:   rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
+		session: calls(answering(func(c *backend.Call) { c.Strangers = nil }, backend.CallSurvey)),
 	}, {
 		Name:   "only the queue has children",
 		Breaks: "Children tells of enqueued entries alone.",
 		Rules:  rules{Backend: {"read/children"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.children = func(ctx context.Context, key string, most int) ([]string, bool, error) {
-				if key == "/" {
-					return s.Children(ctx, key, most)
-				}
-				l, err := s.List(ctx, key)
-				return l.Keys[:min(most, len(l.Keys))], len(l.Keys) > most, err
+		session: calls(on(backend.CallChildren, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			if c.Key == "/" {
+				return c.By(ctx, s)
 			}
-		}),
+			l, err := s.List(ctx, c.Key)
+			c.Children, c.More = l.Keys[:min(c.Most, len(l.Keys))], len(l.Keys) > c.Most
+			return err
+		})),
 	},
 }
 

@@ -1,7 +1,6 @@
 package mutants
 
 import (
-	"context"
 	"slices"
 
 	"github.com/elector-go/elector/backend"
@@ -61,20 +60,13 @@ func listed(worsen func(me func() string) func(backend.Listing) backend.Listing)
 	return inSession(func(s *backend.Session, o *over) {
 		me := ""
 		change := worsen(func() string { return me })
-		o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-			made, err := s.Commit(ctx, conditions, ops...)
-			if err == nil && ops[0].Kind == backend.OpEnqueue {
-				me = made[0].Key
-			}
-			return made, err
-		}
-		o.list = func(ctx context.Context, dir string) (backend.Listing, error) {
-			l, err := s.List(ctx, dir)
-			return change(l), err
-		}
-		o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-			l, err := s.AwaitList(ctx, known)
-			return change(l), err
-		}
+		all(
+			answering(func(c *backend.Call) {
+				if c.Ops[0].Kind == backend.OpEnqueue {
+					me = c.Entries[0].Key
+				}
+			}, backend.CallCommit),
+			answering(func(c *backend.Call) { c.Listing = change(c.Listing) }, backend.CallList, backend.CallAwaitList),
+		)(s, o)
 	})
 }

@@ -33,50 +33,42 @@ var guardMutants = []Mutant{
 		Name:   "drop not confirmed",
 		Breaks: "Drop returns at once and does its work a little later.",
 		Rules:  rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.drop = func(ctx context.Context, e backend.Entry) error {
-				time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
-				return nil
-			}
-		}),
+		session: calls(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
+			return nil
+		})),
 	}, {
 		Name:   "drop of anybody's",
 		Breaks: "Drop removes an entry that is another session's, or nobody's.",
 		Rules:  rules{Backend: {"discard/confirmed"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.drop = func(ctx context.Context, e backend.Entry) error {
-				if e.Session == s.ID() {
-					return s.Discard(ctx, e)
-				}
-				_, err := s.Commit(ctx, nil, backend.Delete(e))
-				return err
+		session: calls(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			if e.Session == s.ID() {
+				return s.Discard(ctx, e)
 			}
-		}),
+			_, err := s.Commit(ctx, nil, backend.Delete(e))
+			return err
+		})),
 	}, {
 		Name:   "drop given up with its context",
 		Breaks: "A Drop whose context ends before it could be sent is not done in the background.",
 		Rules:  rules{Backend: {"discard/background"}, "fair": {"cancel/out-of-touch"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.drop = func(ctx context.Context, e backend.Entry) error {
-				if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
-					return err
-				}
-				return s.Discard(ctx, e)
+		session: calls(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
+				return err
 			}
-		}),
+			return s.Discard(ctx, e)
+		})),
 	}, {
 		Name:   "withdrawn entry forgotten",
 		Breaks: "Drop says that the entry is gone, and removes nothing.",
 		Rules:  rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.drop = func(ctx context.Context, e backend.Entry) error {
-				_, err := s.Get(ctx, e.Key) // for the errors of the call itself
-				if isNoEntry(err) {
-					return nil
-				}
-				return err
+		session: calls(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			_, err := s.Get(ctx, e.Key) // for the errors of the call itself
+			if isNoEntry(err) {
+				return nil
 			}
-		}),
+			return err
+		})),
 	},
 }
 

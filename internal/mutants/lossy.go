@@ -103,8 +103,7 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	if err != nil {
 		return nil, err
 	}
-	with := &over{Session: s}
-	commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+	return worsened(s, commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 		l, ok := b.next(c.ops)
 		if !ok {
 			return c.by(ctx, s)
@@ -118,8 +117,7 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 			_, lost.cut = s.List(ctx, "/any") // blocks until the link is back
 		}
 		return b.resolve(ctx, s, lost)
-	})(s, with)
-	return with.worse(), nil
+	})), nil
 }
 
 // FaulterOf returns the Faulter in the backend of a mutant, if there is one.

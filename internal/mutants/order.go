@@ -47,22 +47,19 @@ var orderMutants = []Mutant{
 			Backend:  {"condition/incarnations"},
 			"unfair": {"leave/zombie"},
 		},
-		session: calls(func(s *backend.Session, o *over) {
-			asks(func(ctx context.Context, s *backend.Session, c *commit) {
-				for i, op := range c.ops {
-					if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
-						c.ops[i] = backend.Delete(e)
-					}
+		session: calls(all(asks(func(ctx context.Context, s *backend.Session, c *commit) {
+			for i, op := range c.ops {
+				if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
+					c.ops[i] = backend.Delete(e)
 				}
-			})(s, o)
-			o.drop = func(ctx context.Context, e backend.Entry) error {
-				if now, err := s.Get(ctx, e.Key); err == nil && now.Rev != e.Rev {
-					_, err = s.Commit(ctx, nil, backend.Delete(now))
-					return err
-				}
-				return s.Discard(ctx, e)
 			}
-		}),
+		}), drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			if now, err := s.Get(ctx, e.Key); err == nil && now.Rev != e.Rev {
+				_, err = s.Commit(ctx, nil, backend.Delete(now))
+				return err
+			}
+			return s.Discard(ctx, e)
+		}))),
 	}, {
 		Name:   "predecessor skipped",
 		Breaks: "Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
@@ -84,15 +81,13 @@ var orderMutants = []Mutant{
 		Name:   "predecessor's going taken for the win",
 		Breaks: "A candidate leads when its predecessor goes, whether or not that one led.",
 		Rules:  rules{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
-		campaign: inSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-			before, err := s.Predecessor(ctx, e)
-			if err == nil && before.Exists() {
-				c := layout.DecodeCandidate(before.Value)
-				c.Leads = true
-				before.Value = c.Encode()
+		campaign: inSession(answering(func(c *backend.Call) {
+			if c.Found.Exists() {
+				before := layout.DecodeCandidate(c.Found.Value)
+				before.Leads = true
+				c.Found.Value = before.Encode()
 			}
-			return before, err
-		})),
+		}, backend.CallPredecessor)),
 	}, {
 		Name:   "win without own entry",
 		Breaks: "A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",

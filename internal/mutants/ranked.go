@@ -91,29 +91,21 @@ func settings(set func(s *ranked.Strategy)) func(elector.Strategy) elector.Strat
 // readAs is the campaign of a mutant that takes the entry of another candidate with a rank for something
 // else: those of the leader, or those of the others.
 func readAs(leader bool, worsen func(c *layout.Candidate)) campaigner {
-	return inSession(func(s *backend.Session, o *over) {
-		o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-			e, err := s.Get(ctx, key)
-			isSeat := key == entries.SeatKey(backend.Parent(key))
-			if c := layout.DecodeCandidate(e.Value); isSeat == leader && len(c.Rank) > 0 {
-				worsen(&c)
-				e.Value = c.Encode()
-			}
-			return e, err
+	return inSession(answering(func(call *backend.Call) {
+		isSeat := call.Key == entries.SeatKey(backend.Parent(call.Key))
+		if c := layout.DecodeCandidate(call.Found.Value); isSeat == leader && len(c.Rank) > 0 {
+			worsen(&c)
+			call.Found.Value = c.Encode()
 		}
-	})
+	}, backend.CallGet))
 }
 
 // readRecord is the campaign of a mutant that reads the election's record wrongly.
 func readRecord(worsen func(r *layout.Record)) campaigner {
-	return inSession(func(s *backend.Session, o *over) {
-		o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-			e, err := s.Get(ctx, key)
-			if r, not := layout.DecodeRecord(e.Value); not == nil {
-				worsen(&r)
-				e.Value = r.Encode()
-			}
-			return e, err
+	return inSession(answering(func(c *backend.Call) {
+		if r, not := layout.DecodeRecord(c.Found.Value); not == nil {
+			worsen(&r)
+			c.Found.Value = r.Encode()
 		}
-	})
+	}, backend.CallGet))
 }

@@ -17,7 +17,7 @@ var readMutants = []Mutant{
 		Rules:  rules{Backend: {"write/update"}},
 		session: calls(func(s *backend.Session, o *over) {
 			var cache sync.Map
-			o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+			gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 				e, err := s.Get(ctx, key)
 				if isNoEntry(err) {
 					cache.Delete(key)
@@ -25,7 +25,7 @@ var readMutants = []Mutant{
 					return old.(backend.Entry), nil
 				}
 				return e, err
-			}
+			})(s, o)
 		}),
 	}, {
 		Name:   "refused by what is not read",
@@ -33,37 +33,29 @@ var readMutants = []Mutant{
 		Rules:  rules{Backend: {"read/decided"}},
 		session: calls(func(s *backend.Session, o *over) {
 			var refused, done atomic.Bool
-			o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-				made, err := s.Commit(ctx, conditions, ops...)
+			all(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				made, err := c.by(ctx, s)
 				if err != nil {
 					refused.Store(true)
 				} else {
 					done.Store(true)
 				}
 				return made, err
-			}
-			o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+			}), gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 				if refused.Load() && !done.Load() {
 					return backend.Entry{}, backend.ErrNoEntry
 				}
 				return s.Get(ctx, key)
-			}
+			}))(s, o)
 		}),
 	}, {
 		Name:   "listing upside down",
 		Breaks: "List has the youngest entry first.",
 		Rules:  rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
-		session: calls(func(s *backend.Session, o *over) {
-			turn := func(l backend.Listing, err error) (backend.Listing, error) {
-				l.Keys = slices.Clone(l.Keys) // it may be shared
-				slices.Reverse(l.Keys)
-				return l, err
-			}
-			o.list = func(ctx context.Context, dir string) (backend.Listing, error) { return turn(s.List(ctx, dir)) }
-			o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-				return turn(s.AwaitList(ctx, known))
-			}
-		}),
+		session: calls(answering(func(c *backend.Call) {
+			c.Listing.Keys = slices.Clone(c.Listing.Keys) // it may be shared
+			slices.Reverse(c.Listing.Keys)
+		}, backend.CallList, backend.CallAwaitList)),
 	}, {
 		Name:   "foreign child taken for an entry",
 		Breaks: "A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
@@ -83,28 +75,24 @@ var readMutants = []Mutant{
 		Name:   "list read before it is watched",
 		Breaks: "AwaitList reads first and subscribes then: a change in between is missed.",
 		Rules:  rules{Backend: {"list/nothing-missed"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-				read, err := s.List(ctx, known.Dir)
-				if err != nil || read.Rev != known.Rev {
-					return read, err
-				}
-				gap()
-				if read, err = s.List(ctx, known.Dir); err != nil {
-					return read, err
-				}
-				return s.AwaitList(ctx, read)
+		session: calls(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
+			read, err := s.List(ctx, known.Dir)
+			if err != nil || read.Rev != known.Rev {
+				return read, err
 			}
-		}),
+			gap()
+			if read, err = s.List(ctx, known.Dir); err != nil {
+				return read, err
+			}
+			return s.AwaitList(ctx, read)
+		})),
 	}, {
 		Name:   "list never waited for",
 		Breaks: "AwaitList returns at once, whether or not there is a change.",
 		Rules:  rules{Backend: {"list/await"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-				return s.List(ctx, known.Dir)
-			}
-		}),
+		session: calls(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
+			return s.List(ctx, known.Dir)
+		})),
 	}, {
 		Name:   "entry enqueued under another key first",
 		Breaks: "Enqueue makes an entry under a key that it gives up for another, in two steps.",

@@ -61,15 +61,13 @@ var recipeMutants = []Mutant{
 		Name:   "waits for foreign seats",
 		Breaks: "A candidate waits for an entry on the seat that nobody's session will ever take away.",
 		Rules:  rules{"unfair": {"data/foreign-seat"}},
-		campaign: inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-			now, err := s.Await(ctx, known...)
-			for i := range now {
-				if now[i].Exists() && now[i].Session == "" {
-					now[i].Session = "somebody"
+		campaign: inSession(answering(func(c *backend.Call) {
+			for i, e := range c.Entries {
+				if e.Exists() && e.Session == "" {
+					c.Entries[i].Session = "somebody"
 				}
 			}
-			return now, err
-		})),
+		}, backend.CallAwait)),
 	}, {
 		Name:     "missing directory is final",
 		Breaks:   "A candidate that finds the election's directory gone gives up with an error that nobody knows.",

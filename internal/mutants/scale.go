@@ -29,13 +29,11 @@ var scaleMutants = []Mutant{
 		Name:   "predecessor that is far away not seen",
 		Breaks: "Predecessor finds none whose revision is more than fifty lower.",
 		Rules:  rules{Backend: {"scale/directory"}},
-		session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-			p, err := s.Predecessor(ctx, e)
-			if p.Rev+50 < e.Rev {
-				p = backend.Entry{}
+		session: calls(answering(func(c *backend.Call) {
+			if c.Found.Rev+50 < c.Entry.Rev {
+				c.Found = backend.Entry{}
 			}
-			return p, err
-		})),
+		}, backend.CallPredecessor)),
 	}, {
 		Name:   "ninth awaited entry not watched",
 		Breaks: "Await of more than eight entries waits for the first eight.",
@@ -65,12 +63,12 @@ var scaleMutants = []Mutant{
 		Rules:  rules{Backend: {"scale/again"}},
 		session: calls(func(s *backend.Session, o *over) {
 			var n atomic.Int64
-			o.drop = func(ctx context.Context, e backend.Entry) error {
+			drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 				if n.Add(1) >= 20 {
 					return nil
 				}
 				return s.Discard(ctx, e)
-			}
+			})(s, o)
 		}),
 	},
 }

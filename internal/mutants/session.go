@@ -56,13 +56,12 @@ var sessionMutants = []Mutant{
 		Rules:  rules{Backend: {"session/close-commit"}},
 		session: calls(func(s *backend.Session, o *over) {
 			var closed atomic.Bool
-			o.close = func(ctx context.Context) error {
+			all(closes(func(ctx context.Context, s *backend.Session) error {
 				closed.Store(true)
 				return s.Close(ctx)
-			}
-			o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-				made, err := s.Commit(ctx, conditions, ops...)
-				if len(ops) != 1 || ops[0].Kind != backend.OpCompareAndSet {
+			}), commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				made, err := c.by(ctx, s)
+				if !c.is(backend.OpCompareAndSet) {
 					return made, err
 				}
 				time.Sleep(time.Millisecond) // of a fake clock
@@ -70,7 +69,7 @@ var sessionMutants = []Mutant{
 					return nil, fmt.Errorf("%w: closed", backend.ErrSessionLost)
 				}
 				return made, err
-			}
+			}))(s, o)
 		}),
 	}, {
 		Name:   "loss reported with an error",
@@ -111,7 +110,7 @@ var sessionMutants = []Mutant{
 		Name:    "watches forgotten at a reconnection",
 		Breaks:  "An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
 		Rules:   rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
-		session: calls(forgetWatches),
+		session: calls(awaits(forgetWatches)),
 	}, {
 		Name:   "session given up where it is turned away",
 		Breaks: "A session ends when the service turns a commit away for now.",
@@ -142,7 +141,7 @@ var sessionMutants = []Mutant{
 		Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
 		Rules:  rules{Backend: {"session/close"}},
 		session: pointer(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
-			o := over{Session: s, close: func(ctx context.Context) error {
+			return worsened(s, closes(func(ctx context.Context, s *backend.Session) error {
 				if at, ok := b.(link); ok && s.State() == backend.Live {
 					at.Suspend()
 					defer at.Resume()
@@ -150,8 +149,7 @@ var sessionMutants = []Mutant{
 					return nil
 				}
 				return s.Close(ctx)
-			}}
-			return o.worse()
+			}))
 		}),
 	}, {
 		Name:   "close takes others along",
@@ -165,7 +163,7 @@ var sessionMutants = []Mutant{
 					return nil, err
 				}
 				all.keep(s)
-				with := over{Session: s, close: func(ctx context.Context) error {
+				return worsened(s, closes(func(ctx context.Context, _ *backend.Session) error {
 					all.mu.Lock()
 					defer all.mu.Unlock()
 					var err error
@@ -173,47 +171,42 @@ var sessionMutants = []Mutant{
 						err = errors.Join(err, each.Close(ctx))
 					}
 					return err
-				}}
-				return with.worse(), nil
+				})), nil
 			}}
 		},
 	}, {
 		Name:   "unconfirmed close says nil",
 		Breaks: "Close of a session that is out of touch returns nil though the service has confirmed nothing.",
 		Rules:  rules{Backend: {"session/close-suspended"}},
-		session: calls(func(s *backend.Session, o *over) {
-			o.close = func(ctx context.Context) error {
-				_ = s.Close(ctx) // that is the fault
-				return nil
-			}
-		}),
+		session: calls(closes(func(ctx context.Context, s *backend.Session) error {
+			_ = s.Close(ctx) // that is the fault
+			return nil
+		})),
 	},
 }
 
 func pointer(o opener) *opener { return &o }
 
 // forgetWatches makes an Await begin anew after each cut.
-func forgetWatches(s *backend.Session, o *over) {
-	o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-		for {
-			waiting, cut := context.WithCancel(ctx)
-			suspended := make(chan struct{})
-			go func() {
-				defer close(suspended)
-				if state, err := s.AwaitState(waiting, backend.Live); err == nil && state == backend.Suspended {
-					cut()
-				}
-			}()
-			out, err := s.Await(waiting, known...)
-			wasCut := waiting.Err() != nil
-			cut()
-			<-suspended
-			if !wasCut || ctx.Err() != nil || s.State() == backend.Lost {
-				return out, err
+func forgetWatches(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+	for {
+		waiting, cut := context.WithCancel(ctx)
+		suspended := make(chan struct{})
+		go func() {
+			defer close(suspended)
+			if state, err := s.AwaitState(waiting, backend.Live); err == nil && state == backend.Suspended {
+				cut()
 			}
-			if known, err = now(ctx, s, known); err != nil { // which waits for the link
-				return nil, err
-			}
+		}()
+		out, err := s.Await(waiting, known...)
+		wasCut := waiting.Err() != nil
+		cut()
+		<-suspended
+		if !wasCut || ctx.Err() != nil || s.State() == backend.Lost {
+			return out, err
+		}
+		if known, err = now(ctx, s, known); err != nil { // which waits for the link
+			return nil, err
 		}
 	}
 }

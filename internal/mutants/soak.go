@@ -36,10 +36,7 @@ var soakMutants = []Mutant{
 		Rules:  rules{Backend: {"soak/entries"}},
 		session: calls(func(s *backend.Session, o *over) {
 			var made hoard[backend.Op]
-			o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-				made.keep(ops...)
-				return s.Commit(ctx, conditions, ops...)
-			}
+			asks(func(_ context.Context, _ *backend.Session, c *commit) { made.keep(c.ops...) })(s, o)
 		}),
 	}, {
 		Name:   "watches kept for each link",
@@ -47,12 +44,12 @@ var soakMutants = []Mutant{
 		Rules:  rules{Backend: {"soak/links"}},
 		session: calls(func(s *backend.Session, o *over) {
 			var watches hoard[chan backend.Entry]
-			o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 				for range known {
 					watches.keep(make(chan backend.Entry, 1))
 				}
 				return s.Await(ctx, known...)
-			}
+			})(s, o)
 		}),
 	}, {
 		Name:   "terms kept that are over",

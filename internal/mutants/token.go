@@ -1,7 +1,6 @@
 package mutants
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/elector-go/elector"
@@ -21,29 +20,22 @@ var tokenMutants = []Mutant{
 		Rules:  rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
 		campaign: inSession(func(s *backend.Session, o *over) {
 			met := false
-			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				now, err := s.Await(ctx, known...)
-				if err != nil {
-					return nil, err
+			answering(func(c *backend.Call) {
+				if met = met || c.Entries[0].Exists(); !met && c.Entries[1].Exists() {
+					c.Entries[1].Value = []byte("0")
 				}
-				if met = met || now[0].Exists(); !met && now[1].Exists() {
-					now[1].Value = []byte("0")
-				}
-				return now, nil
-			})(s, o)
+			}, backend.CallAwait)(s, o)
 		}),
 	}, {
 		Name:   "epoch raised by two",
 		Breaks: "A claim raises the epoch by two.",
 		Rules:  rules{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
-		campaign: inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-			now, err := s.Await(ctx, known...)
-			if err == nil && now[1].Exists() {
-				last, _ := strconv.Atoi(string(now[1].Value)) // what is no number stays refused
-				now[1].Value = strconv.AppendInt(nil, int64(last+1), 10)
+		campaign: inSession(answering(func(c *backend.Call) {
+			if epoch := &c.Entries[1]; epoch.Exists() {
+				last, _ := strconv.Atoi(string(epoch.Value)) // what is no number stays refused
+				epoch.Value = strconv.AppendInt(nil, int64(last+1), 10)
 			}
-			return now, err
-		})),
+		}, backend.CallAwait)),
 	}, {
 		Name:     "claim in two steps",
 		Breaks:   "The epoch is raised first, and the seat taken then.",

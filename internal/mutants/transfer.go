@@ -72,13 +72,11 @@ var transferMutants = []Mutant{
 		Name:   "stands by the old entry",
 		Breaks: "A candidate that has stepped aside goes on with the entry that it had before.",
 		Rules:  rules{"fair": {"transfer/heir", "transfer/prepare"}},
-		campaign: inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-			made, err := c.by(ctx, s)
-			if stepsAside(c.ops) && err == nil {
-				made[0] = backend.Entry{Key: c.ops[1].Key, Rev: c.ops[1].Rev, Version: 1, Session: s.ID()}
+		campaign: inSession(answering(func(c *backend.Call) {
+			if stepsAside(c.Ops) {
+				c.Entries[0] = backend.Entry{Key: c.Ops[1].Key, Rev: c.Ops[1].Rev, Version: 1, Session: c.Entries[0].Session}
 			}
-			return made, err
-		})),
+		}, backend.CallCommit)),
 	}, {
 		Name:   "no room at the end is final",
 		Breaks: "A candidate that finds no room at the end of the line gives up.",

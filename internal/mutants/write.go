@@ -211,15 +211,13 @@ var writeMutants = []Mutant{
 
 // tellsRevision has Commit tell of another revision of what it has made.
 func tellsRevision(other func(uint64) uint64) worsening {
-	return commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-		made, err := c.by(ctx, s)
-		for i, e := range made {
+	return answering(func(c *backend.Call) {
+		for i, e := range c.Entries {
 			if e.Exists() {
-				made[i].Rev = other(e.Rev)
+				c.Entries[i].Rev = other(e.Rev)
 			}
 		}
-		return made, err
-	})
+	}, backend.CallCommit)
 }
 
 // overwrite lets CompareAndSets expect the version that is there now.
