@@ -74,7 +74,7 @@ var sessionMutants = []Mutant{
 	}, {
 		Name:   "loss reported with an error",
 		Breaks: "AwaitState returns an error when the session is lost.",
-		Rules:  rules{Backend: {"session/await-state"}},
+		Rules:  rules{Backend: {"session/close"}},
 		session: calls(func(s *backend.Session, o *over) {
 			o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
 				state, err := s.AwaitState(ctx, prev)
@@ -154,7 +154,7 @@ var sessionMutants = []Mutant{
 	}, {
 		Name:   "close takes others along",
 		Breaks: "Closing one session of a process closes all of them.",
-		Rules:  rules{Backend: {"session/close-one"}},
+		Rules:  rules{Backend: {"many/sessions"}},
 		backend: func(b backend.Backend) backend.Backend {
 			var all hoard[*backend.Session]
 			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {

@@ -60,12 +60,12 @@ var writeMutants = []Mutant{
 	}, {
 		Name:    "put over any version",
 		Breaks:  "Put writes over whatever version there is.",
-		Rules:   rules{Backend: {"write/compare-and-set", "write/compare-and-set-race", "lost-reply/refused"}, "fair": {"fence/conflict"}},
+		Rules:   rules{Backend: {"write/compare-and-set", "lost-reply/refused"}, "fair": {"fence/conflict"}},
 		session: calls(asks(overwrite)),
 	}, {
 		Name:   "version compared before the write",
 		Breaks: "Put compares the version first and writes then, in two steps.",
-		Rules:  rules{Backend: {"write/compare-and-set-race"}},
+		Rules:  rules{Backend: {"write/compare-and-set"}},
 		session: calls(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			asked := slices.Clone(c.ops)
 			overwrite(ctx, s, c)
@@ -108,7 +108,7 @@ var writeMutants = []Mutant{
 	}, {
 		Name:   "delete of what is gone succeeds",
 		Breaks: "Delete of an entry that is gone returns no error.",
-		Rules:  rules{Backend: {"write/delete", "lost-reply/refused"}, "fair": {"fence/stalled"}},
+		Rules:  rules{Backend: {"write/update", "lost-reply/refused"}, "fair": {"fence/stalled"}},
 		session: calls(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if c.is(backend.OpDelete) {
 				return []backend.Entry{{Key: c.ops[0].Key}}, nil

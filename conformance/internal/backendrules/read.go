@@ -238,20 +238,16 @@ func readForeign(r *run) {
 	r.Until(dir+" lists the enqueued entries alone", func() bool {
 		return slices.Equal(s.list(dir).Keys, []string{a.Key, b.Key, c.Key})
 	})
-	for _, want := range []struct{ of, is backend.Entry }{{a, backend.Entry{}}, {b, a}, {c, b}} {
-		if got := s.predecessor(want.of); !got.Same(want.is) {
-			r.Failf("predecessor of %s is %+v, want %+v", want.of.Key, got, want.is)
-		}
-	}
+	s.comesAfter(a, backend.Entry{})
+	s.comesAfter(b, a)
+	s.comesAfter(c, b)
 	waiting, listing := s.await(b), s.awaitList(s.list(dir))
 	put(dir + "/another")
 	waiting.blocked("only a foreign entry was put")
 	s.discard(b)
 	isGone(waiting)
 	listing.value()
-	if got := s.predecessor(c); !got.Same(a) {
-		r.Failf("predecessor of %s is %+v, want %+v", c.Key, got, a)
-	}
+	s.comesAfter(c, a)
 	// What a strategy reads may hold anything, too.
 	if got := s.get(dir + "/leader"); string(got.Value) != "\xfffo\x00reign" || got.Session != "" {
 		r.Failf("get of a foreign entry returned %+v", got)
@@ -260,12 +256,7 @@ func readForeign(r *run) {
 
 func readPredecessor(r *run) {
 	s, other, dir := r.pair()
-	is := func(of, want backend.Entry) {
-		got := s.predecessor(of)
-		if !got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session {
-			r.Failf("predecessor of %s is %+v, want %+v", of.Key, got, want)
-		}
-	}
+	is := s.comesAfter
 	none := backend.Entry{}
 	a := s.enqueue(dir, "a")
 	is(a, none)
@@ -305,4 +296,11 @@ func readPredecessor(r *run) {
 		queue = slices.Delete(queue, at, at+1)
 	}
 	is(queue[0], none)
+}
+
+// comesAfter checks which one is the predecessor.
+func (s sess) comesAfter(e, before backend.Entry) {
+	if got := s.predecessor(e); !got.Same(before) || string(got.Value) != string(before.Value) || got.Session != before.Session {
+		s.r.Failf("predecessor of %s is %+v, want %+v", e.Key, got, before)
+	}
 }

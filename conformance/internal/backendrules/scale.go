@@ -121,11 +121,7 @@ func scaleDirectory(r *run) {
 		}
 	}
 	s.lists(dir, all...)
-	before := func(e, want backend.Entry) {
-		if got := s.predecessor(e); got.Key != want.Key {
-			r.Failf("in a directory of hundreds %s comes before %s, want %s", got.Key, e.Key, want.Key)
-		}
-	}
+	before := s.comesAfter
 	before(all[n-1], all[n-2])
 	before(all[n/2], all[n/2-1])
 	before(all[0], backend.Entry{})

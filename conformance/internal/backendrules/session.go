@@ -21,26 +21,18 @@ var sessionRules = []rule{
 		Text: "While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading.",
 		Run:  sessionDeadline,
 	}, {
-		Name: "session/await-state",
-		Text: "AwaitState returns at once if the state is another already, blocks if not, and reports the loss with a nil error; its error is the context's only.",
-		Run:  sessionAwaitState,
-	}, {
 		Name: "session/expired",
 		Text: "When the service ends a session, it is lost for good, its entries are gone, and blocked calls and later ones return ErrSessionLost. A new one can be opened, which carries nothing of it on.",
 		Need: []string{"Expire"},
 		Run:  sessionExpired,
 	}, {
 		Name: "session/close",
-		Text: "Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again.",
+		Text: "Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again. AwaitState reports the loss with a nil error, as it reports what the state is if that is another.",
 		Run:  sessionClose,
 	}, {
 		Name: "session/close-commit",
 		Text: "A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written.",
 		Run:  sessionCloseCommit,
-	}, {
-		Name: "session/close-one",
-		Text: "Closing a session leaves the entries of the process's other sessions alone.",
-		Run:  sessionCloseOne,
 	},
 }
 
@@ -129,29 +121,6 @@ func (s sess) awaitEnd(ctx context.Context) (backend.State, error) {
 			return state, err
 		}
 		prev = state
-	}
-}
-
-func sessionAwaitState(r *run) {
-	s := r.session()
-	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
-		r.Failf("await state after suspended, of a live session: %v", got)
-	}
-	cancelled := start(r, "await state after live", s.awaitEnd)
-	cancelled.blocked("the session was live all the time")
-	cancelled.stop()
-	cancelled.fails("await state with a context that ended", context.Canceled)
-
-	waiting := start(r, "await state after live", s.awaitEnd)
-	waiting.blocked("the session was live all the time")
-	s.close()
-	if got := waiting.value(); got != backend.Lost {
-		r.Failf("await state of a closed session: %v", got)
-	}
-	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
-		if got := s.awaitState(prev).value(); got != backend.Lost {
-			r.Failf("await state of a closed session, again: %v", got)
-		}
 	}
 }
 
@@ -244,11 +213,25 @@ func (s sess) ends() {
 }
 
 func sessionClose(r *run) {
-	x := r.session().ending()
-	x.s.close()
+	s := r.session()
+	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
+		r.Failf("await state after suspended, of a live session: %v", got)
+	}
+	lost := start(r, "await state after live", s.awaitEnd)
+	lost.blocked("the session was live all the time")
+	x := s.ending()
+	s.close()
 	x.ended()
-	x.s.soon("close", x.began)
-	r.Must("close again", x.s.Close(r.ctx))
+	s.soon("close", x.began)
+	if got := lost.value(); got != backend.Lost {
+		r.Failf("await state of a closed session: %v", got)
+	}
+	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
+		if got := s.awaitState(prev).value(); got != backend.Lost {
+			r.Failf("await state of a closed session, again: %v", got)
+		}
+	}
+	r.Must("close again", s.Close(r.ctx))
 }
 
 func sessionCloseCommit(r *run) {
@@ -273,15 +256,4 @@ func sessionCloseCommit(r *run) {
 		}
 	}
 	stay.lives()
-}
-
-func sessionCloseOne(r *run) {
-	c := r.client()
-	s, t := r.open(c), r.open(c)
-	dir := s.dir("d")
-	e, f := s.enqueue(dir, "x"), t.enqueue(dir, "y")
-	s.close()
-	t.misses(e.Key)
-	t.lists(dir, f)
-	t.lives()
 }

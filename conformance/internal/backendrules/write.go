@@ -22,24 +22,16 @@ var writeRules = []rule{
 		Run:  writeRevisions,
 	}, {
 		Name: "write/compare-and-set",
-		Text: "CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written.",
+		Text: "CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written. Of several at once over one version one succeeds.",
 		Run:  writePut,
 	}, {
-		Name: "write/compare-and-set-race",
-		Text: "Of several sessions that CompareAndSet over the same version, one succeeds and the others get ErrConflict.",
-		Run:  writePutRace,
-	}, {
 		Name: "write/update",
-		Text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. ErrNoEntry if it is gone. Get reads what was written last, and is ErrNoEntry if there is nothing.",
-		Run:  writeSet,
+		Text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. Delete removes it, and returns the key alone. Both are ErrNoEntry if it is gone. Get reads what was written last, and is ErrNoEntry if there is nothing.",
+		Run:  writeUpdate,
 	}, {
 		Name: "write/update-of-anothers",
 		Text: "Update of another session's ephemeral entry leaves it to its owner, in its place: it goes with the owner and not with the writer. IfUnchanged makes it compare-and-set.",
 		Run:  writeUpdateOfAnothers,
-	}, {
-		Name: "write/delete",
-		Text: "Delete removes this incarnation and returns the key alone. ErrNoEntry if it is gone.",
-		Run:  writeDelete,
 	}, {
 		Name: "write/atomic",
 		Text: "All ops of a commit are done, or none: an op that fails undoes the others, as CreateEphemeral and Enqueue do with ErrNoParent where the parent does not exist.",
@@ -176,24 +168,18 @@ func writePut(r *run) {
 	s.none("get after the refused put", r.key("none"))
 
 	other := r.session()
+	for round := range 5 {
+		other.sees(f)
+		f = r.oneOf(6, s, other, backend.ErrConflict, func(i int) backend.Op {
+			return backend.CompareAndSet(key, fmt.Appendf(nil, "%d by %d", round, i), f.Version)
+		})
+		s.sees(f)
+	}
 	s.close()
 	other.sees(f)
 }
 
-func writePutRace(r *run) {
-	s, other := r.session(), r.session()
-	e := s.put(r.key("counter"), "0", 0)
-	other.sees(e)
-	for round := range 5 {
-		e = r.oneOf(6, s, other, backend.ErrConflict, func(i int) backend.Op {
-			return backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%d by %d", round, i), e.Version)
-		})
-		s.sees(e)
-		other.sees(e)
-	}
-}
-
-func writeSet(r *run) {
+func writeUpdate(r *run) {
 	s, other, dir := r.pair()
 	for _, e := range s.threeKinds(dir) {
 		other.sees(e)
@@ -207,11 +193,21 @@ func writeSet(r *run) {
 			seen[f.Version] = true
 			s.has("after set", f)
 		}
-		s.delete(e)
+		if got := s.commit(backend.Delete(e))[0]; got.Key != e.Key || got.Exists() || got.Version != 0 || len(got.Value) != 0 || got.Session != "" {
+			r.Failf("delete of %+v returned %+v", e, got)
+		}
 		s.refused("set on an entry that is gone", backend.ErrNoEntry, nil, backend.Update(e, nil))
-		s.none("get after the refused set", e.Key)
+		s.refused("delete of an entry that is gone", backend.ErrNoEntry, nil, backend.Delete(e))
+		s.none("get after the refused writes", e.Key)
 	}
-	for _, key := range []string{r.key("never"), r.key("never/there"), dir + "/never"} {
+	never := backend.Entry{Key: dir + "/never", Rev: 1}
+	s.refused("delete of an entry that never was", backend.ErrNoEntry, nil, backend.Delete(never))
+	f := s.enqueue(dir, "y")
+	other.sees(f)
+	other.delete(f) // another session may do it, too
+	s.misses(f.Key)
+	s.lists(dir)
+	for _, key := range []string{r.key("never"), r.key("never/there"), never.Key} {
 		s.none("get of what never was", key)
 	}
 }
@@ -272,24 +268,6 @@ func writeUpdateOfAnothers(r *run) {
 	r.Must("close the owner", owner.Close(r.ctx))
 	last.misses(e.Key)
 	last.misses(gone.Key)
-}
-
-func writeDelete(r *run) {
-	s, other, dir := r.pair()
-	e, f := s.enqueue(dir, "x"), s.enqueue(dir, "y")
-	g := s.set(e, "z")
-	out := s.commit(backend.Delete(e)) // whatever the version
-	if got := out[0]; got.Key != e.Key || got.Exists() || got.Version != 0 || len(got.Value) != 0 || got.Session != "" {
-		r.Failf("delete of %+v returned %+v", g, got)
-	}
-	s.none("get of a deleted entry", e.Key)
-	s.lists(dir, f)
-	s.refused("delete of a deleted entry", backend.ErrNoEntry, nil, backend.Delete(e))
-	s.refused("delete of an entry that never was", backend.ErrNoEntry, nil, backend.Delete(backend.Entry{Key: dir + "/never", Rev: e.Rev}))
-	// Another session may do it, too.
-	other.sees(f)
-	other.delete(f)
-	s.misses(f.Key)
 }
 
 func writeAtomic(r *run) {
