@@ -66,8 +66,7 @@ func sessionSuspendedBriefly(r *run) {
 	e := s.enqueue(dir, "x")
 	flag := s.put(r.key("flag"), "0", 0)
 	other.sees(flag)
-	waiting, listing := s.await(flag), s.awaitList(s.list(dir))
-	waiting.blocked("nothing happened")
+	waiting, listing := s.waits(flag), s.waitsList(s.list(dir))
 	c.Suspend()
 	changed := other.set(flag, "1")
 	f := other.enqueue(dir, "y")
@@ -125,13 +124,10 @@ func sessionSuspendedCalls(r *run) {
 	e := s.enqueue(dir, "x")
 	c.Suspend()
 	read := s.getting("get while suspended", e.Key)
-	write := s.committing("commit while suspended", backend.CompareAndSet(r.key("late"), nil, 0))
 	read.blocked("the link was cut")
-	write.blocked("the link was cut")
 	read.stop()
 	read.fails("get with a context that ended", context.Canceled)
-	write.stop()
-	write.fails("commit with a context that ended", context.Canceled)
+	_ = s.inVain("late")
 	read = s.getting("get while suspended", e.Key)
 	wait := s.await(e)
 	read.fails("get that blocked until the window passed", backend.ErrSessionLost)
@@ -147,11 +143,7 @@ func sessionSuspendedCalls(r *run) {
 	c = r.client()
 	s = r.open(c)
 	c.Suspend()
-	write = s.committing("commit while suspended", backend.CompareAndSet(r.key("later"), nil, 0))
-	write.blocked("the link was cut")
-	write.stop()
-	_, err := write.result()
-	r.Refused("commit with a context that ended", err, context.Canceled)
+	err := s.inVain("later")
 	c.Resume()
 	if harness.IsAny(err, backend.ErrIndeterminate) {
 		return // it was sent
@@ -161,6 +153,16 @@ func sessionSuspendedCalls(r *run) {
 		r.Must("commit after the link came back", err)
 	}
 	other.misses(r.key("later"))
+}
+
+// inVain has a suspended session put a key, until the context ends.
+func (s sess) inVain(name string) error {
+	write := s.committing("commit while suspended", backend.CompareAndSet(s.r.key(name), nil, 0))
+	write.blocked("the link was cut")
+	write.stop()
+	_, err := write.result()
+	s.r.Refused("commit with a context that ended", err, context.Canceled)
+	return err
 }
 
 func sessionSlowReplies(r *run) {
