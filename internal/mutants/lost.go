@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/memory"
 )
 
 // lostMutants break rules about requests and replies that are lost.
@@ -118,4 +121,124 @@ var lostMutants = []Mutant{
 		Rules:   rules{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
 		session: calls(told(backend.ErrIndeterminate, errors.New("connection lost"))),
 	},
+}
+
+// A Faulter is a process whose requests and replies can be made to get lost, such as a
+// memory.Client. The Backend of a mutant has one, see FaulterOf, if what it does wrong is
+// what it does about a loss: then that loss has to be armed there, and not at the client
+// inside.
+type Faulter interface {
+	LoseReply(memory.Match)
+	CutReply(memory.Match)
+	LoseRequest(memory.Match)
+}
+
+// link is what a client can do with its connection.
+type link interface {
+	Suspend()
+	Resume()
+}
+
+// lost is a commit whose reply or request was lost.
+type lost struct {
+	commit
+	reached bool // the service has it, and answered:
+	made    []backend.Entry
+	err     error
+	cut     error // why the process gave up before the link was back
+}
+
+// answer is the right one, but that nobody looks whether what was made still stands.
+func answer(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+	switch {
+	case !c.reached:
+		return c.by(ctx, s)
+	case c.err != nil:
+		return nil, c.err
+	case c.cut != nil:
+		for _, e := range c.made {
+			if e.Session != "" {
+				_ = s.Discard(ctx, e) // goes on in the background
+			}
+		}
+		return nil, driver.Indeterminate(c.cut)
+	}
+	return c.made, nil
+}
+
+// lossy is the backend of a mutant that does wrong what follows a loss.
+func lossy(resolve func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error)) func(backend.Backend) backend.Backend {
+	return func(b backend.Backend) backend.Backend { return &losing{below: below{b}, resolve: resolve} }
+}
+
+type losing struct {
+	below
+	resolve func(context.Context, *backend.Session, *lost) ([]backend.Entry, error)
+
+	mu    sync.Mutex
+	armed []loss
+}
+
+type loss struct {
+	match   memory.Match
+	request bool // and not the reply
+	cut     bool // until the link is resumed
+}
+
+func (b *losing) arm(l loss) {
+	if l.match == nil {
+		l.match = memory.Any
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.armed = append(b.armed, l)
+}
+
+func (b *losing) LoseReply(match memory.Match)   { b.arm(loss{match: match}) }
+func (b *losing) CutReply(match memory.Match)    { b.arm(loss{match: match, cut: true}) }
+func (b *losing) LoseRequest(match memory.Match) { b.arm(loss{match: match, request: true}) }
+
+// next disarms the loss that is meant for ops, if there is one.
+func (b *losing) next(ops []backend.Op) (loss, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.armed, func(l loss) bool { return l.match(ops) })
+	if i < 0 {
+		return loss{}, false
+	}
+	l := b.armed[i]
+	b.armed = slices.Delete(b.armed, i, i+1)
+	return l, true
+}
+
+func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return worsened(s, commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		l, ok := b.next(c.ops)
+		if !ok {
+			return c.by(ctx, s)
+		}
+		lost := &lost{commit: c, reached: !l.request}
+		if lost.reached {
+			lost.made, lost.err = c.by(ctx, s)
+		}
+		if at, ok := b.Backend.(link); ok && l.cut {
+			at.Suspend()
+			_, lost.cut = s.List(ctx, "/any") // blocks until the link is back
+		}
+		return b.resolve(ctx, s, lost)
+	})), nil
+}
+
+// FaulterOf returns the Faulter in the backend of a mutant, if there is one.
+func FaulterOf(b backend.Backend) (Faulter, bool) {
+	w, ok := b.(wrapped)
+	if !ok {
+		return nil, false
+	}
+	f, ok := w.Backend.(*losing)
+	return f, ok
 }

@@ -2,9 +2,14 @@ package mutants
 
 import (
 	"context"
+	"errors"
+	"iter"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 )
 
 // termMutants break rules about what is reported of a term.
@@ -101,4 +106,319 @@ var termMutants = []Mutant{
 			c.Valid = func() bool { return t.Context().Err() == nil }
 		}),
 	},
+}
+
+// tokenMutants break rules about tokens and epochs.
+var tokenMutants = []Mutant{
+	{
+		Name:     "token repeats",
+		Breaks:   "Two terms that follow one another can have the same token.",
+		Rules:    rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
+		campaign: claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }),
+	}, {
+		Name:   "epoch begins anew with each founder",
+		Breaks: "A candidate that has met no leader begins to count from 1.",
+		Rules:  rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
+		campaign: inSession(func(s *backend.Session, o *over) {
+			met := false
+			answering(func(c *backend.Call) {
+				if met = met || c.Entries[0].Exists(); !met && c.Entries[1].Exists() {
+					c.Entries[1].Value = []byte("0")
+				}
+			}, backend.CallAwait)(s, o)
+		}),
+	}, {
+		Name:   "epoch raised by two",
+		Breaks: "A claim raises the epoch by two.",
+		Rules:  rules{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
+		campaign: inSession(answering(func(c *backend.Call) {
+			if epoch := &c.Entries[1]; epoch.Exists() {
+				last, _ := strconv.Atoi(string(epoch.Value)) // what is no number stays refused
+				epoch.Value = strconv.AppendInt(nil, int64(last+1), 10)
+			}
+		}, backend.CallAwait)),
+	}, {
+		Name:     "claim in two steps",
+		Breaks:   "The epoch is raised first, and the seat taken then.",
+		Rules:    rules{"kafka": {"epoch/stalled-claim"}},
+		campaign: inSession(commits(inParts(1))),
+	}, {
+		Name:   "claim without the epoch's condition",
+		Breaks: "The writes of a term are not bound to its epoch.",
+		Rules:  rules{"kafka": {"epoch/raised"}},
+		campaign: claiming(func(c *elector.Claim) {
+			c.Conditions = []backend.Condition{backend.IfExists(c.Entry)}
+		}),
+	},
+}
+
+// fenceMutants break rules about what a term may write.
+var fenceMutants = []Mutant{
+	{
+		Name:   "guard without conditions",
+		Breaks: "Guard returns no conditions, so that a transaction of the user's own always goes through.",
+		Rules:  rules{"fair": {"fence/guard"}},
+		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Guard = func() elector.Guard { return elector.Guard{Session: t.Guard().Session} }
+		}),
+	}, {
+		Name:   "get after the end",
+		Breaks: "Get reads on when the term is over.",
+		Rules:  rules{"fair": {"fence/get"}},
+		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Get = func(ctx context.Context, key string) (backend.Entry, error) { return t.Guard().Session.Get(ctx, key) }
+		}),
+	}, {
+		Name:    "bad input told without its key",
+		Breaks:  "The error of a commit that cannot be right does not say what is wrong with it.",
+		Rules:   rules{"fair": {"fence/bad-input"}},
+		elector: commitTells(backend.ErrBadKey, backend.ErrBadKey),
+	}, {
+		Name:    "limit told as an unknown outcome",
+		Breaks:  "A commit over a limit of the service is said to have happened, perhaps.",
+		Rules:   rules{"fair": {"fence/too-large"}},
+		elector: commitTells(backend.ErrTooLarge, elector.ErrIndeterminate),
+	}, {
+		Name:    "end of the term kept from the writer",
+		Breaks:  "A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
+		Rules:   rules{"fair": {"fence/ended", "fence/frozen"}},
+		elector: commitTells(elector.ErrDeposed, context.Canceled),
+	}, {
+		Name:    "refused write told to its caller only",
+		Breaks:  "A term goes on after the service has refused its write for good.",
+		Rules:   rules{"fair": {"fence/frozen"}},
+		trusted: calls(told(backend.ErrCondition, errors.New("refused"))),
+	}, {
+		Name:   "queued write without its guards",
+		Breaks: "A commit that waits for the link loses its conditions meanwhile.",
+		Rules:  rules{"fair": {"fence/queued"}},
+		session: calls(asks(func(_ context.Context, s *backend.Session, c *commit) {
+			if s.State() == backend.Suspended && len(c.ops) > 0 {
+				c.conditions = nil
+			}
+		})),
+	}, {
+		Name:   "proclaimed value not published",
+		Breaks: "Proclaim returns nil and writes nothing.",
+		Rules:  rules{"fair": {"term/proclaim", "view/observe"}},
+		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Proclaim = func(context.Context, []byte) error { return nil }
+		}),
+	},
+}
+
+// commitTells is the elector of a mutant whose terms tell an error of Commit as another.
+func commitTells(err, as error) electorOf {
+	return onTerm(func(t *elector.Term, c *elector.TermConfig) {
+		c.Commit = func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
+			made, failed := t.Commit(ctx, ops...)
+			return made, instead(err, as)(failed)
+		}
+	})
+}
+
+// seatMutants break rules about the seat: how it is won, and given back.
+var seatMutants = []Mutant{
+	{
+		Name:    "win in the old session",
+		Breaks:  "Who has won hears one question too late that its session was lost before.",
+		Rules:   rules{"fair": {"loss/at-win"}},
+		trusted: calls(lateNews),
+	}, {
+		Name:    "resignation releases nothing",
+		Breaks:  "Resign ends the term, and leaves its entry where it is.",
+		Rules:   rules{"fair": {"leave/resign", "run/ends"}},
+		elector: onTerm(keepSeat),
+	}, {
+		Name:   "unconfirmed resignation says nil",
+		Breaks: "Resign returns nil though its context ended before the service had confirmed.",
+		Rules:  rules{"fair": {"leave/resign-out-of-touch"}},
+		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Resign = func(ctx context.Context) error {
+				_ = t.Resign(ctx) // that is the fault
+				return nil
+			}
+		}),
+	}, {
+		Name:   "term ends with the campaign's context",
+		Breaks: "A term is given up when the context ends with which its Campaign was called.",
+		Rules:  rules{"fair": {"term/outlives-campaign", "run/ends"}},
+		// It is cancelled, and campaigns again, at one instant.
+		Endless: []string{"term/exclusion"},
+		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			t, err := e.Campaign(ctx)
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = t.Resign(context.WithoutCancel(ctx)) })
+			}
+			return t, err
+		}),
+	}, {
+		Name:   "second campaign waits",
+		Breaks: "A Campaign beside another waits instead of being refused.",
+		Rules:  rules{"fair": {"term/busy"}},
+		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			t, err := e.Campaign(ctx)
+			if errors.Is(err, elector.ErrBusy) {
+				<-ctx.Done()
+				err = ctx.Err()
+			}
+			return t, err
+		}),
+	}, {
+		Name:   "campaigns again while the lead function runs",
+		Breaks: "When a term is lost, the next campaign begins at once, before its caller has asked for it.",
+		Rules:  rules{"fair": {"run/lost"}},
+		elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
+			type result struct {
+				t   *elector.Term
+				err error
+			}
+			var next atomic.Pointer[chan result]
+			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+				var r result
+				if begun := next.Swap(nil); begun == nil {
+					r.t, r.err = e.Campaign(ctx)
+				} else {
+					select {
+					case r = <-*begun:
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}
+				if r.err == nil {
+					context.AfterFunc(r.t.Context(), func() {
+						if errors.Is(context.Cause(r.t.Context()), elector.ErrSessionLost) {
+							begun := make(chan result, 1)
+							next.Store(&begun)
+							t, err := e.Campaign(context.Background()) // ends with Close
+							begun <- result{t, err}
+						}
+					})
+				}
+				return r.t, r.err
+			})(cfg, e)
+		},
+	}, {
+		Name:    "campaign deaf to its context",
+		Breaks:  "A Campaign that waits goes on when its context ends.",
+		Rules:   rules{"fair": {"cancel/no-session", "cancel/lost-reply", "cancel/out-of-touch"}},
+		Endless: []string{"cancel/deadline"},
+		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			return e.Campaign(context.WithoutCancel(ctx))
+		}),
+	}, {
+		Name:   "close does not wait",
+		Breaks: "Close returns before it has done its work.",
+		Rules:  rules{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
+		elector: closing(func(ctx context.Context, e elector.Elector) error {
+			time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
+			return nil
+		}),
+	}, {
+		Name:   "close says nothing",
+		Breaks: "Close is content, whatever has become of the candidate's entry.",
+		Rules:  rules{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
+		elector: closing(func(ctx context.Context, e elector.Elector) error {
+			_ = e.Close(ctx)
+			return nil
+		}),
+	}, {
+		Name:    "close deaf to its context",
+		Breaks:  "Close waits for the service, and for hooks, however long that takes.",
+		Rules:   rules{"fair": {"close/out-of-touch"}},
+		Endless: []string{"close/stalled-hook"},
+		elector: closing(func(ctx context.Context, e elector.Elector) error {
+			return e.Close(context.WithoutCancel(ctx))
+		}),
+	},
+}
+
+// lateNews has the session look alive for one more look after it was lost.
+func lateNews(s *backend.Session, o *over) {
+	var looks atomic.Int32
+	o.state = func() backend.State {
+		if state := s.State(); state != backend.Lost || looks.Add(1) > 1 {
+			return state
+		}
+		return backend.Live
+	}
+}
+
+// campaigning is the elector of a mutant that campaigns otherwise.
+func campaigning(campaign func(context.Context, elector.Elector) (*elector.Term, error)) electorOf {
+	return func(_ elector.Config, e elector.Elector) elector.Elector {
+		return &otherwise{Elector: e, campaign: campaign}
+	}
+}
+
+// closing is the elector of a mutant that closes otherwise.
+func closing(stop func(context.Context, elector.Elector) error) electorOf {
+	return func(_ elector.Config, e elector.Elector) elector.Elector { return &otherwise{Elector: e, stop: stop} }
+}
+
+// otherwise is an elector that does otherwise what is set.
+type otherwise struct {
+	elector.Elector
+	campaign func(context.Context, elector.Elector) (*elector.Term, error)
+	stop     func(context.Context, elector.Elector) error
+	observe  func(iter.Seq2[elector.Leader, error], func(elector.Leader, error) bool)
+	leader   func(context.Context, elector.Elector) (elector.Leader, error)
+}
+
+func (o *otherwise) Campaign(ctx context.Context) (*elector.Term, error) {
+	if o.campaign == nil {
+		return o.Elector.Campaign(ctx)
+	}
+	return o.campaign(ctx, o.Elector)
+}
+
+func (o *otherwise) Close(ctx context.Context) error {
+	if o.stop == nil {
+		return o.Elector.Close(ctx)
+	}
+	return o.stop(ctx, o.Elector)
+}
+
+func (o *otherwise) Observe(ctx context.Context) iter.Seq2[elector.Leader, error] {
+	seq := o.Elector.Observe(ctx)
+	if o.observe == nil {
+		return seq
+	}
+	return func(yield func(elector.Leader, error) bool) { o.observe(seq, yield) }
+}
+
+func (o *otherwise) Leader(ctx context.Context) (elector.Leader, error) {
+	if o.leader == nil {
+		return o.Elector.Leader(ctx)
+	}
+	return o.leader(ctx, o.Elector)
+}
+
+// onTerm is the elector of a mutant whose terms do something otherwise. What worsen
+// gets does what the term does.
+func onTerm(worsen func(t *elector.Term, c *elector.TermConfig)) electorOf {
+	return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+		t, err := e.Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := elector.TermConfig{
+			Token: t.Token(), Context: t.Context(), Valid: t.Valid,
+			Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign, Get: t.Get,
+			Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
+		}
+		worsen(t, &c)
+		return elector.NewTerm(c), nil
+	})
+}
+
+// keepSeat ends the term for its caller only.
+func keepSeat(t *elector.Term, c *elector.TermConfig) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c.Context = ctx
+	c.Valid = func() bool { return ctx.Err() == nil && t.Valid() }
+	c.Resign = func(context.Context) error {
+		cancel(elector.ErrResigned)
+		return nil
+	}
 }
