@@ -121,9 +121,7 @@ func awaitSeveral(r *run) {
 		other.sees(known[i])
 		other.delete(known[i])
 		now := waiting.value()
-		if len(now) != len(known) {
-			r.Failf("await of %d entries returned %d", len(known), len(now))
-		}
+		r.FailIf(len(now) != len(known), "await of %d entries returned %d", len(known), len(now))
 		for k, e := range now {
 			switch {
 			case e.Key != known[k].Key:
@@ -174,9 +172,7 @@ func awaitInOrder(r *run) {
 		other.delete(before)
 		for k, w := range waiting {
 			now := w.value()
-			if len(now) != 2 {
-				r.Failf("await of 2 entries returned %d", len(now))
-			}
+			r.FailIf(len(now) != 2, "await of 2 entries returned %d", len(now))
 			if o, b := now[k%2], now[1-k%2]; o.Exists() {
 				r.Failf("the own entry was deleted before its predecessor; await shows it as %+v, and the predecessor as %+v", o, b)
 			}
@@ -285,17 +281,13 @@ func (r *run) stood(seen []backend.Entry, lives []life) {
 	from, until := uint64(0), uint64(math.MaxUint64)
 	for k, e := range seen {
 		at := slices.IndexFunc(lives[k], func(was stage) bool { return was.entry.Same(e) })
-		if at < 0 {
-			r.Failf("await shows %+v, which has never been", e)
-		}
+		r.FailIf(at < 0, "await shows %+v, which has never been", e)
 		from = max(from, lives[k][at].since)
 		if at+1 < len(lives[k]) {
 			until = min(until, lives[k][at+1].since)
 		}
 	}
-	if from >= until {
-		r.Failf("await shows %+v, which never stood at once: one came at revision %d, when another had gone at %d", seen, from, until)
-	}
+	r.FailIf(from >= until, "await shows %+v, which never stood at once: one came at revision %d, when another had gone at %d", seen, from, until)
 }
 
 func awaitNothingMissed(r *run) {
@@ -317,9 +309,7 @@ func awaitNothingMissed(r *run) {
 	for last := fmt.Sprint(changes); string(flag.Value) != last; {
 		// If a change is missed, the last one at the latest hangs here.
 		next := one(s.await(flag))
-		if next.Rev != flag.Rev || next.Same(flag) {
-			r.Failf("await of %+v returned %+v", flag, next)
-		}
+		r.FailIf(next.Rev != flag.Rev || next.Same(flag), "await of %+v returned %+v", flag, next)
 		flag = next
 	}
 	if want := writer.value(); !flag.Same(want) {
@@ -359,9 +349,7 @@ func awaitAgain(r *run) {
 	}
 	f := other.set(e, "y")
 	for _, t := range all[10:] {
-		if got := one(t); !got.Same(f) {
-			r.Failf("await of %+v, which became %+v, returned %+v", e, f, got)
-		}
+		became(t, f)
 	}
 	last := s.waits(f)
 	other.delete(f)
@@ -379,9 +367,8 @@ func awaitOperator(r *run) {
 	listing := s.waitsList(s.list(dir))
 	r.Must("operator's delete", r.Service.Delete(dir))
 	for _, t := range all {
-		if !slices.ContainsFunc(t.value(), func(e backend.Entry) bool { return !e.Exists() }) {
-			r.Failf("%s returned %+v after the operator's delete", t.what, t.v)
-		}
+		now := t.value()
+		r.FailIf(!slices.ContainsFunc(now, func(e backend.Entry) bool { return !e.Exists() }), "%s returned %+v after the operator's delete", t.what, now)
 	}
 	listing.value()
 	s.misses(dir)

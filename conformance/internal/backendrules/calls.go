@@ -20,9 +20,7 @@ type sess struct {
 func (s sess) commit(ops ...backend.Op) []backend.Entry {
 	out, err := s.Commit(s.r.ctx, nil, ops...)
 	s.r.Must(fmt.Sprintf("commit %v %s", ops[0].Kind, ops[0].Key), err)
-	if len(out) != len(ops) {
-		s.r.Failf("commit of %d ops returned %d entries", len(ops), len(out))
-	}
+	s.r.FailIf(len(out) != len(ops), "commit of %d ops returned %d entries", len(ops), len(out))
 	return out
 }
 
@@ -97,9 +95,7 @@ func (s sess) lists(dir string, want ...backend.Entry) {
 	var have []string
 	for {
 		l, err := s.List(s.r.ctx, dir)
-		if s.r.ctx.Err() != nil {
-			s.r.Failf("list %s is %q, want %q", dir, have, harness.Keys(want))
-		}
+		s.r.FailIf(s.r.ctx.Err() != nil, "list %s is %q, want %q", dir, have, harness.Keys(want))
 		s.r.Must("list "+dir, err)
 		if have = l.Keys; slices.Equal(have, harness.Keys(want)) {
 			return
@@ -119,9 +115,7 @@ func (s sess) has(what string, want backend.Entry) {
 func (s sess) none(what, key string) {
 	e, err := s.Get(s.r.ctx, key)
 	s.r.Refused(what, err, backend.ErrNoEntry)
-	if e.Exists() {
-		s.r.Failf("%s returned %+v", what, e)
-	}
+	s.r.FailIf(e.Exists(), "%s returned %+v", what, e)
 }
 
 // refused checks that a commit returns this error.
@@ -177,9 +171,7 @@ func (s sess) awaitList(known backend.Listing) *task[backend.Listing] {
 // one returns the result of an Await of one entry.
 func one(t *task[[]backend.Entry]) backend.Entry {
 	out := t.value()
-	if len(out) != 1 {
-		t.r.Failf("%s returned %d entries, want 1", t.what, len(out))
-	}
+	t.r.FailIf(len(out) != 1, "%s returned %d entries, want 1", t.what, len(out))
 	return out[0]
 }
 
@@ -187,5 +179,12 @@ func one(t *task[[]backend.Entry]) backend.Entry {
 func isGone(t *task[[]backend.Entry]) {
 	if got := one(t); got.Exists() {
 		t.r.Failf("%s returned %+v, and the entry is gone", t.what, got)
+	}
+}
+
+// became checks that an Await of one entry has returned what it is now.
+func became(t *task[[]backend.Entry], now backend.Entry) {
+	if got := one(t); !got.Same(now) {
+		t.r.Failf("%s returned %+v, and there is %+v", t.what, got, now)
 	}
 }

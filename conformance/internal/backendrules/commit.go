@@ -56,9 +56,7 @@ func writePutParent(r *run) {
 			s.none("get of an ancestor that a refused commit would have made", made)
 
 			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
-			if out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev {
-				r.Failf("one commit made %+v", out)
-			}
+			r.FailIf(out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev, "one commit made %+v", out)
 			for _, e := range out {
 				other.sees(e)
 			}
@@ -160,9 +158,7 @@ func writeLimit(r *run, limit int, within, over [][]backend.Op) {
 		ops := append([]backend.Op{backend.CompareAndSet(record.Key, nil, record.Version), backend.Enqueue(dir, nil)}, in(r.key("over/it"), ops)...)
 		_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(held)}, ops...)
 		r.Refused("commit over the limit", err, backend.ErrTooLarge)
-		if !strings.Contains(err.Error(), fmt.Sprint(limit)) {
-			r.Failf("the limit is %d, and the error does not say so: %q", limit, err)
-		}
+		r.FailIf(!strings.Contains(err.Error(), fmt.Sprint(limit)), "the limit is %d, and the error does not say so: %q", limit, err)
 	}
 	s.has("after commits over the limit", record)
 	s.none("get of an ancestor of what a commit over the limit would have made", r.key("over"))

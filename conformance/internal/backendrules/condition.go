@@ -254,8 +254,6 @@ func dropBackground(r *run) {
 	if took := time.Since(began); r.Service.Virtual && took > r.Service.TTL/2 {
 		r.Failf("the entry went %v after the link came back", took)
 	}
-	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
-		r.Failf("after the link came back the session is %v", got)
-	}
+	s.becomes(backend.Suspended, backend.Live, "after the link came back")
 	s.lists(dir, keep)
 }

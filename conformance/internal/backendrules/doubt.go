@@ -62,9 +62,7 @@ func (s sess) truth(what string, commit *task[[]backend.Entry]) {
 	if err != nil {
 		s.r.Refused(what, err, backend.ErrIndeterminate)
 		for _, plain := range []error{backend.ErrConflict, backend.ErrExists, backend.ErrCondition, backend.ErrNoEntry, backend.ErrNoParent} {
-			if harness.IsAny(err, plain) {
-				s.r.Failf("%s: the error is %q, which says that nothing was written: %q", what, plain, err)
-			}
+			s.r.FailIf(harness.IsAny(err, plain), "%s: the error is %q, which says that nothing was written: %q", what, plain, err)
 		}
 		return
 	}
@@ -150,9 +148,7 @@ func doubtOverwritten(r *run) {
 		made, err := commit.result()
 		if err != nil {
 			r.Refused(what, err, backend.ErrIndeterminate)
-			if harness.IsAny(err, backend.ErrConflict) {
-				r.Failf("%s: the error says that nothing was written: %v", what, harness.Text(err))
-			}
+			r.FailIf(harness.IsAny(err, backend.ErrConflict), "%s: the error says that nothing was written: %v", what, harness.Text(err))
 		}
 		for j, e := range made {
 			r.changed(what, known[j], e, string(ops[j].Value))
@@ -255,9 +251,7 @@ func doubtRace(r *run) {
 				r.Failf("put and create: error is %v", harness.Text(err))
 			}
 		}
-		if made == nil && !unknown {
-			r.Failf("none of the commits succeeded, and all say why not")
-		}
+		r.FailIf(made == nil && !unknown, "none of the commits succeeded, and all say why not")
 		if made != nil {
 			epoch = made[0]
 			for _, s := range all {

@@ -268,9 +268,7 @@ func (x *trio) areDone(all []told) (done int) {
 				e, err = s.Get(x.ctx, w.key)
 				return err
 			})
-			if err != nil || !e.Same(w.entry) {
-				x.Failf("commit was done and left %+v; another session sees %+v (%v)", w.entry, e, err)
-			}
+			x.FailIf(err != nil || !e.Same(w.entry), "commit was done and left %+v; another session sees %+v (%v)", w.entry, e, err)
 			done++
 		case !harness.IsAny(w.err, backend.ErrIndeterminate, backend.ErrSessionLost, backend.ErrUnavailable, context.DeadlineExceeded):
 			x.Failf("commit while the member is cut off: %v", w.err)

@@ -159,9 +159,7 @@ func listWhileEnqueued(r *run) {
 	}
 	for _, t := range looking {
 		for _, key := range t.value() {
-			if !slices.Contains(harness.Keys(all), key) {
-				r.Failf("a listing had %s, which none of those enqueued is: %q", key, harness.Keys(all))
-			}
+			r.FailIf(!slices.Contains(harness.Keys(all), key), "a listing had %s, which none of those enqueued is: %q", key, harness.Keys(all))
 		}
 	}
 }

@@ -79,9 +79,7 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 		queue := []backend.Entry{old}
 		switch kind {
 		case backend.OpDelete:
-			if got.Exists() || got.Key != old.Key {
-				r.Failf("it returned %+v", got)
-			}
+			r.FailIf(got.Exists() || got.Key != old.Key, "it returned %+v", got)
 			other.misses(old.Key)
 			queue = nil
 		case backend.OpUpdate:
@@ -96,9 +94,7 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 				queue = append(queue, got)
 			}
 			r.isNew(kind.String(), got, key, "new", owner)
-			if got.Rev <= old.Rev {
-				r.Failf("it returned %+v, after there was %+v", got, old)
-			}
+			r.FailIf(got.Rev <= old.Rev, "it returned %+v, after there was %+v", got, old)
 		}
 		if got.Exists() {
 			other.sees(got)
@@ -106,9 +102,7 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 		other.lists(dir, queue...)
 		r.Settle()
 		other.lists(dir, queue...)
-		if s.State() == backend.Lost || s.ID() != id {
-			r.Failf("the session was %q and is %v as %q", id, s.State(), s.ID())
-		}
+		r.FailIf(s.State() == backend.Lost || s.ID() != id, "the session was %q and is %v as %q", id, s.State(), s.ID())
 		for _, e := range queue {
 			s.discard(e)
 		}
@@ -128,9 +122,7 @@ func lostAtomic(r *run, s, other sess, fault func(backend.OpKind)) {
 			backend.Enqueue(dir, []byte("new")),
 			backend.Delete(seat))
 		r.Must("commit of several ops", err)
-		if len(out) != 3 || out[0].Rev != record.Rev || out[0].Version == record.Version || !out[1].Exists() || out[2].Exists() {
-			r.Failf("it returned %+v", out)
-		}
+		r.FailIf(len(out) != 3 || out[0].Rev != record.Rev || out[0].Version == record.Version || !out[1].Exists() || out[2].Exists(), "it returned %+v", out)
 		record = out[0]
 		other.lists(dir, held, out[1])
 		other.sees(record)
@@ -232,14 +224,10 @@ func lostCancelled(r *run) {
 		_, err := commit.result()
 		c.Resume()
 		r.Refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, context.Canceled)
-		if errors.Is(err, backend.ErrSessionLost) {
-			r.Failf("%v: but it is another session that was lost", err)
-		}
+		r.FailIf(errors.Is(err, backend.ErrSessionLost), "%v: but it is another session that was lost", err)
 		other.lists(dir, keep)
 		other.misses(dir + "/seat")
-		if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
-			r.Failf("after the link came back the session is %v", got)
-		}
+		s.becomes(backend.Suspended, backend.Live, "after the link came back")
 		// It does not come late, either.
 		time.Sleep(r.Service.TTL / 4)
 		other.lists(dir, keep)

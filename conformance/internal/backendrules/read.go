@@ -84,9 +84,7 @@ func readSurvey(r *run) {
 		if e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value) {
 			r.Failf("survey of %s read %+v, and get %+v", key, e, have)
 		}
-		if asked.Exists() && !asked.Same(e) {
-			r.Failf("survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
-		}
+		r.FailIf(asked.Exists() && !asked.Same(e), "survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
 		slices.Sort(strangers)
 		if keys := harness.Keys(want); !slices.Equal(strangers, slices.Sorted(slices.Values(keys))) {
 			r.Failf("strangers under %s are %q, want %q", key, strangers, keys)
@@ -158,13 +156,9 @@ func readChildren(r *run) {
 	first := dir[:1+strings.IndexByte(dir[1:], '/')]
 	keys, more, err := s.Children(r.ctx, "/", 1000)
 	r.Must("children of /", err)
-	if !more && !slices.Contains(keys, first) {
-		r.Failf("children of / are %q, without %s", keys, first)
-	}
+	r.FailIf(!more && !slices.Contains(keys, first), "children of / are %q, without %s", keys, first)
 	for _, key := range keys {
-		if backend.CheckKey(key) != nil || backend.Parent(key) != "/" {
-			r.Failf("children of / has %q", key)
-		}
+		r.FailIf(backend.CheckKey(key) != nil || backend.Parent(key) != "/", "children of / has %q", key)
 	}
 }
 
@@ -175,14 +169,10 @@ func readList(r *run) {
 	}
 	dir := s.dir("d")
 	last := s.list(dir)
-	if len(last.Keys) != 0 || last.Dir != dir {
-		r.Failf("list of an empty directory is %+v", last)
-	}
+	r.FailIf(len(last.Keys) != 0 || last.Dir != dir, "list of an empty directory is %+v", last)
 	change := func(what string) {
 		now := s.list(dir)
-		if now.Rev <= last.Rev {
-			r.Failf("%s: the listing's revision was %d and is %d", what, last.Rev, now.Rev)
-		}
+		r.FailIf(now.Rev <= last.Rev, "%s: the listing's revision was %d and is %d", what, last.Rev, now.Rev)
 		last = now
 	}
 	a := s.enqueue(dir, "x")

@@ -74,9 +74,7 @@ func (r *run) brief(c *kit.Client) sess { return r.openFor(c, r.Service.TTL) }
 
 func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 	s, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: ttl})
-	if err != nil {
-		r.Failf("open: %v", err)
-	}
+	r.Must("open", err)
 	out := sess{s, r}
 	r.sessions = append(r.sessions, out)
 	return out

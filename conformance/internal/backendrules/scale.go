@@ -72,9 +72,7 @@ func scaleCommit(r *run) {
 	check("update", "second", changed)
 	for i, e := range changed {
 		ops[i] = backend.Delete(e)
-		if e.Rev != made[i].Rev || e.Version <= made[i].Version {
-			r.Failf("update %d of %d made %+v of %+v", i, n, e, made[i])
-		}
+		r.FailIf(e.Rev != made[i].Rev || e.Version <= made[i].Version, "update %d of %d made %+v of %+v", i, n, e, made[i])
 	}
 	for some := range slices.Chunk(ops, half) {
 		bad := slices.Clone(some)
@@ -157,9 +155,7 @@ func scaleWaits(r *run) {
 		if seen := together.value(); len(seen) != n || !seen[i].Same(all[i]) {
 			r.Failf("await of %d entries, of which number %d has changed, returned %+v", n, i, seen)
 		}
-		if seen := one(each[i]); !seen.Same(all[i]) {
-			r.Failf("the wait for number %d of %d returned %+v", i, n, seen)
-		}
+		became(each[i], all[i])
 		for k, waiting := range each {
 			if k != i {
 				waiting.blocked("another entry has changed")
@@ -183,9 +179,7 @@ func scaleAge(r *run) {
 	listing.blocked("nothing has changed for hours")
 	coming.blocked("nothing has changed for hours")
 	seat := other.create(absent.Key, "x")
-	if got := one(coming); !got.Same(seat) {
-		r.Failf("a wait that is hours old returned %+v, want %+v", got, seat)
-	}
+	became(coming, seat)
 	second := other.enqueue(dir, "x")
 	if got := listing.value(); !slices.Equal(got.Keys, []string{e.Key, second.Key}) {
 		r.Failf("a wait for a list that is hours old returned %q", got.Keys)

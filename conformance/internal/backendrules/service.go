@@ -87,9 +87,7 @@ func serviceRestart(r *run) {
 	other.lists(dir, e, f)
 	other.discard(f)
 	now := waiting.value()
-	if len(now) != 2 || !now[0].Same(e) || now[1].Exists() {
-		r.Failf("await of an entry and one that was deleted after the restart returned %+v", now)
-	}
+	r.FailIf(len(now) != 2 || !now[0].Same(e) || now[1].Exists(), "await of an entry and one that was deleted after the restart returned %+v", now)
 	listing.value()
 	// Revisions go on rising.
 	if g := s.enqueue(dir, "z"); g.Rev <= f.Rev {
@@ -143,9 +141,7 @@ func serviceDown(r *run) {
 	var s *backend.Session
 	r.Until("the service can be reached again", func() bool {
 		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Lasting()})
-		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
-			r.Failf("open after the service came back: %v", err)
-		}
+		r.FailIf(err != nil && !errors.Is(err, backend.ErrUnavailable), "open after the service came back: %v", err)
 		return err == nil
 	})
 	r.sessions = append(r.sessions, sess{s, r})
@@ -248,9 +244,7 @@ func manySessions(r *run) {
 	for i, w := range waiting {
 		all[i].close()
 		now := w.value()
-		if len(now) != 2 || !now[0].Exists() || now[1].Exists() {
-			r.Failf("number %d, whose predecessor went, sees %+v", i+1, now)
-		}
+		r.FailIf(len(now) != 2 || !now[0].Exists() || now[1].Exists(), "number %d, whose predecessor went, sees %+v", i+1, now)
 	}
 	all[n-1].close()
 	first.lists(dir)

@@ -42,19 +42,13 @@ func sessionOpen(r *run) {
 	case l.MinTTL <= 0, l.DefaultTTL < l.MinTTL, l.MaxTTL < l.DefaultTTL:
 		r.Failf("limits are %+v", l)
 	}
-	if c.Backend.String() == "" {
-		r.Failf("the backend has no name")
-	}
+	r.FailIf(c.Backend.String() == "", "the backend has no name")
 	a, b := r.open(c), r.session()
 	for _, s := range []sess{a, b} {
 		s.lives()
-		if s.ID() == "" || s.TTL() <= 0 {
-			r.Failf("new session %q has a timeout of %v", s.ID(), s.TTL())
-		}
+		r.FailIf(s.ID() == "" || s.TTL() <= 0, "new session %q has a timeout of %v", s.ID(), s.TTL())
 	}
-	if a.ID() == b.ID() {
-		r.Failf("the sessions of two processes have the same ID %q", a.ID())
-	}
+	r.FailIf(a.ID() == b.ID(), "the sessions of two processes have the same ID %q", a.ID())
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
 	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.Lasting()})
@@ -74,9 +68,7 @@ func (s sess) lives() {
 	state := s.State()
 	for ; state == backend.Suspended && !s.r.Service.Virtual; state = s.awaitState(state).value() {
 	}
-	if state != backend.Live {
-		s.r.Failf("session %s is %v", s.ID(), state)
-	}
+	s.r.FailIf(state != backend.Live, "session %s is %v", s.ID(), state)
 }
 
 func sessionDeadline(r *run) {
@@ -101,15 +93,27 @@ func sessionDeadline(r *run) {
 		}
 		last = d
 	}
-	if !last.After(first) {
-		r.Failf("deadline did not move for %v", 2*s.TTL())
-	}
+	r.FailIf(!last.After(first), "deadline did not move for %v", 2*s.TTL())
 }
 
 func (s sess) awaitState(prev backend.State) *task[backend.State] {
 	return start(s.r, fmt.Sprintf("await state after %v", prev), func(ctx context.Context) (backend.State, error) {
 		return s.AwaitState(ctx, prev)
 	})
+}
+
+// becomes checks what AwaitState returns after a state.
+func (s sess) becomes(prev, want backend.State, when string) {
+	if got := s.awaitState(prev).value(); got != want {
+		s.r.Failf("%s the session is %v, want %v", when, got, want)
+	}
+}
+
+// is checks the state.
+func (s sess) is(want backend.State, when string) {
+	if got := s.State(); got != want {
+		s.r.Failf("%s the session is %v, want %v", when, got, want)
+	}
 }
 
 // awaitEnd is AwaitState until the session is lost. On a real service it may be suspended for
@@ -135,9 +139,7 @@ func sessionExpired(r *run) {
 	x.ended()
 	deadline := s.Deadline()
 	next := r.open(c)
-	if next.ID() == s.ID() {
-		r.Failf("the new session has the old one's ID %q", s.ID())
-	}
+	r.FailIf(next.ID() == s.ID(), "the new session has the old one's ID %q", s.ID())
 	f := next.enqueue(x.dir, "y")
 	next.lists(x.dir, f)
 	time.Sleep(2 * r.Service.TTL)
@@ -191,9 +193,7 @@ func (x *ending) ended() {
 
 // over checks that every call says that the session is lost. e is an entry it had.
 func (s sess) over(e backend.Entry) {
-	if got := s.State(); got != backend.Lost {
-		s.r.Failf("state is %v", got)
-	}
+	s.is(backend.Lost, "at its end")
 	calls := s.calls(e, backend.Listing{Dir: backend.Parent(e.Key)})
 	delete(calls, "await state") // which reports it without an error
 	calls["drop"] = func(ctx context.Context) error { return s.Discard(ctx, e) }
@@ -214,9 +214,7 @@ func (s sess) ends() {
 
 func sessionClose(r *run) {
 	s := r.session()
-	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
-		r.Failf("await state after suspended, of a live session: %v", got)
-	}
+	s.becomes(backend.Suspended, backend.Live, "await state after suspended says that")
 	lost := start(r, "await state after live", s.awaitEnd)
 	lost.blocked("the session was live all the time")
 	x := s.ending()
@@ -227,9 +225,7 @@ func sessionClose(r *run) {
 		r.Failf("await state of a closed session: %v", got)
 	}
 	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
-		if got := s.awaitState(prev).value(); got != backend.Lost {
-			r.Failf("await state of a closed session, again: %v", got)
-		}
+		s.becomes(prev, backend.Lost, "after close")
 	}
 	r.Must("close again", s.Close(r.ctx))
 }

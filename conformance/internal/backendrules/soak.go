@@ -198,15 +198,11 @@ func (r *run) linkAgain(c *kit.Client, s sess) {
 	})
 	state, err := s.AwaitState(r.ctx, backend.Live)
 	r.Must("await the suspension", err)
-	if state != backend.Suspended {
-		r.Failf("after the link was cut the session is %v", state)
-	}
+	r.FailIf(state != backend.Suspended, "after the link was cut the session is %v", state)
 	c.Resume()
 	defer asking.value()
 	for state = s.State(); state != backend.Live; {
-		if state == backend.Lost {
-			r.Failf("the session was lost with a link that was cut for a moment")
-		}
+		r.FailIf(state == backend.Lost, "the session was lost with a link that was cut for a moment")
 		state, err = s.AwaitState(r.ctx, state)
 		r.Must("await the end of the suspension", err)
 	}

@@ -81,14 +81,10 @@ func sessionSuspendedBriefly(r *run) {
 	if got := read.value(); !got.Same(changed) {
 		r.Failf("get returned %+v, want %+v", got, changed)
 	}
-	if got := one(waiting); !got.Same(changed) {
-		r.Failf("await returned %+v, want %+v", got, changed)
-	}
+	became(waiting, changed)
 	listing.value()
 	write.value()
-	if s.ID() != id {
-		r.Failf("the session's ID was %q and is %q", id, s.ID())
-	}
+	r.FailIf(s.ID() != id, "the session's ID was %q and is %q", id, s.ID())
 	r.Until("the session is live again", func() bool { return s.State() == backend.Live })
 	s.has("after the link came back", e)
 	// Not only for now: the service really goes on with it.
@@ -105,12 +101,8 @@ func sessionSuspendedTooLong(r *run) {
 	c.Suspend()
 	isGone(gone)
 	seen, deadline, state := time.Now(), s.Deadline(), s.State()
-	if seen.Before(deadline) {
-		r.Failf("the service dropped the entry %v before the deadline", deadline.Sub(seen))
-	}
-	if state != backend.Lost {
-		r.Failf("the service has dropped the entry, and the session is %v", state)
-	}
+	r.FailIf(seen.Before(deadline), "the service dropped the entry %v before the deadline", deadline.Sub(seen))
+	r.FailIf(state != backend.Lost, "the service has dropped the entry, and the session is %v", state)
 	c.Resume()
 	time.Sleep(r.Service.TTL)
 	s.over(e)
@@ -176,9 +168,7 @@ func sessionSlowReplies(r *run) {
 	for i := range 2 {
 		before := s.Deadline()
 		for !s.Deadline().After(before) {
-			if s.State() == backend.Lost || r.ctx.Err() != nil {
-				r.Failf("the session is %v, and its replies were slow only", s.State())
-			}
+			r.FailIf(s.State() == backend.Lost || r.ctx.Err() != nil, "the session is %v, and its replies were slow only", s.State())
 			time.Sleep(late / 20)
 		}
 		// It was sent before its answer was, for so long at least; but the first may have been
@@ -222,9 +212,7 @@ func sessionLateRequests(r *run) {
 		start(r, "commit whose request is held", func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, guards, op) })
 	}
 	other.misses(own.Key)
-	if got := s.State(); got != backend.Lost {
-		r.Failf("the service has dropped the entry, and the session is %v", got)
-	}
+	s.is(backend.Lost, "the service has dropped the entry, and")
 	release()
 	released = true
 	time.Sleep(r.Service.TTL / 2) // for what was held to be done
@@ -240,13 +228,9 @@ func sessionCloseCut(r *run) {
 	e := s.enqueue(dir, "x")
 	other.sees(e)
 	c.Suspend()
-	if got := s.awaitState(backend.Live).value(); got != backend.Suspended {
-		r.Failf("after the link was cut the session is %v", got)
-	}
+	s.becomes(backend.Live, backend.Suspended, "after the link was cut")
 	closing := r.do("close while the link is cut", s.Close)
-	if got := s.awaitState(backend.Suspended).value(); got != backend.Lost {
-		r.Failf("it is closed, and its state is %v", got)
-	}
+	s.becomes(backend.Suspended, backend.Lost, "it is closed, and")
 	began := time.Now()
 	time.Sleep(min(r.Service.TTL/20, 300*time.Millisecond))
 	c.Resume()
@@ -275,9 +259,7 @@ func sessionCloseSuspended(r *run) {
 	if _, err := closing.result(); err == nil {
 		r.Failf("close says that the service confirmed, but the link was cut")
 	}
-	if got := s.State(); got != backend.Lost {
-		r.Failf("state after close is %v", got)
-	}
+	s.is(backend.Lost, "after close")
 	isGone(gone)
 	c.Resume()
 }

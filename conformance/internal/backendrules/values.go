@@ -30,9 +30,7 @@ func writeValues(r *run) {
 	s, other, dir := r.pair()
 	for _, value := range [][]byte{nil, {}, {0}, []byte("\x00\xff\n\r\"\\"), bytes.Repeat([]byte("0123456789abcdef"), 2000)} {
 		for _, e := range s.commit(backend.Enqueue(dir, value), backend.CompareAndSet(fmt.Sprintf("%s%d", r.key("v"), len(value)), value, 0)) {
-			if !bytes.Equal(e.Value, value) {
-				r.Failf("commit of a value of %d bytes returned %d: %.40q", len(value), len(e.Value), e.Value)
-			}
+			r.FailIf(!bytes.Equal(e.Value, value), "commit of a value of %d bytes returned %d: %.40q", len(value), len(e.Value), e.Value)
 			other.sees(e)
 			if e.Session == "" {
 				s.delete(e)
@@ -100,9 +98,7 @@ func writeKeyLimits(r *run) {
 		other.sees(made)
 		waiting := other.await(made)
 		changed := s.put(key, "y", made.Version)
-		if now := one(waiting); !now.Same(changed) {
-			r.Failf("the %s key's entry became %+v, and await returned %+v", name, changed, now)
-		}
+		became(waiting, changed)
 		s.delete(changed)
 		held := s.create(key, "z")
 		r.Must("drop of the "+name+" key", s.Discard(r.ctx, held))

@@ -73,9 +73,7 @@ func (r *run) oneOf(n int, s, other sess, refusal error, op func(i int) backend.
 		won++
 		made = out[0]
 	}
-	if won != 1 {
-		r.Failf("%d of %d %s have succeeded", won, n, tasks[0].what)
-	}
+	r.FailIf(won != 1, "%d of %d %s have succeeded", won, n, tasks[0].what)
 	return made
 }
 
@@ -109,9 +107,7 @@ func writeEnqueue(r *run) {
 	}
 	for _, t := range tasks {
 		e := t.value()[0]
-		if rev[e.Key] != 0 {
-			r.Failf("enqueue chose the key %q twice", e.Key)
-		}
+		r.FailIf(rev[e.Key] != 0, "enqueue chose the key %q twice", e.Key)
 		rev[e.Key] = e.Rev
 	}
 	var have []string
@@ -120,9 +116,7 @@ func writeEnqueue(r *run) {
 		return len(have) == len(rev)
 	})
 	for i, key := range have {
-		if rev[key] == 0 {
-			r.Failf("list has %q, which nobody enqueued", key)
-		}
+		r.FailIf(rev[key] == 0, "list has %q, which nobody enqueued", key)
 		if i > 0 && rev[key] <= rev[have[i-1]] {
 			r.Failf("list has %q at revision %d after %q at revision %d", key, rev[key], have[i-1], rev[have[i-1]])
 		}
@@ -133,9 +127,7 @@ func writeRevisions(r *run) {
 	s, other, dir := r.pair()
 	last := backend.Entry{}
 	rises := func(e backend.Entry) {
-		if e.Rev <= last.Rev {
-			r.Failf("%s has revision %d, made after %s with revision %d", e.Key, e.Rev, last.Key, last.Rev)
-		}
+		r.FailIf(e.Rev <= last.Rev, "%s has revision %d, made after %s with revision %d", e.Key, e.Rev, last.Key, last.Rev)
 		last = e
 	}
 	for i := range 4 {
@@ -187,9 +179,7 @@ func writeUpdate(r *run) {
 		for i := range 3 {
 			f := s.set(e, fmt.Sprint(i)) // always with the first version
 			r.changed("set", e, f, fmt.Sprint(i))
-			if seen[f.Version] {
-				r.Failf("set on %+v returned %+v, whose version is not new", e, f)
-			}
+			r.FailIf(seen[f.Version], "set on %+v returned %+v, whose version is not new", e, f)
 			seen[f.Version] = true
 			s.has("after set", f)
 		}
@@ -282,9 +272,7 @@ func writeAtomic(r *run) {
 		backend.Update(seat, []byte("w")),
 	)
 	for i, want := range []string{record.Key, r.key("other/dir"), out[2].Key, seat.Key} {
-		if out[i].Key != want || !out[i].Exists() {
-			r.Failf("op %d of a commit returned %+v, want the entry %s", i, out[i], want)
-		}
+		r.FailIf(out[i].Key != want || !out[i].Exists(), "op %d of a commit returned %+v, want the entry %s", i, out[i], want)
 		s.has(fmt.Sprintf("after op %d of a commit", i), out[i])
 	}
 	queue := s.list(dir).Keys

@@ -63,6 +63,14 @@ func (t *Try) Failf(format string, args ...any) {
 		t.rule, t.on, t.text, when, lines(), fmt.Sprintf(format, args...), t.More())
 }
 
+// FailIf is Failf if what was seen breaks the rule.
+func (t *Try) FailIf(broken bool, format string, args ...any) {
+	t.T.Helper()
+	if broken {
+		t.Failf(format, args...)
+	}
+}
+
 // lines returns the lines of the rule that led to Failf, the innermost first.
 func lines() string {
 	callers := make([]uintptr, 64)
