@@ -12,11 +12,10 @@ import (
 
 // awaitMutants break rules about waiting for a change.
 var awaitMutants = []Mutant{
-	{
-		Name:   "change before the wait ignored",
-		Breaks: "Await waits for the next change, though the entries are not as known any more.",
-		Rules:  rules{Backend: {"await/wakes"}, "fair": {"data/predecessor-gone"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+	mutant("change before the wait ignored",
+		"Await waits for the next change, though the entries are not as known any more.",
+		rules{Backend: {"await/wakes"}, "fair": {"data/predecessor-gone"}},
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 				return s.Await(ctx, known...) // that is a read
 			}
@@ -25,12 +24,11 @@ var awaitMutants = []Mutant{
 				return nil, err
 			}
 			return s.Await(ctx, read...)
-		})),
-	}, {
-		Name:   "new value not noticed",
-		Breaks: "Await returns when an entry comes or goes, but not when it has a new value.",
-		Rules:  rules{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+		}))),
+	mutant("new value not noticed",
+		"Await returns when an entry comes or goes, but not when it has a new value.",
+		rules{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			for at := known; ; {
 				now, err := s.Await(ctx, at...)
 				if err != nil || slices.ContainsFunc(now, func(e backend.Entry) bool {
@@ -40,12 +38,11 @@ var awaitMutants = []Mutant{
 				}
 				at = now
 			}
-		})),
-	}, {
-		Name:   "wait that ends without a change",
-		Breaks: "Await returns after the session's timeout though nothing has changed.",
-		Rules:  rules{Backend: {"await/blocks"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+		}))),
+	mutant("wait that ends without a change",
+		"Await returns after the session's timeout though nothing has changed.",
+		rules{Backend: {"await/blocks"}},
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			bound, cancel := context.WithTimeout(ctx, s.TTL())
 			defer cancel()
 			now, err := s.Await(bound, known...)
@@ -53,19 +50,17 @@ var awaitMutants = []Mutant{
 				return known, nil
 			}
 			return now, err
-		})),
-	}, {
-		Name:   "answers in the order of the keys",
-		Breaks: "What Await returns is in the order of the keys instead of the order given.",
-		Rules:  rules{Backend: {"await/several"}},
-		session: calls(answering(func(c *backend.Call) {
+		}))),
+	mutant("answers in the order of the keys",
+		"What Await returns is in the order of the keys instead of the order given.",
+		rules{Backend: {"await/several"}},
+		ofSession(answering(func(c *backend.Call) {
 			slices.SortFunc(c.Entries, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
-		}, backend.CallAwait)),
-	}, {
-		Name:   "entries read one by one",
-		Breaks: "Await reads one entry after the other, so that it can show a later change without an earlier one.",
-		Rules:  rules{Backend: {"await/in-order", "await/snapshot"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+		}, backend.CallAwait))),
+	mutant("entries read one by one",
+		"Await reads one entry after the other, so that it can show a later change without an earlier one.",
+		rules{Backend: {"await/in-order", "await/snapshot"}},
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			var read []backend.Entry
 			for _, e := range known {
 				one, err := now(ctx, s, []backend.Entry{e})
@@ -79,12 +74,11 @@ var awaitMutants = []Mutant{
 				return read, nil
 			}
 			return s.Await(ctx, known...)
-		})),
-	}, {
-		Name:   "cancelled wait takes the watch along",
-		Breaks: "When one Await of a key is cancelled, no other of the session hears of that key again.",
-		Rules:  rules{Backend: {"await/again"}},
-		session: calls(func(s *backend.Session, o *over) {
+		}))),
+	mutant("cancelled wait takes the watch along",
+		"When one Await of a key is cancelled, no other of the session hears of that key again.",
+		rules{Backend: {"await/again"}},
+		ofSession(func(s *backend.Session, o *over) {
 			var deaf sync.Map // to which keys
 			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 				if _, is := deaf.Load(known[0].Key); is {
@@ -96,12 +90,11 @@ var awaitMutants = []Mutant{
 				}
 				return now, err
 			})(s, o)
-		}),
-	}, {
-		Name:   "operator's delete not noticed",
-		Breaks: "Await goes on when the whole directory of its entries is gone.",
-		Rules:  rules{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+		})),
+	mutant("operator's delete not noticed",
+		"Await goes on when the whole directory of its entries is gone.",
+		rules{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err != nil || now[0].Exists() || !known[0].Exists() {
 				return now, err
@@ -110,28 +103,25 @@ var awaitMutants = []Mutant{
 				return s.Await(ctx, now...)
 			}
 			return now, nil
-		})),
-	}, {
-		Name:   "own deletion not noticed",
-		Breaks: "Await of an entry that the session itself has made does not return when somebody deletes it.",
-		Rules:  rules{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+		}))),
+	mutant("own deletion not noticed",
+		"Await of an entry that the session itself has made does not return when somebody deletes it.",
+		rules{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err == nil && len(known) == 1 && known[0].Session == s.ID() && !now[0].Exists() {
 				return s.Await(ctx, backend.Entry{Key: "/never"})
 			}
 			return now, err
-		})),
-	},
+		}))),
 }
 
 // readMutants break rules about what is read at once.
 var readMutants = []Mutant{
-	{
-		Name:   "read from a cache",
-		Breaks: "Get returns what it read under the key the last time.",
-		Rules:  rules{Backend: {"write/update"}},
-		session: calls(func(s *backend.Session, o *over) {
+	mutant("read from a cache",
+		"Get returns what it read under the key the last time.",
+		rules{Backend: {"write/update"}},
+		ofSession(func(s *backend.Session, o *over) {
 			var cache sync.Map
 			gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 				e, err := s.Get(ctx, key)
@@ -142,12 +132,11 @@ var readMutants = []Mutant{
 				}
 				return e, err
 			})(s, o)
-		}),
-	}, {
-		Name:   "refused by what is not read",
-		Breaks: "A session whose commit was refused goes on to read what there was when it was opened.",
-		Rules:  rules{Backend: {"read/decided"}},
-		session: calls(func(s *backend.Session, o *over) {
+		})),
+	mutant("refused by what is not read",
+		"A session whose commit was refused goes on to read what there was when it was opened.",
+		rules{Backend: {"read/decided"}},
+		ofSession(func(s *backend.Session, o *over) {
 			var refused, done atomic.Bool
 			all(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 				made, err := c.by(ctx, s)
@@ -163,20 +152,18 @@ var readMutants = []Mutant{
 				}
 				return s.Get(ctx, key)
 			}))(s, o)
-		}),
-	}, {
-		Name:   "listing upside down",
-		Breaks: "List has the youngest entry first.",
-		Rules:  rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
-		session: calls(answering(func(c *backend.Call) {
+		})),
+	mutant("listing upside down",
+		"List has the youngest entry first.",
+		rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
+		ofSession(answering(func(c *backend.Call) {
 			c.Listing.Keys = slices.Clone(c.Listing.Keys) // it may be shared
 			slices.Reverse(c.Listing.Keys)
-		}, backend.CallList, backend.CallAwaitList)),
-	}, {
-		Name:   "foreign child taken for an entry",
-		Breaks: "A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
-		Rules:  rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
-		session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
+		}, backend.CallList, backend.CallAwaitList))),
+	mutant("foreign child taken for an entry",
+		"A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
+		rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
+		ofSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
 			before, err := s.Predecessor(ctx, e)
 			if err != nil || before.Exists() {
 				return before, err
@@ -186,12 +173,11 @@ var readMutants = []Mutant{
 				return backend.Entry{}, nil
 			}
 			return alien, err
-		})),
-	}, {
-		Name:   "list read before it is watched",
-		Breaks: "AwaitList reads first and subscribes then: a change in between is missed.",
-		Rules:  rules{Backend: {"list/nothing-missed"}},
-		session: calls(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
+		}))),
+	mutant("list read before it is watched",
+		"AwaitList reads first and subscribes then: a change in between is missed.",
+		rules{Backend: {"list/nothing-missed"}},
+		ofSession(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
 			read, err := s.List(ctx, known.Dir)
 			if err != nil || read.Rev != known.Rev {
 				return read, err
@@ -201,19 +187,17 @@ var readMutants = []Mutant{
 				return read, err
 			}
 			return s.AwaitList(ctx, read)
-		})),
-	}, {
-		Name:   "list never waited for",
-		Breaks: "AwaitList returns at once, whether or not there is a change.",
-		Rules:  rules{Backend: {"list/await"}},
-		session: calls(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
+		}))),
+	mutant("list never waited for",
+		"AwaitList returns at once, whether or not there is a change.",
+		rules{Backend: {"list/await"}},
+		ofSession(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
 			return s.List(ctx, known.Dir)
-		})),
-	}, {
-		Name:   "entry enqueued under another key first",
-		Breaks: "Enqueue makes an entry under a key that it gives up for another, in two steps.",
-		Rules:  rules{Backend: {"list/while-enqueued"}},
-		session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		}))),
+	mutant("entry enqueued under another key first",
+		"Enqueue makes an entry under a key that it gives up for another, in two steps.",
+		rules{Backend: {"list/while-enqueued"}},
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			made, err := c.by(ctx, s)
 			if err != nil || !c.is(backend.OpEnqueue) {
 				return made, err
@@ -224,6 +208,5 @@ var readMutants = []Mutant{
 				return nil, err
 			}
 			return made[1:], nil
-		})),
-	},
+		}))),
 }

@@ -42,6 +42,34 @@ type Mutant struct {
 
 type rules = map[string][]string
 
+// A fault is what a mutant does wrong.
+type fault func(*Mutant)
+
+func mutant(name, breaks string, found rules, faults ...fault) Mutant {
+	m := Mutant{Name: name, Breaks: breaks, Rules: found}
+	for _, f := range faults {
+		f(&m)
+	}
+	return m
+}
+
+func ofBackend(worse func(backend.Backend) backend.Backend) fault {
+	return func(m *Mutant) { m.backend = worse }
+}
+func ofSession(worse ...worsening) fault { return func(m *Mutant) { m.session = calls(worse...) } }
+func ofOpened(worse opener) fault        { return func(m *Mutant) { m.session = &worse } }
+func ofTrusted(worse ...worsening) fault { return func(m *Mutant) { m.trusted = calls(worse...) } }
+func ofCampaign(worse campaigner) fault  { return func(m *Mutant) { m.campaign = worse } }
+func ofStrategy(worse func(elector.Strategy) elector.Strategy) fault {
+	return func(m *Mutant) { m.strategy = worse }
+}
+func ofConfig(worse func(*elector.Config)) fault { return func(m *Mutant) { m.config = worse } }
+func ofRefusal(worse func(error) error) fault    { return func(m *Mutant) { m.refusal = worse } }
+func ofElector(worse electorOf) fault            { return func(m *Mutant) { m.elector = worse } }
+
+// endless are rules that never end on the mutant.
+func endless(rules ...string) fault { return func(m *Mutant) { m.Endless = rules } }
+
 // Backend names the suite of the backends' rules.
 const Backend = "backend"
 

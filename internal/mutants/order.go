@@ -13,11 +13,10 @@ import (
 // orderMutants break rules about what happens before what. They show under a scheduler
 // that decides it.
 var orderMutants = []Mutant{
-	{
-		Name:   "event lost between read and watch",
-		Breaks: "Await reads first and subscribes then: a change in between is missed.",
-		Rules:  rules{Backend: {"await/nothing-missed"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+	mutant("event lost between read and watch",
+		"Await reads first and subscribes then: a change in between is missed.",
+		rules{Backend: {"await/nothing-missed"}},
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			read, err := now(ctx, s, known)
 			if err != nil || differ(read, known) {
 				return read, err
@@ -27,27 +26,19 @@ var orderMutants = []Mutant{
 				return nil, err
 			}
 			return s.Await(ctx, read...)
-		})),
-	}, {
-		Name:   "guard ignored",
-		Breaks: "Commit writes whether or not the guards hold.",
-		Rules: rules{
-			Backend: {"condition/holds", "condition/race", "condition/incarnations"},
-			"fair":  {"fence/guard", "fence/frozen", "fence/stalled", "ask/proclaim"},
-		},
-		session: calls(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+		}))),
+	mutant("guard ignored",
+		"Commit writes whether or not the guards hold.",
+		rules{Backend: {"condition/holds", "condition/race", "condition/incarnations"}, "fair": {"fence/guard", "fence/frozen", "fence/stalled", "ask/proclaim"}},
+		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			if len(c.ops) > 0 {
 				c.conditions = nil
 			}
-		})),
-	}, {
-		Name:   "delete hits another incarnation",
-		Breaks: "Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
-		Rules: rules{
-			Backend:  {"condition/incarnations"},
-			"unfair": {"leave/zombie"},
-		},
-		session: calls(all(asks(func(ctx context.Context, s *backend.Session, c *commit) {
+		}))),
+	mutant("delete hits another incarnation",
+		"Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
+		rules{Backend: {"condition/incarnations"}, "unfair": {"leave/zombie"}},
+		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			for i, op := range c.ops {
 				if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
 					c.ops[i] = backend.Delete(e)
@@ -60,13 +51,12 @@ var orderMutants = []Mutant{
 			}
 			return s.Discard(ctx, e)
 		}))),
-	}, {
-		Name:   "predecessor skipped",
-		Breaks: "Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
-		Rules:  rules{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
+	mutant("predecessor skipped",
+		"Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
+		rules{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
 		// Those who lead at once take turns without end, at one instant.
-		Endless: []string{"run/failing-candidates"},
-		session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
+		endless("run/failing-candidates"),
+		ofSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
 			before, err := s.Predecessor(ctx, e)
 			if err != nil || !before.Exists() {
 				return before, err
@@ -76,37 +66,33 @@ var orderMutants = []Mutant{
 				return backend.Entry{}, nil
 			}
 			return before, err
-		})),
-	}, {
-		Name:   "predecessor's going taken for the win",
-		Breaks: "A candidate leads when its predecessor goes, whether or not that one led.",
-		Rules:  rules{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
-		campaign: inSession(answering(func(c *backend.Call) {
+		}))),
+	mutant("predecessor's going taken for the win",
+		"A candidate leads when its predecessor goes, whether or not that one led.",
+		rules{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
+		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if c.Found.Exists() {
 				before := layout.DecodeCandidate(c.Found.Value)
 				before.Leads = true
 				c.Found.Value = before.Encode()
 			}
-		}, backend.CallPredecessor)),
-	}, {
-		Name:   "win without own entry",
-		Breaks: "A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",
-		Rules:  rules{"fair": {"loss/at-handover", "loss/after-handover", "data/waiting-deleted"}},
-		campaign: inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+		}, backend.CallPredecessor)))),
+	mutant("win without own entry",
+		"A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",
+		rules{"fair": {"loss/at-handover", "loss/after-handover", "data/waiting-deleted"}},
+		ofCampaign(inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known[1:]...)
 			return append([]backend.Entry{known[0]}, now...), err
-		})),
-	}, {
-		Name:   "taken seat is taken for the own",
-		Breaks: "A candidate whose offer is refused because the seat is taken takes itself for the leader: two are elected for one term.",
-		Rules:  rules{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
+		})))),
+	mutant("taken seat is taken for the own",
+		"A candidate whose offer is refused because the seat is taken takes itself for the leader: two are elected for one term.",
+		rules{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
 		// Those who lead at once take turns without end, at one instant.
-		Endless: []string{"run/failing-candidates"},
-		campaign: inSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		endless("run/failing-candidates"),
+		ofCampaign(inSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			e, err := s.Get(ctx, c.ops[0].Key)
 			return []backend.Entry{e}, err
-		})),
-	},
+		})))),
 }
 
 // checkThenWrite has a mutant for each kind of op, as a backend may do some in one step and
@@ -120,11 +106,10 @@ func checkThenWrite() []Mutant {
 				found[strategy] = []string{"fence/race"}
 			}
 		}
-		all = append(all, Mutant{
-			Name:   fmt.Sprintf("guard checked before %v", kind),
-			Breaks: fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
-			Rules:  found,
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		all = append(all, mutant(fmt.Sprintf("guard checked before %v", kind),
+			fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
+			found,
+			ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 				if !slices.ContainsFunc(c.ops, func(op backend.Op) bool { return op.Kind == kind }) {
 					return c.by(ctx, s)
 				}
@@ -133,8 +118,7 @@ func checkThenWrite() []Mutant {
 				}
 				gap()
 				return s.Commit(ctx, nil, c.ops...)
-			})),
-		})
+			}))))
 	}
 	return all
 }

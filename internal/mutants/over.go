@@ -190,9 +190,9 @@ func instead(of, other error) func(error) error {
 }
 
 // calls is the opener of a mutant that does some calls of a session otherwise.
-func calls(worsen worsening) *opener {
+func calls(worse ...worsening) *opener {
 	var open opener = func(_ backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
-		return worsened(s, worsen)
+		return worsened(s, all(worse...))
 	}
 	return &open
 }

@@ -16,40 +16,35 @@ import (
 
 // recipeMutants break rules about who waits for whom.
 var recipeMutants = []Mutant{
-	{
-		Name:     "all woken",
-		Breaks:   "A candidate waits for any change of the directory instead of its predecessor's going.",
-		Rules:    rules{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
-		campaign: anyChange,
-	}, {
-		Name:     "all woken, whoever is better",
-		Breaks:   "A candidate waits for any change of the directory instead of one that is better.",
-		Rules:    rules{"ranked": {"recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody", "ranked/newcomer", "ranked/wakes-few"}},
-		campaign: anyChange,
-	}, {
-		Name:   "mark that nobody needs",
-		Breaks: "Whoever takes the seat writes to it once more, which wakes everybody a second time.",
-		Rules:  rules{"unfair": {"recipe/herd"}},
-		campaign: claiming(func(c *elector.Claim) {
+	mutant("all woken",
+		"A candidate waits for any change of the directory instead of its predecessor's going.",
+		rules{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
+		ofCampaign(anyChange)),
+	mutant("all woken, whoever is better",
+		"A candidate waits for any change of the directory instead of one that is better.",
+		rules{"ranked": {"recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody", "ranked/newcomer", "ranked/wakes-few"}},
+		ofCampaign(anyChange)),
+	mutant("mark that nobody needs",
+		"Whoever takes the seat writes to it once more, which wakes everybody a second time.",
+		rules{"unfair": {"recipe/herd"}},
+		ofCampaign(claiming(func(c *elector.Claim) {
 			time.Sleep(time.Millisecond) // of a fake clock: the others hear of the seat, lest both come as one
 			c.MarkLeader = true
-		}),
-	}, {
-		Name:   "list read at each news",
-		Breaks: "Who observes lists the directory whenever the leader's entry has changed.",
-		Rules:  rules{"fair": {"recipe/observing"}},
-		trusted: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+		}))),
+	mutant("list read at each news",
+		"Who observes lists the directory whenever the leader's entry has changed.",
+		rules{"fair": {"recipe/observing"}},
+		ofTrusted(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err == nil {
 				_, err = s.List(ctx, backend.Parent(known[0].Key))
 			}
 			return now, err
-		})),
-	}, {
-		Name:   "one step back at each wake-up",
-		Breaks: "Every second candidate enrols again when it is woken, at the end of the line.",
-		Rules:  rules{"fair": {"term/order", "run/failing-candidates"}},
-		campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+		}))),
+	mutant("one step back at each wake-up",
+		"Every second candidate enrols again when it is woken, at the end of the line.",
+		rules{"fair": {"term/order", "run/failing-candidates"}},
+		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			steps := c.ID[len(c.ID)-1]%2 == 0
 			return inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 				now, err := s.Await(ctx, known...)
@@ -60,28 +55,25 @@ var recipeMutants = []Mutant{
 				}
 				return now, err
 			}))(ctx, c, inner)
-		},
-	}, {
-		Name:   "waits for foreign seats",
-		Breaks: "A candidate waits for an entry on the seat that nobody's session will ever take away.",
-		Rules:  rules{"unfair": {"data/foreign-seat"}},
-		campaign: inSession(answering(func(c *backend.Call) {
+		})),
+	mutant("waits for foreign seats",
+		"A candidate waits for an entry on the seat that nobody's session will ever take away.",
+		rules{"unfair": {"data/foreign-seat"}},
+		ofCampaign(inSession(answering(func(c *backend.Call) {
 			for i, e := range c.Entries {
 				if e.Exists() && e.Session == "" {
 					c.Entries[i].Session = "somebody"
 				}
 			}
-		}, backend.CallAwait)),
-	}, {
-		Name:     "missing directory is final",
-		Breaks:   "A candidate that finds the election's directory gone gives up with an error that nobody knows.",
-		Rules:    rules{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
-		campaign: inSession(told(backend.ErrNoParent, errors.New("no such directory"))),
-	}, {
-		Name:   "equal ID taken for the own earlier self",
-		Breaks: "A candidate that enters removes the entries of those who have its ID.",
-		Rules:  rules{"fair": {"term/same-id"}},
-		campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+		}, backend.CallAwait)))),
+	mutant("missing directory is final",
+		"A candidate that finds the election's directory gone gives up with an error that nobody knows.",
+		rules{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
+		ofCampaign(inSession(told(backend.ErrNoParent, errors.New("no such directory"))))),
+	mutant("equal ID taken for the own earlier self",
+		"A candidate that enters removes the entries of those who have its ID.",
+		rules{"fair": {"term/same-id"}},
+		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			l, err := c.Session.List(ctx, c.Dir)
 			if err != nil {
 				return elector.Claim{}, err
@@ -94,13 +86,11 @@ var recipeMutants = []Mutant{
 				}
 			}
 			return inner(ctx, c)
-		},
-	}, {
-		Name:    "cancelled campaign keeps its entry",
-		Breaks:  "A candidate that is cancelled while it waits leaves its entry in the line.",
-		Rules:   rules{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
-		trusted: calls(drops(func(context.Context, *backend.Session, backend.Entry) error { return nil })),
-	},
+		})),
+	mutant("cancelled campaign keeps its entry",
+		"A candidate that is cancelled while it waits leaves its entry in the line.",
+		rules{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
+		ofTrusted(drops(func(context.Context, *backend.Session, backend.Entry) error { return nil }))),
 }
 
 // anyChange has whoever waits be woken by each change of the directory.
@@ -122,11 +112,10 @@ var anyChange = inSession(awaits(func(ctx context.Context, s *backend.Session, k
 
 // directoryMutants break the recipe in which all watch the directory.
 var directoryMutants = []Mutant{
-	{
-		Name:   "listed once",
-		Breaks: "A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
-		Rules:  rules{"parentwatch": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
-		campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+	mutant("listed once",
+		"A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
+		rules{"parentwatch": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
+		ofCampaign(listed(func(me func() string) func(backend.Listing) backend.Listing {
 			before := ""
 			return func(l backend.Listing) backend.Listing {
 				i := slices.Index(l.Keys, me())
@@ -138,34 +127,31 @@ var directoryMutants = []Mutant{
 				}
 				return l
 			}
-		}),
-	}, {
-		Name:   "win as the second",
-		Breaks: "A candidate leads when one other stands before it.",
-		Rules:  rules{"parentwatch": {"term/order", "data/waiting-deleted"}},
+		}))),
+	mutant("win as the second",
+		"A candidate leads when one other stands before it.",
+		rules{"parentwatch": {"term/order", "data/waiting-deleted"}},
 		// Those who lead at once take turns without end, at one instant.
-		Endless: []string{"run/failing-candidates"},
-		campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+		endless("run/failing-candidates"),
+		ofCampaign(listed(func(me func() string) func(backend.Listing) backend.Listing {
 			return func(l backend.Listing) backend.Listing {
 				if slices.Index(l.Keys, me()) == 1 {
 					l.Keys = l.Keys[1:]
 				}
 				return l
 			}
-		}),
-	}, {
-		Name:   "win without being listed",
-		Breaks: "A candidate that does not find its own entry in the listing takes it for the oldest.",
-		Rules:  rules{"parentwatch": {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
-		campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+		}))),
+	mutant("win without being listed",
+		"A candidate that does not find its own entry in the listing takes it for the oldest.",
+		rules{"parentwatch": {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
+		ofCampaign(listed(func(me func() string) func(backend.Listing) backend.Listing {
 			return func(l backend.Listing) backend.Listing {
 				if !slices.Contains(l.Keys, me()) {
 					l.Keys = append([]string{me()}, l.Keys...)
 				}
 				return l
 			}
-		}),
-	},
+		}))),
 }
 
 // listed is the campaign of a mutant that makes something else of each listing. me is the
@@ -187,69 +173,58 @@ func listed(worsen func(me func() string) func(backend.Listing) backend.Listing)
 
 // rankedMutants break the recipe in which the best candidate leads.
 var rankedMutants = []Mutant{
-	{
-		Name:     "rank not read",
-		Breaks:   "A candidate takes the rank of all others for that of no numbers.",
-		Rules:    rules{"ranked": {"ranked/best-leads"}},
-		campaign: readAs(false, func(c *layout.Candidate) { c.Rank = nil }),
-	}, {
-		Name:     "rank as it was",
-		Breaks:   "A candidate does not notice that its rank has changed.",
-		Rules:    rules{"ranked": {"ranked/changes", "ranked/negative", "ranked/quorum"}},
-		strategy: settings(func(s *ranked.Strategy) { s.Rank = ranked.NewRank(s.Rank.Numbers()...) }),
-	}, {
-		Name:     "rank below zero read as zero",
-		Breaks:   "A candidate waits for one that never leads, and takes it for one of a quorum.",
-		Rules:    rules{"ranked": {"ranked/negative", "ranked/quorum"}},
-		campaign: readAs(false, func(c *layout.Candidate) { c.Rank[0] = max(c.Rank[0], 0) }),
-	}, {
-		Name:     "quorum ignored",
-		Breaks:   "A candidate leads although too few stand.",
-		Rules:    rules{"ranked": {"ranked/quorum"}},
-		strategy: settings(func(s *ranked.Strategy) { s.Quorum = 0 }),
-	}, {
-		Name:     "unseats unasked",
-		Breaks:   "The best candidate asks a leader of lower rank to go although it was not told to.",
-		Rules:    rules{"ranked": {"ranked/sticky", "ranked/designated"}},
-		strategy: settings(func(s *ranked.Strategy) { s.Preempt = true }),
-	}, {
-		Name:     "never unseats",
-		Breaks:   "The best candidate asks no leader to go, whatever it was told.",
-		Rules:    rules{"ranked": {"ranked/preempts", "ranked/unseated"}},
-		strategy: settings(func(s *ranked.Strategy) { s.Preempt = false }),
-	}, {
-		Name:     "hold-off ignored",
-		Breaks:   "The best candidate asks a leader of lower rank to go at once.",
-		Rules:    rules{"ranked": {"ranked/preempts"}},
-		strategy: settings(func(s *ranked.Strategy) { s.HoldOff = 0 }),
-	}, {
-		Name:   "designation overlooked",
-		Breaks: "A candidate does not read who is designated.",
-		Rules:  rules{"ranked": {"ranked/designated", "ranked/unseated"}},
-		campaign: readRecord(func(r *layout.Record) {
+	mutant("rank not read",
+		"A candidate takes the rank of all others for that of no numbers.",
+		rules{"ranked": {"ranked/best-leads"}},
+		ofCampaign(readAs(false, func(c *layout.Candidate) { c.Rank = nil }))),
+	mutant("rank as it was",
+		"A candidate does not notice that its rank has changed.",
+		rules{"ranked": {"ranked/changes", "ranked/negative", "ranked/quorum"}},
+		ofStrategy(settings(func(s *ranked.Strategy) { s.Rank = ranked.NewRank(s.Rank.Numbers()...) }))),
+	mutant("rank below zero read as zero",
+		"A candidate waits for one that never leads, and takes it for one of a quorum.",
+		rules{"ranked": {"ranked/negative", "ranked/quorum"}},
+		ofCampaign(readAs(false, func(c *layout.Candidate) { c.Rank[0] = max(c.Rank[0], 0) }))),
+	mutant("quorum ignored",
+		"A candidate leads although too few stand.",
+		rules{"ranked": {"ranked/quorum"}},
+		ofStrategy(settings(func(s *ranked.Strategy) { s.Quorum = 0 }))),
+	mutant("unseats unasked",
+		"The best candidate asks a leader of lower rank to go although it was not told to.",
+		rules{"ranked": {"ranked/sticky", "ranked/designated"}},
+		ofStrategy(settings(func(s *ranked.Strategy) { s.Preempt = true }))),
+	mutant("never unseats",
+		"The best candidate asks no leader to go, whatever it was told.",
+		rules{"ranked": {"ranked/preempts", "ranked/unseated"}},
+		ofStrategy(settings(func(s *ranked.Strategy) { s.Preempt = false }))),
+	mutant("hold-off ignored",
+		"The best candidate asks a leader of lower rank to go at once.",
+		rules{"ranked": {"ranked/preempts"}},
+		ofStrategy(settings(func(s *ranked.Strategy) { s.HoldOff = 0 }))),
+	mutant("designation overlooked",
+		"A candidate does not read who is designated.",
+		rules{"ranked": {"ranked/designated", "ranked/unseated"}},
+		ofCampaign(readRecord(func(r *layout.Record) {
 			r.Designated = nil
-		}),
-	}, {
-		Name:   "seat taken by an old record",
-		Breaks: "A candidate takes the seat by the record that it has read, whatever that has become.",
-		Rules:  rules{"ranked": {"ranked/designated"}},
-		campaign: inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+		}))),
+	mutant("seat taken by an old record",
+		"A candidate takes the seat by the record that it has read, whatever that has become.",
+		rules{"ranked": {"ranked/designated"}},
+		ofCampaign(inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			if c.ops[0].Kind == backend.OpCreateEphemeral {
 				c.conditions = nil
 			}
-		})),
-	}, {
-		Name:   "candidate that moves is not looked for",
-		Breaks: "Candidates leaves out whoever has another entry by the time at which it is read.",
-		Rules:  rules{"ranked": {"ranked/listed"}},
-		trusted: calls(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+		})))),
+	mutant("candidate that moves is not looked for",
+		"Candidates leaves out whoever has another entry by the time at which it is read.",
+		rules{"ranked": {"ranked/listed"}},
+		ofTrusted(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 			e, err := s.Get(ctx, key)
 			if errors.Is(err, backend.ErrNoEntry) && strings.Contains(key, "-") { // no seat, nor record
 				return backend.Entry{Key: key, Rev: 1, Version: 1}, nil // a foreign one
 			}
 			return e, err
-		})),
-	},
+		}))),
 }
 
 // settings are those of a mutant whose strategy is right, and told something else.

@@ -13,11 +13,10 @@ import (
 
 // sessionMutants break rules about the life of a session.
 var sessionMutants = []Mutant{
-	{
-		Name:   "lost session opened again",
-		Breaks: "A process that has lost its session is given the same one when it opens another.",
-		Rules:  rules{Backend: {"session/expired"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
-		backend: func(b backend.Backend) backend.Backend {
+	mutant("lost session opened again",
+		"A process that has lost its session is given the same one when it opens another.",
+		rules{Backend: {"session/expired"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
+		ofBackend(func(b backend.Backend) backend.Backend {
 			var mu sync.Mutex
 			var last *backend.Session
 			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
@@ -32,29 +31,26 @@ var sessionMutants = []Mutant{
 				}
 				return s, err
 			}}
-		},
-	}, {
-		Name:    "loss told as some other error",
-		Breaks:  "The calls of a lost session return an error that is not ErrSessionLost.",
-		Rules:   rules{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
-		session: calls(told(backend.ErrSessionLost, errors.New("connection closed"))),
-	}, {
-		Name:   "wait not released at the loss",
-		Breaks: "An Await that blocks when the session is lost goes on blocking.",
-		Rules:  rules{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
-		session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+		})),
+	mutant("loss told as some other error",
+		"The calls of a lost session return an error that is not ErrSessionLost.",
+		rules{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
+		ofSession(told(backend.ErrSessionLost, errors.New("connection closed")))),
+	mutant("wait not released at the loss",
+		"An Await that blocks when the session is lost goes on blocking.",
+		rules{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if errors.Is(err, backend.ErrSessionLost) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 			return now, err
-		})),
-	}, {
-		Name:   "commit beside Close told as not done",
-		Breaks: "A commit that is done, and answered after Close has begun, returns that the session is lost.",
-		Rules:  rules{Backend: {"session/close-commit"}},
-		session: calls(func(s *backend.Session, o *over) {
+		}))),
+	mutant("commit beside Close told as not done",
+		"A commit that is done, and answered after Close has begun, returns that the session is lost.",
+		rules{Backend: {"session/close-commit"}},
+		ofSession(func(s *backend.Session, o *over) {
 			var closed atomic.Bool
 			all(closes(func(ctx context.Context, s *backend.Session) error {
 				closed.Store(true)
@@ -70,12 +66,11 @@ var sessionMutants = []Mutant{
 				}
 				return made, err
 			}))(s, o)
-		}),
-	}, {
-		Name:   "loss reported with an error",
-		Breaks: "AwaitState returns an error when the session is lost.",
-		Rules:  rules{Backend: {"session/close"}},
-		session: calls(func(s *backend.Session, o *over) {
+		})),
+	mutant("loss reported with an error",
+		"AwaitState returns an error when the session is lost.",
+		rules{Backend: {"session/close"}},
+		ofSession(func(s *backend.Session, o *over) {
 			o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
 				state, err := s.AwaitState(ctx, prev)
 				if err == nil && state == backend.Lost {
@@ -83,39 +78,35 @@ var sessionMutants = []Mutant{
 				}
 				return state, err
 			}
-		}),
-	}, {
-		Name:   "suspension kept secret",
-		Breaks: "A session that is out of touch says that it is live until it is lost.",
-		Rules:  rules{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
-		session: calls(func(s *backend.Session, o *over) {
+		})),
+	mutant("suspension kept secret",
+		"A session that is out of touch says that it is live until it is lost.",
+		rules{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
+		ofSession(func(s *backend.Session, o *over) {
 			o.awaitState = func(ctx context.Context, prev backend.State) (state backend.State, err error) {
 				for state, err = s.AwaitState(ctx, prev); err == nil && state == backend.Suspended; {
 					state, err = s.AwaitState(ctx, state)
 				}
 				return state, err
 			}
-		}),
-	}, {
-		Name:   "call fails while suspended",
-		Breaks: "A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
-		Rules:  rules{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
-		session: calls(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+		})),
+	mutant("call fails while suspended",
+		"A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
+		rules{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
+		ofSession(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 			if s.State() == backend.Suspended {
 				return backend.Entry{}, backend.ErrUnavailable
 			}
 			return s.Get(ctx, key)
-		})),
-	}, {
-		Name:    "watches forgotten at a reconnection",
-		Breaks:  "An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
-		Rules:   rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
-		session: calls(awaits(forgetWatches)),
-	}, {
-		Name:   "session given up where it is turned away",
-		Breaks: "A session ends when the service turns a commit away for now.",
-		Rules:  rules{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
-		session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		}))),
+	mutant("watches forgotten at a reconnection",
+		"An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
+		rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
+		ofSession(awaits(forgetWatches))),
+	mutant("session given up where it is turned away",
+		"A session ends when the service turns a commit away for now.",
+		rules{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
 			made, err := c.by(soon, s)
@@ -127,20 +118,18 @@ var sessionMutants = []Mutant{
 				return nil, backend.ErrSessionLost
 			}
 			return c.by(ctx, s)
-		})),
-	}, {
-		Name:   "session given up where it is denied",
-		Breaks: "A session ends when its credentials do not allow a commit.",
-		Rules:  rules{Backend: {"session/denied"}, "fair": {"loss/denied"}},
-		session: calls(refused(backend.ErrDenied, func(ctx context.Context, s *backend.Session, _ commit) ([]backend.Entry, error) {
+		}))),
+	mutant("session given up where it is denied",
+		"A session ends when its credentials do not allow a commit.",
+		rules{Backend: {"session/denied"}, "fair": {"loss/denied"}},
+		ofSession(refused(backend.ErrDenied, func(ctx context.Context, s *backend.Session, _ commit) ([]backend.Entry, error) {
 			_ = s.Close(ctx)
 			return nil, backend.ErrSessionLost
-		})),
-	}, {
-		Name:   "close tells the service nothing",
-		Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
-		Rules:  rules{Backend: {"session/close"}},
-		session: pointer(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
+		}))),
+	mutant("close tells the service nothing",
+		"Close leaves the session to its timeout instead of ending it in the service.",
+		rules{Backend: {"session/close"}},
+		ofOpened(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
 			return worsened(s, closes(func(ctx context.Context, s *backend.Session) error {
 				if at, ok := b.(link); ok && s.State() == backend.Live {
 					at.Suspend()
@@ -150,12 +139,11 @@ var sessionMutants = []Mutant{
 				}
 				return s.Close(ctx)
 			}))
-		}),
-	}, {
-		Name:   "close takes others along",
-		Breaks: "Closing one session of a process closes all of them.",
-		Rules:  rules{Backend: {"many/sessions"}},
-		backend: func(b backend.Backend) backend.Backend {
+		})),
+	mutant("close takes others along",
+		"Closing one session of a process closes all of them.",
+		rules{Backend: {"many/sessions"}},
+		ofBackend(func(b backend.Backend) backend.Backend {
 			var all hoard[*backend.Session]
 			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 				s, err := b.Open(ctx, o)
@@ -173,19 +161,15 @@ var sessionMutants = []Mutant{
 					return err
 				})), nil
 			}}
-		},
-	}, {
-		Name:   "unconfirmed close says nil",
-		Breaks: "Close of a session that is out of touch returns nil though the service has confirmed nothing.",
-		Rules:  rules{Backend: {"session/close-suspended"}},
-		session: calls(closes(func(ctx context.Context, s *backend.Session) error {
+		})),
+	mutant("unconfirmed close says nil",
+		"Close of a session that is out of touch returns nil though the service has confirmed nothing.",
+		rules{Backend: {"session/close-suspended"}},
+		ofSession(closes(func(ctx context.Context, s *backend.Session) error {
 			_ = s.Close(ctx) // that is the fault
 			return nil
-		})),
-	},
+		}))),
 }
-
-func pointer(o opener) *opener { return &o }
 
 // forgetWatches makes an Await begin anew after each cut.
 func forgetWatches(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
@@ -213,28 +197,24 @@ func forgetWatches(ctx context.Context, s *backend.Session, known []backend.Entr
 
 // windowMutants break rules about the trust window.
 var windowMutants = []Mutant{
-	{
-		Name:   "window anchored at the answer",
-		Breaks: "Heartbeats take a quarter of the timeout on their way, and the deadline counts from the answer instead of the sending.",
-		Rules:  rules{Backend: {"session/suspended-too-long"}},
-		session: calls(func(s *backend.Session, o *over) {
+	mutant("window anchored at the answer",
+		"Heartbeats take a quarter of the timeout on their way, and the deadline counts from the answer instead of the sending.",
+		rules{Backend: {"session/suspended-too-long"}},
+		ofSession(func(s *backend.Session, o *over) {
 			o.deadline = func() time.Time { return s.Deadline().Add(s.TTL() / 4) }
-		}),
-	}, {
-		Name:    "window that never ends",
-		Breaks:  "The deadline is ahead of the clock whenever somebody looks, whatever was heard of the session.",
-		Rules:   rules{Backend: {"session/suspended-too-long", "session/expired"}, "fair": {"loss/deadline", "fence/overdue"}},
-		session: calls(aheadOfClock),
-		trusted: calls(aheadOfClock),
-	}, {
-		Name:   "window not extended",
-		Breaks: "The deadline stays where it was when the session was opened, however many heartbeats are answered.",
-		Rules:  rules{Backend: {"session/deadline"}, "fair": {"loss/short-cut-held"}},
-		session: calls(func(s *backend.Session, o *over) {
+		})),
+	mutant("window that never ends",
+		"The deadline is ahead of the clock whenever somebody looks, whatever was heard of the session.",
+		rules{Backend: {"session/suspended-too-long", "session/expired"}, "fair": {"loss/deadline", "fence/overdue"}},
+		ofSession(aheadOfClock),
+		ofTrusted(aheadOfClock)),
+	mutant("window not extended",
+		"The deadline stays where it was when the session was opened, however many heartbeats are answered.",
+		rules{Backend: {"session/deadline"}, "fair": {"loss/short-cut-held"}},
+		ofSession(func(s *backend.Session, o *over) {
 			first := s.Deadline()
 			o.deadline = func() time.Time { return first }
-		}),
-	},
+		})),
 }
 
 func aheadOfClock(s *backend.Session, o *over) {
@@ -243,34 +223,31 @@ func aheadOfClock(s *backend.Session, o *over) {
 
 // willMutants break rules about wills.
 var willMutants = []Mutant{
-	{
-		Name:   "will said to be executed before it is",
-		Breaks: "Execute returns before the service has confirmed that the session is over.",
-		Rules:  rules{Backend: {"will/executed", "will/out-of-touch", "will/one", "will/again"}},
-		backend: executing(func(ctx context.Context, b below, w backend.Will) error {
+	mutant("will said to be executed before it is",
+		"Execute returns before the service has confirmed that the session is over.",
+		rules{Backend: {"will/executed", "will/out-of-touch", "will/one", "will/again"}},
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			go func() {
 				time.Sleep(w.TTL / 100)
 				_ = b.Execute(context.WithoutCancel(ctx), w) // nobody is told of it
 			}()
 			return nil
-		}),
-	}, {
-		Name:   "will executed when the session times out",
-		Breaks: "Execute waits until the service has dropped the session by itself.",
-		Rules:  rules{Backend: {"will/executed", "will/out-of-touch"}, "fair": {"loss/process-dies"}},
-		backend: executing(func(ctx context.Context, b below, w backend.Will) error {
+		}))),
+	mutant("will executed when the session times out",
+		"Execute waits until the service has dropped the session by itself.",
+		rules{Backend: {"will/executed", "will/out-of-touch"}, "fair": {"loss/process-dies"}},
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			select {
 			case <-time.After(w.TTL):
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 			return b.Execute(ctx, w)
-		}),
-	}, {
-		Name:   "will ends the next session, too",
-		Breaks: "Execute ends the session of the will, and the one that was opened after it.",
-		Rules:  rules{Backend: {"will/one"}},
-		backend: executing(func(ctx context.Context, b below, w backend.Will) error {
+		}))),
+	mutant("will ends the next session, too",
+		"Execute ends the session of the will, and the one that was opened after it.",
+		rules{Backend: {"will/one"}},
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			err := b.Execute(ctx, w)
 			var n uint64
 			if _, no := fmt.Sscanf(w.Session, "s%d", &n); no != nil {
@@ -278,20 +255,18 @@ var willMutants = []Mutant{
 			}
 			w.Session = fmt.Sprintf("s%d", n+1) // so memory names them
 			return errors.Join(err, b.Execute(ctx, w))
-		}),
-	}, {
-		Name:   "will executed without its secret",
-		Breaks: "Execute does not look at the secret.",
-		Rules:  rules{Backend: {"will/wrong"}},
-		backend: executing(func(ctx context.Context, b below, w backend.Will) error {
+		}))),
+	mutant("will executed without its secret",
+		"Execute does not look at the secret.",
+		rules{Backend: {"will/wrong"}},
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			w.Secret = nil
 			return b.Execute(ctx, w)
-		}),
-	}, {
-		Name:   "will given up while no server answers",
-		Breaks: "Execute is ErrUnavailable as soon as no server answers.",
-		Rules:  rules{Backend: {"will/down"}},
-		backend: executing(func(ctx context.Context, b below, w backend.Will) error {
+		}))),
+	mutant("will given up while no server answers",
+		"Execute is ErrUnavailable as soon as no server answers.",
+		rules{Backend: {"will/down"}},
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
 			err := b.Execute(soon, w)
@@ -299,8 +274,7 @@ var willMutants = []Mutant{
 				return backend.ErrUnavailable
 			}
 			return err
-		}),
-	},
+		}))),
 }
 
 // executing is the backend of a mutant that executes wills otherwise.

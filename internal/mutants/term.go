@@ -14,197 +14,169 @@ import (
 
 // termMutants break rules about what is reported of a term.
 var termMutants = []Mutant{
-	{
-		Name:   "elected twice",
-		Breaks: "Elected is called twice for one term.",
-		Rules:  rules{"fair": {"term/once"}},
-		config: func(c *elector.Config) {
+	mutant("elected twice",
+		"Elected is called twice for one term.",
+		rules{"fair": {"term/once"}},
+		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Elected
 			c.Hooks.Elected = func(t *elector.Term) { tell(t); tell(t) }
-		},
-	}, {
-		Name:   "end not reported",
-		Breaks: "A term that ends is not reported.",
-		Rules:  rules{"fair": {"term/once", "term/ended-first"}},
-		config: func(c *elector.Config) { c.Hooks.Ended = nil },
-	}, {
-		Name:   "ended told beside the next term",
-		Breaks: "Ended is called on a goroutine of its own, so that the next term can begin meanwhile.",
-		Rules:  rules{"fair": {"term/ended-first"}},
-		config: func(c *elector.Config) {
+		})),
+	mutant("end not reported",
+		"A term that ends is not reported.",
+		rules{"fair": {"term/once", "term/ended-first"}},
+		ofConfig(func(c *elector.Config) { c.Hooks.Ended = nil })),
+	mutant("ended told beside the next term",
+		"Ended is called on a goroutine of its own, so that the next term can begin meanwhile.",
+		rules{"fair": {"term/ended-first"}},
+		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Ended
 			c.Hooks.Ended = func(t *elector.Term, cause error) { go tell(t, cause) }
-		},
-	}, {
-		Name:   "elected told beside the end",
-		Breaks: "Elected is called on a goroutine of its own, so that Ended can come before it has returned.",
-		Rules:  rules{"fair": {"term/elected-first"}},
-		config: func(c *elector.Config) {
+		})),
+	mutant("elected told beside the end",
+		"Elected is called on a goroutine of its own, so that Ended can come before it has returned.",
+		rules{"fair": {"term/elected-first"}},
+		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Elected
 			c.Hooks.Elected = func(t *elector.Term) { go tell(t) }
-		},
-	}, {
-		Name:   "no goodbye once ctx has ended",
-		Breaks: "Close returns at once when its ctx has ended, and leaves the session to time out.",
-		Rules:  rules{"fair": {"close/ended-ctx"}},
-		elector: closing(func(ctx context.Context, e elector.Elector) error {
+		})),
+	mutant("no goodbye once ctx has ended",
+		"Close returns at once when its ctx has ended, and leaves the session to time out.",
+		rules{"fair": {"close/ended-ctx"}},
+		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			return e.Close(ctx)
-		}),
-	}, {
-		Name:   "stage not completed",
-		Breaks: "The stage in which a candidate looks who stands before it is reported begun, and never completed.",
-		Rules:  rules{"fair": {"recipe/stages"}},
-		config: func(c *elector.Config) {
+		}))),
+	mutant("stage not completed",
+		"The stage in which a candidate looks who stands before it is reported begun, and never completed.",
+		rules{"fair": {"recipe/stages"}},
+		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Stage
 			c.Hooks.Stage = func(e elector.StageEvent) {
 				if e.Stage != elector.StageDetermine || !e.Completed {
 					tell(e)
 				}
 			}
-		},
-	}, {
-		Name:   "retries not reported",
-		Breaks: "Nobody hears that a campaign reaches no server.",
-		Rules:  rules{"fair": {"server/unreachable-at-start", "server/outage"}},
-		config: func(c *elector.Config) { c.Hooks.Retry = nil },
-	}, {
-		Name:   "steps down at every cut",
-		Breaks: "A term ends at the first disconnect, whatever the policy.",
-		Rules:  rules{"fair": {"loss/short-cut-held", "loss/long-cut", "server/restart"}},
-		config: func(c *elector.Config) { c.OnSuspend = elector.StepDownOnSuspend },
-	}, {
-		Name:   "never steps down",
-		Breaks: "A term outlives a disconnect, whatever the policy.",
-		Rules:  rules{"fair": {"loss/short-cut-steps-down", "loss/long-cut"}},
-		config: func(c *elector.Config) { c.OnSuspend = elector.HoldWhileTrusted },
-	}, {
-		Name:    "goroutine left after the term",
-		Breaks:  "Each term starts a goroutine that outlives it, and the Close of its elector.",
-		Rules:   rules{"fair": {"term/order"}},
-		elector: onTerm(func(*elector.Term, *elector.TermConfig) { go time.Sleep(time.Minute) }),
-	}, {
-		Name:   "context outlives the term",
-		Breaks: "The Context of a term is done a second after the term has ended.",
-		Rules:  rules{"fair": {"loss/long-cut", "loss/deadline"}},
+		})),
+	mutant("retries not reported",
+		"Nobody hears that a campaign reaches no server.",
+		rules{"fair": {"server/unreachable-at-start", "server/outage"}},
+		ofConfig(func(c *elector.Config) { c.Hooks.Retry = nil })),
+	mutant("steps down at every cut",
+		"A term ends at the first disconnect, whatever the policy.",
+		rules{"fair": {"loss/short-cut-held", "loss/long-cut", "server/restart"}},
+		ofConfig(func(c *elector.Config) { c.OnSuspend = elector.StepDownOnSuspend })),
+	mutant("never steps down",
+		"A term outlives a disconnect, whatever the policy.",
+		rules{"fair": {"loss/short-cut-steps-down", "loss/long-cut"}},
+		ofConfig(func(c *elector.Config) { c.OnSuspend = elector.HoldWhileTrusted })),
+	mutant("goroutine left after the term",
+		"Each term starts a goroutine that outlives it, and the Close of its elector.",
+		rules{"fair": {"term/order"}},
+		ofElector(onTerm(func(*elector.Term, *elector.TermConfig) { go time.Sleep(time.Minute) }))),
+	mutant("context outlives the term",
+		"The Context of a term is done a second after the term has ended.",
+		rules{"fair": {"loss/long-cut", "loss/deadline"}},
 		// A lead function that returns at once is called again at once.
-		Endless: []string{"run/failing-candidates"},
-		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+		endless("run/failing-candidates"),
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
 			context.AfterFunc(t.Context(), func() {
 				time.AfterFunc(time.Second, func() { cancel(context.Cause(t.Context())) })
 			})
 			c.Context = ctx
-		}),
-	}, {
-		Name:   "valid for ever",
-		Breaks: "Valid is true until the Context is done, without a look at the clock.",
-		Rules:  rules{"fair": {"loss/deadline"}},
-		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+		}))),
+	mutant("valid for ever",
+		"Valid is true until the Context is done, without a look at the clock.",
+		rules{"fair": {"loss/deadline"}},
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Valid = func() bool { return t.Context().Err() == nil }
-		}),
-	},
+		}))),
 }
 
 // tokenMutants break rules about tokens and epochs.
 var tokenMutants = []Mutant{
-	{
-		Name:     "token repeats",
-		Breaks:   "Two terms that follow one another can have the same token.",
-		Rules:    rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
-		campaign: claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }),
-	}, {
-		Name:   "epoch begins anew with each founder",
-		Breaks: "A candidate that has met no leader begins to count from 1.",
-		Rules:  rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
-		campaign: inSession(func(s *backend.Session, o *over) {
+	mutant("token repeats",
+		"Two terms that follow one another can have the same token.",
+		rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
+		ofCampaign(claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }))),
+	mutant("epoch begins anew with each founder",
+		"A candidate that has met no leader begins to count from 1.",
+		rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
+		ofCampaign(inSession(func(s *backend.Session, o *over) {
 			met := false
 			answering(func(c *backend.Call) {
 				if met = met || c.Entries[0].Exists(); !met && c.Entries[1].Exists() {
 					c.Entries[1].Value = []byte("0")
 				}
 			}, backend.CallAwait)(s, o)
-		}),
-	}, {
-		Name:   "epoch raised by two",
-		Breaks: "A claim raises the epoch by two.",
-		Rules:  rules{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
-		campaign: inSession(answering(func(c *backend.Call) {
+		}))),
+	mutant("epoch raised by two",
+		"A claim raises the epoch by two.",
+		rules{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
+		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if epoch := &c.Entries[1]; epoch.Exists() {
 				last, _ := strconv.Atoi(string(epoch.Value)) // what is no number stays refused
 				epoch.Value = strconv.AppendInt(nil, int64(last+1), 10)
 			}
-		}, backend.CallAwait)),
-	}, {
-		Name:     "claim in two steps",
-		Breaks:   "The epoch is raised first, and the seat taken then.",
-		Rules:    rules{"kafka": {"epoch/stalled-claim"}},
-		campaign: inSession(commits(inParts(1))),
-	}, {
-		Name:   "claim without the epoch's condition",
-		Breaks: "The writes of a term are not bound to its epoch.",
-		Rules:  rules{"kafka": {"epoch/raised"}},
-		campaign: claiming(func(c *elector.Claim) {
+		}, backend.CallAwait)))),
+	mutant("claim in two steps",
+		"The epoch is raised first, and the seat taken then.",
+		rules{"kafka": {"epoch/stalled-claim"}},
+		ofCampaign(inSession(commits(inParts(1))))),
+	mutant("claim without the epoch's condition",
+		"The writes of a term are not bound to its epoch.",
+		rules{"kafka": {"epoch/raised"}},
+		ofCampaign(claiming(func(c *elector.Claim) {
 			c.Conditions = []backend.Condition{backend.IfExists(c.Entry)}
-		}),
-	},
+		}))),
 }
 
 // fenceMutants break rules about what a term may write.
 var fenceMutants = []Mutant{
-	{
-		Name:   "guard without conditions",
-		Breaks: "Guard returns no conditions, so that a transaction of the user's own always goes through.",
-		Rules:  rules{"fair": {"fence/guard"}},
-		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+	mutant("guard without conditions",
+		"Guard returns no conditions, so that a transaction of the user's own always goes through.",
+		rules{"fair": {"fence/guard"}},
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Guard = func() elector.Guard { return elector.Guard{Session: t.Guard().Session} }
-		}),
-	}, {
-		Name:   "get after the end",
-		Breaks: "Get reads on when the term is over.",
-		Rules:  rules{"fair": {"fence/get"}},
-		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+		}))),
+	mutant("get after the end",
+		"Get reads on when the term is over.",
+		rules{"fair": {"fence/get"}},
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Get = func(ctx context.Context, key string) (backend.Entry, error) { return t.Guard().Session.Get(ctx, key) }
-		}),
-	}, {
-		Name:    "bad input told without its key",
-		Breaks:  "The error of a commit that cannot be right does not say what is wrong with it.",
-		Rules:   rules{"fair": {"fence/bad-input"}},
-		elector: commitTells(backend.ErrBadKey, backend.ErrBadKey),
-	}, {
-		Name:    "limit told as an unknown outcome",
-		Breaks:  "A commit over a limit of the service is said to have happened, perhaps.",
-		Rules:   rules{"fair": {"fence/too-large"}},
-		elector: commitTells(backend.ErrTooLarge, elector.ErrIndeterminate),
-	}, {
-		Name:    "end of the term kept from the writer",
-		Breaks:  "A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
-		Rules:   rules{"fair": {"fence/ended", "fence/frozen"}},
-		elector: commitTells(elector.ErrDeposed, context.Canceled),
-	}, {
-		Name:    "refused write told to its caller only",
-		Breaks:  "A term goes on after the service has refused its write for good.",
-		Rules:   rules{"fair": {"fence/frozen"}},
-		trusted: calls(told(backend.ErrCondition, errors.New("refused"))),
-	}, {
-		Name:   "queued write without its guards",
-		Breaks: "A commit that waits for the link loses its conditions meanwhile.",
-		Rules:  rules{"fair": {"fence/queued"}},
-		session: calls(asks(func(_ context.Context, s *backend.Session, c *commit) {
+		}))),
+	mutant("bad input told without its key",
+		"The error of a commit that cannot be right does not say what is wrong with it.",
+		rules{"fair": {"fence/bad-input"}},
+		ofElector(commitTells(backend.ErrBadKey, backend.ErrBadKey))),
+	mutant("limit told as an unknown outcome",
+		"A commit over a limit of the service is said to have happened, perhaps.",
+		rules{"fair": {"fence/too-large"}},
+		ofElector(commitTells(backend.ErrTooLarge, elector.ErrIndeterminate))),
+	mutant("end of the term kept from the writer",
+		"A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
+		rules{"fair": {"fence/ended", "fence/frozen"}},
+		ofElector(commitTells(elector.ErrDeposed, context.Canceled))),
+	mutant("refused write told to its caller only",
+		"A term goes on after the service has refused its write for good.",
+		rules{"fair": {"fence/frozen"}},
+		ofTrusted(told(backend.ErrCondition, errors.New("refused")))),
+	mutant("queued write without its guards",
+		"A commit that waits for the link loses its conditions meanwhile.",
+		rules{"fair": {"fence/queued"}},
+		ofSession(asks(func(_ context.Context, s *backend.Session, c *commit) {
 			if s.State() == backend.Suspended && len(c.ops) > 0 {
 				c.conditions = nil
 			}
-		})),
-	}, {
-		Name:   "proclaimed value not published",
-		Breaks: "Proclaim returns nil and writes nothing.",
-		Rules:  rules{"fair": {"term/proclaim", "view/observe"}},
-		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+		}))),
+	mutant("proclaimed value not published",
+		"Proclaim returns nil and writes nothing.",
+		rules{"fair": {"term/proclaim", "view/observe"}},
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Proclaim = func(context.Context, []byte) error { return nil }
-		}),
-	},
+		}))),
 }
 
 // commitTells is the elector of a mutant whose terms tell an error of Commit as another.
@@ -219,56 +191,50 @@ func commitTells(err, as error) electorOf {
 
 // seatMutants break rules about the seat: how it is won, and given back.
 var seatMutants = []Mutant{
-	{
-		Name:    "win in the old session",
-		Breaks:  "Who has won hears one question too late that its session was lost before.",
-		Rules:   rules{"fair": {"loss/at-win"}},
-		trusted: calls(lateNews),
-	}, {
-		Name:    "resignation releases nothing",
-		Breaks:  "Resign ends the term, and leaves its entry where it is.",
-		Rules:   rules{"fair": {"leave/resign", "run/ends"}},
-		elector: onTerm(keepSeat),
-	}, {
-		Name:   "unconfirmed resignation says nil",
-		Breaks: "Resign returns nil though its context ended before the service had confirmed.",
-		Rules:  rules{"fair": {"leave/resign-out-of-touch"}},
-		elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+	mutant("win in the old session",
+		"Who has won hears one question too late that its session was lost before.",
+		rules{"fair": {"loss/at-win"}},
+		ofTrusted(lateNews)),
+	mutant("resignation releases nothing",
+		"Resign ends the term, and leaves its entry where it is.",
+		rules{"fair": {"leave/resign", "run/ends"}},
+		ofElector(onTerm(keepSeat))),
+	mutant("unconfirmed resignation says nil",
+		"Resign returns nil though its context ended before the service had confirmed.",
+		rules{"fair": {"leave/resign-out-of-touch"}},
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Resign = func(ctx context.Context) error {
 				_ = t.Resign(ctx) // that is the fault
 				return nil
 			}
-		}),
-	}, {
-		Name:   "term ends with the campaign's context",
-		Breaks: "A term is given up when the context ends with which its Campaign was called.",
-		Rules:  rules{"fair": {"term/outlives-campaign", "run/ends"}},
+		}))),
+	mutant("term ends with the campaign's context",
+		"A term is given up when the context ends with which its Campaign was called.",
+		rules{"fair": {"term/outlives-campaign", "run/ends"}},
 		// It is cancelled, and campaigns again, at one instant.
-		Endless: []string{"term/exclusion"},
-		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+		endless("term/exclusion"),
+		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			t, err := e.Campaign(ctx)
 			if err == nil {
 				context.AfterFunc(ctx, func() { _ = t.Resign(context.WithoutCancel(ctx)) })
 			}
 			return t, err
-		}),
-	}, {
-		Name:   "second campaign waits",
-		Breaks: "A Campaign beside another waits instead of being refused.",
-		Rules:  rules{"fair": {"term/busy"}},
-		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+		}))),
+	mutant("second campaign waits",
+		"A Campaign beside another waits instead of being refused.",
+		rules{"fair": {"term/busy"}},
+		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			t, err := e.Campaign(ctx)
 			if errors.Is(err, elector.ErrBusy) {
 				<-ctx.Done()
 				err = ctx.Err()
 			}
 			return t, err
-		}),
-	}, {
-		Name:   "campaigns again while the lead function runs",
-		Breaks: "When a term is lost, the next campaign begins at once, before its caller has asked for it.",
-		Rules:  rules{"fair": {"run/lost"}},
-		elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
+		}))),
+	mutant("campaigns again while the lead function runs",
+		"When a term is lost, the next campaign begins at once, before its caller has asked for it.",
+		rules{"fair": {"run/lost"}},
+		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			type result struct {
 				t   *elector.Term
 				err error
@@ -297,40 +263,35 @@ var seatMutants = []Mutant{
 				}
 				return r.t, r.err
 			})(cfg, e)
-		},
-	}, {
-		Name:    "campaign deaf to its context",
-		Breaks:  "A Campaign that waits goes on when its context ends.",
-		Rules:   rules{"fair": {"cancel/no-session", "cancel/lost-reply", "cancel/out-of-touch"}},
-		Endless: []string{"cancel/deadline"},
-		elector: campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+		})),
+	mutant("campaign deaf to its context",
+		"A Campaign that waits goes on when its context ends.",
+		rules{"fair": {"cancel/no-session", "cancel/lost-reply", "cancel/out-of-touch"}},
+		endless("cancel/deadline"),
+		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			return e.Campaign(context.WithoutCancel(ctx))
-		}),
-	}, {
-		Name:   "close does not wait",
-		Breaks: "Close returns before it has done its work.",
-		Rules:  rules{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
-		elector: closing(func(ctx context.Context, e elector.Elector) error {
+		}))),
+	mutant("close does not wait",
+		"Close returns before it has done its work.",
+		rules{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
+		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
 			return nil
-		}),
-	}, {
-		Name:   "close says nothing",
-		Breaks: "Close is content, whatever has become of the candidate's entry.",
-		Rules:  rules{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
-		elector: closing(func(ctx context.Context, e elector.Elector) error {
+		}))),
+	mutant("close says nothing",
+		"Close is content, whatever has become of the candidate's entry.",
+		rules{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
+		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			_ = e.Close(ctx)
 			return nil
-		}),
-	}, {
-		Name:    "close deaf to its context",
-		Breaks:  "Close waits for the service, and for hooks, however long that takes.",
-		Rules:   rules{"fair": {"close/out-of-touch"}},
-		Endless: []string{"close/stalled-hook"},
-		elector: closing(func(ctx context.Context, e elector.Elector) error {
+		}))),
+	mutant("close deaf to its context",
+		"Close waits for the service, and for hooks, however long that takes.",
+		rules{"fair": {"close/out-of-touch"}},
+		endless("close/stalled-hook"),
+		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			return e.Close(context.WithoutCancel(ctx))
-		}),
-	},
+		}))),
 }
 
 // lateNews has the session look alive for one more look after it was lost.

@@ -14,22 +14,20 @@ import (
 
 // viewMutants break rules about what others see.
 var viewMutants = []Mutant{
-	{
-		Name:   "observer misses a vacancy",
-		Breaks: "Observe does not tell that nobody leads.",
-		Rules:  rules{"fair": {"view/observe", "view/observe-founded", "view/observe-lost"}},
-		elector: observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
+	mutant("observer misses a vacancy",
+		"Observe does not tell that nobody leads.",
+		rules{"fair": {"view/observe", "view/observe-founded", "view/observe-lost"}},
+		ofElector(observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
 			for l, err := range seq {
 				if (err != nil || !l.Vacant()) && !yield(l, err) {
 					return
 				}
 			}
-		}),
-	}, {
-		Name:   "vacancy at each handover",
-		Breaks: "Observe tells that nobody leads between one leader and the next, who has waited for it.",
-		Rules:  rules{"fair": {"view/no-vacancy"}},
-		elector: observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
+		}))),
+	mutant("vacancy at each handover",
+		"Observe tells that nobody leads between one leader and the next, who has waited for it.",
+		rules{"fair": {"view/no-vacancy"}},
+		ofElector(observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
 			var last uint64
 			for l, err := range seq {
 				if err == nil && last != 0 && l.Token > last && !yield(elector.Leader{}, nil) {
@@ -40,19 +38,17 @@ var viewMutants = []Mutant{
 					return
 				}
 			}
-		}),
-	}, {
-		Name:   "status is empty",
-		Breaks: "Status tells nothing.",
-		Rules:  rules{"fair": {"view/status"}},
-		elector: func(_ elector.Config, e elector.Elector) elector.Elector {
+		}))),
+	mutant("status is empty",
+		"Status tells nothing.",
+		rules{"fair": {"view/status"}},
+		ofElector(func(_ elector.Config, e elector.Elector) elector.Elector {
 			return statusless{e}
-		},
-	}, {
-		Name:   "sixty-first campaign loses",
-		Breaks: "An elector's campaigns after the sixtieth wait until their context ends.",
-		Rules:  rules{"fair": {"soak/campaigns"}},
-		elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
+		})),
+	mutant("sixty-first campaign loses",
+		"An elector's campaigns after the sixtieth wait until their context ends.",
+		rules{"fair": {"soak/campaigns"}},
+		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			var n atomic.Int64
 			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 				if n.Add(1) > 60 {
@@ -61,38 +57,34 @@ var viewMutants = []Mutant{
 				}
 				return e.Campaign(ctx)
 			})(cfg, e)
-		},
-	}, {
-		Name:   "observer ends without an error",
-		Breaks: "Observe just stops when its context ends or the elector is closed.",
-		Rules:  rules{"fair": {"view/observe-ends", "close/any-time"}},
-		elector: observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
+		})),
+	mutant("observer ends without an error",
+		"Observe just stops when its context ends or the elector is closed.",
+		rules{"fair": {"view/observe-ends", "close/any-time"}},
+		ofElector(observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
 			for l, err := range seq {
 				if err != nil || !yield(l, nil) {
 					return
 				}
 			}
-		}),
-	}, {
-		Name:   "nobody leads is no error",
-		Breaks: "Leader returns the zero Leader and no error while nobody leads.",
-		Rules:  rules{"fair": {"view/leader"}},
-		elector: looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
+		}))),
+	mutant("nobody leads is no error",
+		"Leader returns the zero Leader and no error while nobody leads.",
+		rules{"fair": {"view/leader"}},
+		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
 			l, err := e.Leader(ctx)
 			return l, instead(elector.ErrNoLeader, nil)(err)
-		}),
-	}, {
-		Name:   "leader shown with another token",
-		Breaks: "Leader returns a token that is not that of the leader's term.",
-		Rules:  rules{"fair": {"view/leader", "term/same-id"}},
-		elector: looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
+		}))),
+	mutant("leader shown with another token",
+		"Leader returns a token that is not that of the leader's term.",
+		rules{"fair": {"view/leader", "term/same-id"}},
+		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
 			l, err := e.Leader(ctx)
 			if err == nil {
 				l.Token++
 			}
 			return l, err
-		}),
-	},
+		}))),
 }
 
 type statusless struct{ elector.Elector }
@@ -115,58 +107,51 @@ func looking(leader func(context.Context, elector.Elector) (elector.Leader, erro
 
 // configMutants break rules about what a candidate is, and what it finds.
 var configMutants = []Mutant{
-	{
-		Name:   "one violation at a time",
-		Breaks: "New reports the first thing that is wrong with a Config, and nothing more.",
-		Rules:  rules{"fair": {"config/all-violations"}},
-		refusal: func(err error) error {
+	mutant("one violation at a time",
+		"New reports the first thing that is wrong with a Config, and nothing more.",
+		rules{"fair": {"config/all-violations"}},
+		ofRefusal(func(err error) error {
 			first, _, _ := strings.Cut(err.Error(), "\n")
 			if !errors.Is(err, elector.ErrConfig) {
 				return err
 			}
 			return &oneOf{first}
-		},
-	}, {
-		Name:   "duplicate not noticed",
-		Breaks: "Two open electors of one process can have the same ID in one election.",
-		Rules:  rules{"fair": {"config/duplicate"}},
-		config: func(c *elector.Config) {
+		})),
+	mutant("duplicate not noticed",
+		"Two open electors of one process can have the same ID in one election.",
+		rules{"fair": {"config/duplicate"}},
+		ofConfig(func(c *elector.Config) {
 			c.Backend = &distinct{c.Backend}
-		},
-	}, {
-		Name:   "strategies not compared",
-		Breaks: "All strategies are recorded under one name.",
-		Rules:  rules{"fair": {"data/mismatch", "run/fails"}},
-		config: func(c *elector.Config) {
+		})),
+	mutant("strategies not compared",
+		"All strategies are recorded under one name.",
+		rules{"fair": {"data/mismatch", "run/fails"}},
+		ofConfig(func(c *elector.Config) {
 			c.Strategy = named{c.Strategy, "any"}
-		},
-	}, {
-		Name:   "foreign data written over",
-		Breaks: "A path that holds something that is no election's record is taken for an empty one.",
-		Rules:  rules{"fair": {"data/foreign-path"}},
-		trusted: calls(answering(func(c *backend.Call) {
+		})),
+	mutant("foreign data written over",
+		"A path that holds something that is no election's record is taken for an empty one.",
+		rules{"fair": {"data/foreign-path"}},
+		ofTrusted(answering(func(c *backend.Call) {
 			if _, bad := layout.DecodeRecord(c.Found.Value); bad != nil {
 				c.Found.Value = nil
 			}
-		}, backend.CallSurvey)),
-	}, {
-		Name:    "strangers not seen",
-		Breaks:  "Survey tells of no strangers.",
-		Rules:   rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
-		session: calls(answering(func(c *backend.Call) { c.Strangers = nil }, backend.CallSurvey)),
-	}, {
-		Name:   "only the queue has children",
-		Breaks: "Children tells of enqueued entries alone.",
-		Rules:  rules{Backend: {"read/children"}},
-		session: calls(on(backend.CallChildren, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+		}, backend.CallSurvey))),
+	mutant("strangers not seen",
+		"Survey tells of no strangers.",
+		rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
+		ofSession(answering(func(c *backend.Call) { c.Strangers = nil }, backend.CallSurvey))),
+	mutant("only the queue has children",
+		"Children tells of enqueued entries alone.",
+		rules{Backend: {"read/children"}},
+		ofSession(on(backend.CallChildren, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			if c.Key == "/" {
 				return c.By(ctx, s)
 			}
 			l, err := s.List(ctx, c.Key)
 			c.Children, c.More = l.Keys[:min(c.Most, len(l.Keys))], len(l.Keys) > c.Most
 			return err
-		})),
-	},
+		}))),
 }
 
 // oneOf is a part of an ErrConfig.
