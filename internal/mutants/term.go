@@ -234,36 +234,17 @@ var seatMutants = []Mutant{
 	mutant("campaigns again while the lead function runs",
 		"When a term is lost, the next campaign begins at once, before its caller has asked for it.",
 		rules{"fair": {"run/lost"}},
-		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
-			type result struct {
-				t   *elector.Term
-				err error
-			}
-			var next atomic.Pointer[chan result]
-			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
-				var r result
-				if begun := next.Swap(nil); begun == nil {
-					r.t, r.err = e.Campaign(ctx)
-				} else {
-					select {
-					case r = <-*begun:
-					case <-ctx.Done():
-						return nil, ctx.Err()
+		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			t, err := e.Campaign(ctx)
+			if err == nil {
+				context.AfterFunc(t.Context(), func() {
+					if errors.Is(context.Cause(t.Context()), elector.ErrSessionLost) {
+						_, _ = e.Campaign(context.Background()) // ends with Close
 					}
-				}
-				if r.err == nil {
-					context.AfterFunc(r.t.Context(), func() {
-						if errors.Is(context.Cause(r.t.Context()), elector.ErrSessionLost) {
-							begun := make(chan result, 1)
-							next.Store(&begun)
-							t, err := e.Campaign(context.Background()) // ends with Close
-							begun <- result{t, err}
-						}
-					})
-				}
-				return r.t, r.err
-			})(cfg, e)
-		})),
+				})
+			}
+			return t, err
+		}))),
 	mutant("campaign deaf to its context",
 		"A Campaign that waits goes on when its context ends.",
 		rules{"fair": {"cancel/no-session", "cancel/lost-reply", "cancel/out-of-touch"}},

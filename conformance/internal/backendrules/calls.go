@@ -40,8 +40,10 @@ func (s sess) set(e backend.Entry, value string) backend.Entry {
 	return s.commit(backend.Update(e, []byte(value)))[0]
 }
 
-func (s sess) delete(e backend.Entry) {
-	s.commit(backend.Delete(e))
+func (s sess) delete(all ...backend.Entry) {
+	for _, e := range all {
+		s.commit(backend.Delete(e))
+	}
 }
 
 // dir makes a directory.
@@ -67,17 +69,21 @@ func (s sess) predecessor(e backend.Entry) backend.Entry {
 	return p
 }
 
-// sees waits until this session sees e, which another has written.
-func (s sess) sees(e backend.Entry) {
-	s.r.Until(fmt.Sprintf("%+v is seen by another session", e), func() bool {
-		have := s.peek(e.Key)
-		return have.Same(e) && string(have.Value) == string(e.Value) && have.Session == e.Session
-	})
+// sees waits until this session sees entries, which another has written.
+func (s sess) sees(all ...backend.Entry) {
+	for _, e := range all {
+		s.r.Until(fmt.Sprintf("%+v is seen by another session", e), func() bool {
+			have := s.peek(e.Key)
+			return have.Same(e) && string(have.Value) == string(e.Value) && have.Session == e.Session
+		})
+	}
 }
 
-// misses waits until this session sees nothing under key.
-func (s sess) misses(key string) {
-	s.r.Until(key+" is gone for another session", func() bool { return !s.peek(key).Exists() })
+// misses waits until this session sees nothing under these keys.
+func (s sess) misses(keys ...string) {
+	for _, key := range keys {
+		s.r.Until(key+" is gone for another session", func() bool { return !s.peek(key).Exists() })
+	}
 }
 
 // peek returns what is under key, if anything is.

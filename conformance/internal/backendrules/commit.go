@@ -57,9 +57,7 @@ func writePutParent(r *run) {
 
 			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
 			r.FailIf(out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev, "one commit made %+v", out)
-			for _, e := range out {
-				other.sees(e)
-			}
+			other.sees(out...)
 			// The seat is told from its successor as any other is.
 			s.guarded(base+" the seat", backend.IfExists(out[1]), true)
 			s.delete(out[1])

@@ -136,8 +136,7 @@ func guardRace(r *run) {
 		}[(i+round)%3], backend.CompareAndSet(key("with"), nil, 0))
 		trip := time.Since(began)
 		seat, with := made[0], made[1]
-		other.sees(seat)
-		other.sees(with)
+		other.sees(seat, with)
 		guard, end := backend.IfExists(seat), backend.Delete(seat)
 		if round%2 == 1 {
 			guard, end = backend.IfUnchanged(seat), backend.Update(seat, []byte("y"))

@@ -182,9 +182,7 @@ func doubtNotMine(r *run) {
 			r.Failf("a commit of what another session has committed before returned (%+v, %v)", made, harness.Text(err))
 		}
 		r.Settle()
-		for _, e := range theirs {
-			s.sees(e)
-		}
+		s.sees(theirs...)
 		epoch = theirs[0]
 		other.delete(theirs[1])
 		s.misses(seat)
@@ -203,8 +201,7 @@ func notAllMine(r *run, c *kit.Client, s, other sess) {
 		r.Failf("a commit one half of which another session has committed before returned (%+v, %v)", made, harness.Text(err))
 	}
 	r.Settle()
-	s.sees(theirs)
-	s.sees(both[1])
+	s.sees(theirs, both[1])
 }
 
 func doubtRace(r *run) {
@@ -255,8 +252,7 @@ func doubtRace(r *run) {
 		if made != nil {
 			epoch = made[0]
 			for _, s := range all {
-				s.sees(epoch)
-				s.sees(made[1])
+				s.sees(epoch, made[1])
 			}
 			all[i%3].delete(made[1])
 		} else if epoch = all[0].get(epoch.Key); string(epoch.Value) != string(value) {

@@ -154,9 +154,7 @@ func listWhileEnqueued(r *run) {
 	}
 	slices.SortFunc(all, func(a, b backend.Entry) int { return cmp.Compare(a.Rev, b.Rev) })
 	s.lists(dir, all...)
-	for _, e := range all {
-		s.sees(e)
-	}
+	s.sees(all...)
 	for _, t := range looking {
 		for _, key := range t.value() {
 			r.FailIf(!slices.Contains(harness.Keys(all), key), "a listing had %s, which none of those enqueued is: %q", key, harness.Keys(all))

@@ -149,8 +149,7 @@ func lostPutCreate(r *run, s, other sess, fault func(backend.OpKind)) {
 		r.changed("put with a create", epoch, put, value)
 		r.isNew("create with a put", made, seat, value, s.ID())
 		for range 2 {
-			other.sees(put)
-			other.sees(made)
+			other.sees(put, made)
 			r.Settle() // nothing comes late
 		}
 		s.discard(made)

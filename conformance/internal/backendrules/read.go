@@ -66,8 +66,7 @@ func readDecided(r *run) {
 			other.none("get of what is gone, after "+by.what+" was refused", gone.Key)
 			other.close()
 		}
-		s.delete(e)
-		s.delete(seat)
+		s.delete(e, seat)
 	}
 }
 
@@ -109,8 +108,7 @@ func readSurvey(r *run) {
 	c := s.create(dir+"/seat", "x")
 	shows(dir, known.Key, a, b, c)
 	shows(dir, "", a, b, c)
-	s.delete(a)
-	s.delete(c)
+	s.delete(a, c)
 	shows(dir, known.Key, b)
 	other.delete(b)
 	s.misses(b.Key)
@@ -150,8 +148,7 @@ func readChildren(r *run) {
 	shows(dir, queued, notes, seat, before)
 	shows(backend.Parent(deep.Key), deep)
 	shows(deep.Key)
-	s.delete(seat)
-	s.delete(queued)
+	s.delete(seat, queued)
 	shows(dir, notes, before)
 	first := dir[:1+strings.IndexByte(dir[1:], '/')]
 	keys, more, err := s.Children(r.ctx, "/", 1000)

@@ -141,9 +141,7 @@ func scaleWaits(r *run) {
 	for i := range n {
 		all = append(all, other.create(fmt.Sprintf("%s/%d", dir, i), "x"))
 	}
-	for _, e := range all {
-		s.sees(e)
-	}
+	s.sees(all...)
 	for _, i := range []int{n - 1, n * 3 / 4, 0} {
 		var each []*task[[]backend.Entry]
 		for _, e := range all {

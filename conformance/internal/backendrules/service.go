@@ -138,14 +138,7 @@ func serviceDown(r *run) {
 	_, err := opening.result()
 	r.Must("start the service", r.Service.Start())
 	r.Refused("open while the service was down", err, backend.ErrUnavailable)
-	var s *backend.Session
-	r.Until("the service can be reached again", func() bool {
-		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Lasting()})
-		r.FailIf(err != nil && !errors.Is(err, backend.ErrUnavailable), "open after the service came back: %v", err)
-		return err == nil
-	})
-	r.sessions = append(r.sessions, sess{s, r})
-	sess{s, r}.dir("d")
+	r.opens(c).dir("d")
 }
 
 // calls is one call of each kind, on an entry that does not change, and on the directory that it is in.

@@ -128,8 +128,7 @@ func sessionSuspendedCalls(r *run) {
 	}
 	wait.fails("await that blocked until the window passed", backend.ErrSessionLost)
 	c.Resume()
-	other.misses(e.Key)
-	other.misses(r.key("late"))
+	other.misses(e.Key, r.key("late"))
 
 	// Nor is it when the link comes back in time.
 	c = r.client()
@@ -191,9 +190,7 @@ func sessionSlowReplies(r *run) {
 func sessionLateRequests(r *run) {
 	c, s, other, dir := r.process((*run).brief)
 	own, record := s.enqueue(dir, "x"), s.put(dir+"/record", "x", 0)
-	for _, e := range []backend.Entry{own, record} {
-		other.sees(e)
-	}
+	other.sees(own, record)
 	release := c.HoldRequests()
 	released := false
 	defer func() {

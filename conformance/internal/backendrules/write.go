@@ -221,8 +221,7 @@ func writeUpdateOfAnothers(r *run) {
 	dir := owner.dir("d")
 	for _, e := range []backend.Entry{owner.enqueue(dir, "0"), owner.create(dir+"/seat", "0")} {
 		next := last.enqueue(dir, "next")
-		writer.sees(e)
-		writer.sees(next)
+		writer.sees(e, next)
 		check := func(what string, now backend.Entry, value string) {
 			r.changed(what, e, now, value)
 			owner.sees(now)
@@ -256,8 +255,7 @@ func writeUpdateOfAnothers(r *run) {
 	_, err := last.Commit(r.ctx, []backend.Condition{backend.IfUnchanged(e)})
 	r.Must("look for the entry after the writer's end", err)
 	r.Must("close the owner", owner.Close(r.ctx))
-	last.misses(e.Key)
-	last.misses(gone.Key)
+	last.misses(e.Key, gone.Key)
 }
 
 func writeAtomic(r *run) {
