@@ -12,40 +12,30 @@ import (
 )
 
 var awaitRules = []rule{
-	{
-		Name: "await/wakes",
-		Text: "Await returns when an entry is deleted, changed, made, or made anew, whoever does it, and at once if that was before.",
-		Run:  awaitWakes,
-	}, {
-		Name: "await/blocks",
-		Text: "Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context.",
-		Run:  awaitBlocks,
-	}, {
-		Name: "await/several",
-		Text: "Await returns what there is of each entry, in the order given.",
-		Run:  awaitSeveral,
-	}, {
-		Name: "await/in-order",
-		Text: "Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first.",
-		Run:  awaitInOrder,
-	}, {
-		Name: "await/snapshot",
-		Text: "What Await shows of several entries has stood at one moment, however fast they change.",
-		Run:  awaitSnapshot,
-	}, {
-		Name: "await/nothing-missed",
-		Text: "No change between a read and the Await that follows is missed.",
-		Run:  awaitNothingMissed,
-	}, {
-		Name: "await/again",
-		Text: "Await works again after one that was cancelled, and for many that wait for the same entry.",
-		Run:  awaitAgain,
-	}, {
-		Name: "await/operator",
-		Text: "An operator's delete of a directory and all in it ends every Await of an entry there.",
-		Need: []string{"Delete"},
-		Run:  awaitOperator,
-	},
+	promise("await/wakes",
+		"Await returns when an entry is deleted, changed, made, or made anew, whoever does it, and at once if that was before.",
+		awaitWakes),
+	promise("await/blocks",
+		"Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context.",
+		awaitBlocks),
+	promise("await/several",
+		"Await returns what there is of each entry, in the order given.",
+		awaitSeveral),
+	promise("await/in-order",
+		"Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first.",
+		awaitInOrder),
+	promise("await/snapshot",
+		"What Await shows of several entries has stood at one moment, however fast they change.",
+		awaitSnapshot),
+	promise("await/nothing-missed",
+		"No change between a read and the Await that follows is missed.",
+		awaitNothingMissed),
+	promise("await/again",
+		"Await works again after one that was cancelled, and for many that wait for the same entry.",
+		awaitAgain),
+	promise("await/operator",
+		"An operator's delete of a directory and all in it ends every Await of an entry there.",
+		awaitOperator, "Delete"),
 }
 
 func awaitWakes(r *run) {

@@ -9,24 +9,18 @@ import (
 )
 
 var commitRules = []rule{
-	{
-		Name: "write/compare-and-set-parent",
-		Text: "The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
-		Run:  writePutParent,
-	}, {
-		Name: "write/conflict",
-		Text: "Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written.",
-		Run:  writeConflict,
-	}, {
-		Name: "write/too-large",
-		Text: "A commit within the limits of bytes and ops is done; one that is over one is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
-		Run:  writeTooLarge,
-	}, {
-		Name: "write/used-up",
-		Text: "Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
-		Need: []string{"UseUp"},
-		Run:  writeUsedUp,
-	},
+	promise("write/compare-and-set-parent",
+		"The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
+		writePutParent),
+	promise("write/conflict",
+		"Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written.",
+		writeConflict),
+	promise("write/too-large",
+		"A commit within the limits of bytes and ops is done; one that is over one is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
+		writeTooLarge),
+	promise("write/used-up",
+		"Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
+		writeUsedUp, "UseUp"),
 }
 
 func writePutParent(r *run) {

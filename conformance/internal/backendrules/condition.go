@@ -10,28 +10,21 @@ import (
 )
 
 var guardRules = []rule{
-	{
-		Name: "condition/holds",
-		Text: "IfExists holds as long as this incarnation exists, whatever its value, and IfUnchanged as long as it is at this version; else the commit is ErrCondition and nothing is written. Without ops it only asks.",
-		Run:  guardHolds,
-	}, {
-		Name: "condition/race",
-		Text: "Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that.",
-		Run:  guardRace,
-	}, {
-		Name: "condition/incarnations",
-		Text: "Conditions, Update, Delete and Discard of an incarnation that is gone never hit its successor under the same key.",
-		Run:  guardIncarnations,
-	}, {
-		Name: "discard/confirmed",
-		Text: "Discard returns nil once the incarnation is gone, whoever removed it, and may be called again. That of an entry that is another session's, or nobody's, is refused, and the entry stands.",
-		Run:  dropConfirmed,
-	}, {
-		Name: "discard/background",
-		Text: "A Discard whose context ends first goes on in the background until the entry is gone, while the session lives on.",
-		Need: []string{"Suspend"},
-		Run:  dropBackground,
-	},
+	promise("condition/holds",
+		"IfExists holds as long as this incarnation exists, whatever its value, and IfUnchanged as long as it is at this version; else the commit is ErrCondition and nothing is written. Without ops it only asks.",
+		guardHolds),
+	promise("condition/race",
+		"Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that.",
+		guardRace),
+	promise("condition/incarnations",
+		"Conditions, Update, Delete and Discard of an incarnation that is gone never hit its successor under the same key.",
+		guardIncarnations),
+	promise("discard/confirmed",
+		"Discard returns nil once the incarnation is gone, whoever removed it, and may be called again. That of an entry that is another session's, or nobody's, is refused, and the entry stands.",
+		dropConfirmed),
+	promise("discard/background",
+		"A Discard whose context ends first goes on in the background until the entry is gone, while the session lives on.",
+		dropBackground, "Suspend"),
 }
 
 // guarded asks whether the guard holds, commits a write under it, and checks that it is done or

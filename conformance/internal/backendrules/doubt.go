@@ -1,7 +1,6 @@
 package backendrules
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -13,27 +12,18 @@ import (
 // doubtRules are about commits whose reply was lost and that are hard to tell from
 // what others have written.
 var doubtRules = []rule{
-	{
-		Name: "lost-reply/deleted",
-		Text: "A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
-		Need: []string{"Delete", "CutReply"},
-		Run:  doubtDeleted,
-	}, {
-		Name: "lost-reply/overwritten",
-		Text: "A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
-		Need: []string{"CutReply"},
-		Run:  doubtOverwritten,
-	}, {
-		Name: "lost-reply/not-mine",
-		Text: "A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
-		Need: []string{"LoseReply"},
-		Run:  doubtNotMine,
-	}, {
-		Name: "lost-reply/race",
-		Text: "Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
-		Need: []string{"LoseRequest", "LoseReply"},
-		Run:  doubtRace,
-	},
+	promise("lost-reply/deleted",
+		"A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
+		doubtDeleted, "Delete", "CutReply"),
+	promise("lost-reply/overwritten",
+		"A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
+		doubtOverwritten, "CutReply"),
+	promise("lost-reply/not-mine",
+		"A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
+		doubtNotMine, "LoseReply"),
+	promise("lost-reply/race",
+		"Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
+		doubtRace, "LoseRequest", "LoseReply"),
 }
 
 // cutOff starts a commit whose reply is lost, and waits until it is done.
@@ -41,9 +31,7 @@ func (s sess) cutOff(c *kit.Client, by sess, ops ...backend.Op) *task[[]backend.
 	was := s.at(ops[0].Key)
 	s.r.Until("both see the same", func() bool { return by.at(ops[0].Key) == was })
 	c.CutReply(ops[0].Kind)
-	commit := start(s.r, fmt.Sprintf("%v with a lost reply", ops[0].Kind), func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, ops...)
-	})
+	commit := s.committing(fmt.Sprintf("%v with a lost reply", ops[0].Kind), ops...)
 	s.r.Until("the commit is done", func() bool { return by.at(ops[0].Key) != was })
 	commit.blocked("its outcome could not be known")
 	return commit
@@ -57,20 +45,21 @@ func (s sess) at(key string) string {
 
 // truth checks what a commit says that was done and whose reply was lost: either that
 // it cannot know, or what it made and, if that is ephemeral, stands.
-func (s sess) truth(what string, commit *task[[]backend.Entry]) {
-	made, err := commit.result()
+func (s sess) truth(what string, commit *task[[]backend.Entry]) (made []backend.Entry, err error) {
+	made, err = commit.result()
 	if err != nil {
 		s.r.Refused(what, err, backend.ErrIndeterminate)
 		for _, plain := range []error{backend.ErrConflict, backend.ErrExists, backend.ErrCondition, backend.ErrNoEntry, backend.ErrNoParent} {
 			s.r.FailIf(harness.IsAny(err, plain), "%s: the error is %q, which says that nothing was written: %q", what, plain, err)
 		}
-		return
+		return nil, err
 	}
 	for _, e := range made {
 		if got, err := s.Get(s.r.ctx, e.Key); e.Session != "" && (err != nil || !got.Same(e)) {
 			s.r.Failf("%s: returned %+v, and there is %+v", what, e, got)
 		}
 	}
+	return made, nil
 }
 
 func doubtDeleted(r *run) {
@@ -103,8 +92,7 @@ func doubtDeleted(r *run) {
 		commit := s.cutOff(c, other, ops...)
 		try.meanwhile()
 		c.Resume()
-		s.truth(what+", and deleted since", commit)
-		made, err := commit.result()
+		made, err := s.truth(what+", and deleted since", commit)
 		if err == nil {
 			s.lists(dir, slices.DeleteFunc(made, func(e backend.Entry) bool { return backend.Parent(e.Key) != dir || e.Key == seat })...)
 		} else {
@@ -145,11 +133,7 @@ func doubtOverwritten(r *run) {
 		}
 		c.Resume()
 		what := fmt.Sprintf("%d puts of which one was overwritten %d times since", len(ops), i/2+1)
-		made, err := commit.result()
-		if err != nil {
-			r.Refused(what, err, backend.ErrIndeterminate)
-			r.FailIf(harness.IsAny(err, backend.ErrConflict), "%s: the error says that nothing was written: %v", what, harness.Text(err))
-		}
+		made, _ := s.truth(what, commit)
 		for j, e := range made {
 			r.changed(what, known[j], e, string(ops[j].Value))
 		}

@@ -11,16 +11,12 @@ import (
 
 // lateRules are about commits that were given up, and may yet be done.
 var lateRules = []rule{
-	{
-		Name: "late/overtaken",
-		Text: "Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
-		Need: []string{"DelayRequest"},
-		Run:  lateOvertaken,
-	}, {
-		Name: "late/given-up",
-		Text: "A commit that is given up at any moment does not undo one that comes right after it.",
-		Run:  lateGivenUp,
-	},
+	promise("late/overtaken",
+		"Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
+		lateOvertaken, "DelayRequest"),
+	promise("late/given-up",
+		"A commit that is given up at any moment does not undo one that comes right after it.",
+		lateGivenUp),
 }
 
 func lateOvertaken(r *run) {

@@ -14,19 +14,15 @@ import (
 )
 
 var listRules = []rule{
-	{
-		Name: "list/await",
-		Text: "AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter, of a directory that did not exist, too.",
-		Run:  listAwait,
-	}, {
-		Name: "list/nothing-missed",
-		Text: "No change between a List and the AwaitList that follows is missed.",
-		Run:  listNothingMissed,
-	}, {
-		Name: "list/while-enqueued",
-		Text: "Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued.",
-		Run:  listWhileEnqueued,
-	},
+	promise("list/await",
+		"AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter, of a directory that did not exist, too.",
+		listAwait),
+	promise("list/nothing-missed",
+		"No change between a List and the AwaitList that follows is missed.",
+		listNothingMissed),
+	promise("list/while-enqueued",
+		"Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued.",
+		listWhileEnqueued),
 }
 
 func listAwait(r *run) {

@@ -11,54 +11,36 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// losses are the two ways in which a commit gets lost.
-var losses = []struct {
-	what, need string
-	fault      func(*kit.Client) func(backend.OpKind)
-}{
-	{"reply", "LoseReply", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
-	{"request", "LoseRequest", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
-}
-
-func lostRules() []rule {
-	rules := []rule{{
-		Name: "lost-reply/refused",
-		Text: "A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
-		Need: []string{"LoseReply"},
-		Run:  lostRefused,
-	}, {
-		Name: "lost-reply/cancelled",
-		Text: "A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
-		Need: []string{"CutReply"},
-		Run:  lostCancelled,
-	}, {
-		Name: "lost-reply/session-lost",
-		Text: "A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
-		Need: []string{"CutReply"},
-		Run:  lostSession,
-	}}
-	for _, lost := range losses {
-		rules = append(rules, rule{
-			Name: "lost-" + lost.what + "/once",
-			Text: fmt.Sprintf("A commit whose %s was lost is done once, and returns what it made, whichever ops it has.", lost.what),
-			Need: []string{lost.need},
-			Run: func(r *run) {
-				c := r.client()
-				lostOnce(r, r.open(c), r.session(), lost.fault(c))
-			},
-		})
-	}
-	return rules
+var lostRules = []rule{
+	promise("lost-reply/refused",
+		"A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
+		lostRefused, "LoseReply"),
+	promise("lost-reply/cancelled",
+		"A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
+		lostCancelled, "CutReply"),
+	promise("lost-reply/session-lost",
+		"A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
+		lostSession, "CutReply"),
+	promise("lost-reply/once",
+		"A commit whose reply was lost is done once, and returns what it made, whichever ops it has.",
+		lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }), "LoseReply"),
+	promise("lost-request/once",
+		"A commit whose request was lost is done once, and returns what it made, whichever ops it has.",
+		lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }), "LoseRequest"),
 }
 
 // lostOnce tries each op, and commits of several, under a fault.
-func lostOnce(r *run, s, other sess, fault func(backend.OpKind)) {
-	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
-		r.in(kind.String(), func() { lostOne(r, s, other, kind, fault) })
+func lostOnce(of func(*kit.Client) func(backend.OpKind)) func(*run) {
+	return func(r *run) {
+		c := r.client()
+		s, other, fault := r.open(c), r.session(), of(c)
+		for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
+			r.in(kind.String(), func() { lostOne(r, s, other, kind, fault) })
+		}
+		r.in("a CompareAndSet, an Enqueue and a Delete, with conditions", func() { lostAtomic(r, s, other, fault) })
+		r.in("a CompareAndSet and a CreateEphemeral", func() { lostPutCreate(r, s, other, fault) })
+		r.in("several CompareAndSets", func() { lostPuts(r, s, other, fault) })
 	}
-	r.in("a CompareAndSet, an Enqueue and a Delete, with conditions", func() { lostAtomic(r, s, other, fault) })
-	r.in("a CompareAndSet and a CreateEphemeral", func() { lostPutCreate(r, s, other, fault) })
-	r.in("several CompareAndSets", func() { lostPuts(r, s, other, fault) })
 }
 
 // lostOne tries an op of the kind, several times in one session.

@@ -11,17 +11,12 @@ import (
 )
 
 var refusedRules = []rule{
-	{
-		Name: "session/throttled",
-		Text: "What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
-		Need: []string{"Throttle"},
-		Run:  sessionThrottled,
-	}, {
-		Name: "session/denied",
-		Text: "What the credentials do not allow is ErrDenied and not done, and the session goes on: when they allow it again it is done. A Drop goes on by itself.",
-		Need: []string{"Deny"},
-		Run:  sessionDenied,
-	},
+	promise("session/throttled",
+		"What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
+		sessionThrottled, "Throttle"),
+	promise("session/denied",
+		"What the credentials do not allow is ErrDenied and not done, and the session goes on: when they allow it again it is done. A Drop goes on by itself.",
+		sessionDenied, "Deny"),
 }
 
 // throttledMost is how often one call and the heartbeats may ask in a second.

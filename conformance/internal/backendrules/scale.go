@@ -11,24 +11,22 @@ import (
 
 // What is right for one, for a moment, and the first time, has to be so for many, for long, and each time.
 var scaleRules = []rule{
+	promise("scale/commit",
+		"A commit of a hundred ops does and tells what as many of one op would, also with a value of 100 kB, whose bytes the caller then uses again.",
+		scaleCommit),
 	{
-		Name: "scale/commit",
-		Text: "A commit of a hundred ops does and tells what as many of one op would, also with a value of 100 kB, whose bytes the caller then uses again.",
-		Run:  scaleCommit,
-	}, {
 		Name: "scale/directory",
 		Text: "In a directory of hundreds, with writes of others between them, each is listed, in order, and each one's predecessor is the one before it.",
 		Long: "hundreds of commits",
 		Run:  scaleDirectory,
-	}, {
-		Name: "scale/waits",
-		Text: "Await of many entries returns when any of them changes, the last one, too; and so do many waits of one session.",
-		Run:  scaleWaits,
-	}, {
-		Name: "scale/age",
-		Text: "A wait that is hours old, and a session that has outlived hundreds of its timeouts, do as new ones.",
-		Run:  scaleAge,
-	}, {
+	},
+	promise("scale/waits",
+		"Await of many entries returns when any of them changes, the last one, too; and so do many waits of one session.",
+		scaleWaits),
+	promise("scale/age",
+		"A wait that is hours old, and a session that has outlived hundreds of its timeouts, do as new ones.",
+		scaleAge),
+	{
 		Name: "scale/again",
 		Text: "A session that has lost its link many times does as one that has lost none: what waits is told, what was to be removed goes, and what is written is there.",
 		Need: []string{"Suspend"},

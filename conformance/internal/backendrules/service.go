@@ -15,52 +15,36 @@ import (
 )
 
 var serviceRules = []rule{
-	{
-		Name: "service/restart",
-		Text: "Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
-		Need: []string{"Stop"},
-		Run:  serviceRestart,
-	}, {
-		Name: "service/down",
-		Text: "Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
-		Need: []string{"Stop"},
-		Run:  serviceDown,
-	}, {
-		Name: "service/member-frozen",
-		Text: "While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
-		Need: []string{"PauseMember"},
-		Run:  serviceMemberFrozen,
-	}, {
-		Name: "service/member-cut-off",
-		Text: "A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
-		Need: []string{"CutOffMember"},
-		Run:  serviceMemberCutOff,
-	}, {
-		Name: "service/nothing-left",
-		Text: "Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
-		Need: []string{"Stored"},
-		Run:  serviceNothingLeft,
-	}, {
-		Name: "errors/context",
-		Text: "A call whose context has ended returns the context's error, and one with a deadline ends at it.",
-		Run:  errorsContext,
-	}, {
-		Name: "errors/wrapped",
-		Text: "An error names the backend and the key, and its sentinel once.",
-		Run:  errorsWrapped,
-	}, {
-		Name: "many/sessions",
-		Text: "Many sessions at once do not get in each other's way: closing one leaves the entries of the process's others alone.",
-		Run:  manySessions,
-	}, {
-		Name: "many/close",
-		Text: "Close amid calls of all kinds ends each of them, and leaves nothing behind.",
-		Run:  manyClose,
-	}, {
-		Name: "many/goroutines",
-		Text: "No goroutine of the backend outlives Close of its sessions.",
-		Run:  manyGoroutines,
-	},
+	promise("service/restart",
+		"Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
+		serviceRestart, "Stop"),
+	promise("service/down",
+		"Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
+		serviceDown, "Stop"),
+	promise("service/member-frozen",
+		"While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
+		serviceMemberFrozen, "PauseMember"),
+	promise("service/member-cut-off",
+		"A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
+		serviceMemberCutOff, "CutOffMember"),
+	promise("service/nothing-left",
+		"Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
+		serviceNothingLeft, "Stored"),
+	promise("errors/context",
+		"A call whose context has ended returns the context's error, and one with a deadline ends at it.",
+		errorsContext),
+	promise("errors/wrapped",
+		"An error names the backend and the key, and its sentinel once.",
+		errorsWrapped),
+	promise("many/sessions",
+		"Many sessions at once do not get in each other's way: closing one leaves the entries of the process's others alone.",
+		manySessions),
+	promise("many/close",
+		"Close amid calls of all kinds ends each of them, and leaves nothing behind.",
+		manyClose),
+	promise("many/goroutines",
+		"No goroutine of the backend outlives Close of its sessions.",
+		manyGoroutines),
 }
 
 func serviceRestart(r *run) {

@@ -14,15 +14,13 @@ import (
 )
 
 var soakRules = []rule{
+	promise("soak/sessions",
+		"Nobody keeps a session that is closed.",
+		soakSessions),
+	promise("soak/entries",
+		"A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them.",
+		soakEntries),
 	{
-		Name: "soak/sessions",
-		Text: "Nobody keeps a session that is closed.",
-		Run:  soakSessions,
-	}, {
-		Name: "soak/entries",
-		Text: "A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them.",
-		Run:  soakEntries,
-	}, {
 		Name:  "soak/links",
 		Text:  "What a session keeps does not grow with the links that it loses.",
 		Need:  []string{"Suspend"},

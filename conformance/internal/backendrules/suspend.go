@@ -9,47 +9,30 @@ import (
 )
 
 var suspendRules = []rule{
-	{
-		Name: "session/states",
-		Text: "A process that is out of touch finds its session suspended, and live again when it is back in time.",
-		Need: []string{"Suspend"},
-		Run:  sessionStates,
-	}, {
-		Name: "session/suspended-briefly",
-		Text: "A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
-		Need: []string{"Suspend"},
-		Run:  sessionSuspendedBriefly,
-	}, {
-		Name: "session/suspended-too-long",
-		Text: "A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
-		Need: []string{"Suspend"},
-		Run:  sessionSuspendedTooLong,
-	}, {
-		Name: "session/suspended-calls",
-		Text: "A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
-		Need: []string{"Suspend"},
-		Run:  sessionSuspendedCalls,
-	}, {
-		Name: "session/slow-replies",
-		Text: "The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
-		Need: []string{"SlowReplies"},
-		Run:  sessionSlowReplies,
-	}, {
-		Name: "session/late-requests",
-		Text: "What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
-		Need: []string{"HoldRequests"},
-		Run:  sessionLateRequests,
-	}, {
-		Name: "session/close-cut",
-		Text: "Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
-		Need: []string{"Suspend"},
-		Run:  sessionCloseCut,
-	}, {
-		Name: "session/close-suspended",
-		Text: "Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
-		Need: []string{"Suspend"},
-		Run:  sessionCloseSuspended,
-	},
+	promise("session/states",
+		"A process that is out of touch finds its session suspended, and live again when it is back in time.",
+		sessionStates, "Suspend"),
+	promise("session/suspended-briefly",
+		"A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
+		sessionSuspendedBriefly, "Suspend"),
+	promise("session/suspended-too-long",
+		"A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
+		sessionSuspendedTooLong, "Suspend"),
+	promise("session/suspended-calls",
+		"A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
+		sessionSuspendedCalls, "Suspend"),
+	promise("session/slow-replies",
+		"The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
+		sessionSlowReplies, "SlowReplies"),
+	promise("session/late-requests",
+		"What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
+		sessionLateRequests, "HoldRequests"),
+	promise("session/close-cut",
+		"Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
+		sessionCloseCut, "Suspend"),
+	promise("session/close-suspended",
+		"Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
+		sessionCloseSuspended, "Suspend"),
 }
 
 func sessionStates(r *run) {
@@ -60,9 +43,8 @@ func sessionStates(r *run) {
 }
 
 func sessionSuspendedBriefly(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir, id := s.dir("d"), s.ID()
+	c, s, other, dir := r.process((*run).open)
+	id := s.ID()
 	e := s.enqueue(dir, "x")
 	flag := s.put(r.key("flag"), "0", 0)
 	other.sees(flag)

@@ -11,19 +11,15 @@ import (
 )
 
 var valueRules = []rule{
-	{
-		Name: "write/values",
-		Text: "Values come back as they were written: empty, binary and large ones.",
-		Run:  writeValues,
-	}, {
-		Name: "write/keys",
-		Text: "Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are.",
-		Run:  writeKeys,
-	}, {
-		Name: "write/key-limits",
-		Text: "The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do.",
-		Run:  writeKeyLimits,
-	},
+	promise("write/values",
+		"Values come back as they were written: empty, binary and large ones.",
+		writeValues),
+	promise("write/keys",
+		"Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are.",
+		writeKeys),
+	promise("write/key-limits",
+		"The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do.",
+		writeKeyLimits),
 }
 
 func writeValues(r *run) {

@@ -13,33 +13,24 @@ import (
 )
 
 var willRules = []rule{
-	{
-		Name: "will/executed",
-		Text: "When another process executes a session's will its entries are gone at once, as with Close, and its own process hears of it: calls return ErrSessionLost.",
-		Run:  willed((*run).open, willExecuted),
-	}, {
-		Name: "will/out-of-touch",
-		Text: "The will of a session that is out of touch is executed at once, too, and the session does not come back.",
-		Need: []string{"Suspend"},
-		Run:  willed((*run).open, willOutOfTouch),
-	}, {
-		Name: "will/one",
-		Text: "A will ends its session and no other: not the other ones of its process, and no later one, however often it is executed.",
-		Run:  willed((*run).brief, willOne),
-	}, {
-		Name: "will/again",
-		Text: "Executed by several at once, and again, a will is as executed once: each is told once the entries are gone, of a closed session, too.",
-		Run:  willed((*run).open, willAgain),
-	}, {
-		Name: "will/wrong",
-		Text: "A will with another session or another secret in it ends nothing; with another secret it is an error.",
-		Run:  willed((*run).brief, willWrong),
-	}, {
-		Name: "will/down",
-		Text: "While no server answers, Execute tries on: until its context ends, or until it is done, which is soon when they are back.",
-		Need: []string{"Stop"},
-		Run:  willed((*run).open, willDown),
-	},
+	promise("will/executed",
+		"When another process executes a session's will its entries are gone at once, as with Close, and its own process hears of it: calls return ErrSessionLost.",
+		willed((*run).open, willExecuted)),
+	promise("will/out-of-touch",
+		"The will of a session that is out of touch is executed at once, too, and the session does not come back.",
+		willed((*run).open, willOutOfTouch), "Suspend"),
+	promise("will/one",
+		"A will ends its session and no other: not the other ones of its process, and no later one, however often it is executed.",
+		willed((*run).brief, willOne)),
+	promise("will/again",
+		"Executed by several at once, and again, a will is as executed once: each is told once the entries are gone, of a closed session, too.",
+		willed((*run).open, willAgain)),
+	promise("will/wrong",
+		"A will with another session or another secret in it ends nothing; with another secret it is an error.",
+		willed((*run).brief, willWrong)),
+	promise("will/down",
+		"While no server answers, Execute tries on: until its context ends, or until it is done, which is soon when they are back.",
+		willed((*run).open, willDown), "Stop"),
 }
 
 // A willing is a session whose will another process executes.

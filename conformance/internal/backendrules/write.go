@@ -8,35 +8,27 @@ import (
 )
 
 var writeRules = []rule{
-	{
-		Name: "write/create-ephemeral",
-		Text: "CreateEphemeral makes an ephemeral entry of this session, exclusively: ErrExists if the key is taken, and then nothing is written.",
-		Run:  writeCreate,
-	}, {
-		Name: "write/enqueue",
-		Text: "Enqueue makes an ephemeral entry directly in the directory, under a new key, younger than all there.",
-		Run:  writeEnqueue,
-	}, {
-		Name: "write/revisions",
-		Text: "Creation revisions rise from commit to commit over all entries and sessions, and a key made anew has a new one.",
-		Run:  writeRevisions,
-	}, {
-		Name: "write/compare-and-set",
-		Text: "CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written. Of several at once over one version one succeeds.",
-		Run:  writePut,
-	}, {
-		Name: "write/update",
-		Text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. Delete removes it, and returns the key alone. Both are ErrNoEntry if it is gone. Get reads what was written last, and is ErrNoEntry if there is nothing.",
-		Run:  writeUpdate,
-	}, {
-		Name: "write/update-of-anothers",
-		Text: "Update of another session's ephemeral entry leaves it to its owner, in its place: it goes with the owner and not with the writer. IfUnchanged makes it compare-and-set.",
-		Run:  writeUpdateOfAnothers,
-	}, {
-		Name: "write/atomic",
-		Text: "All ops of a commit are done, or none: an op that fails undoes the others, as CreateEphemeral and Enqueue do with ErrNoParent where the parent does not exist.",
-		Run:  writeAtomic,
-	},
+	promise("write/create-ephemeral",
+		"CreateEphemeral makes an ephemeral entry of this session, exclusively: ErrExists if the key is taken, and then nothing is written.",
+		writeCreate),
+	promise("write/enqueue",
+		"Enqueue makes an ephemeral entry directly in the directory, under a new key, younger than all there.",
+		writeEnqueue),
+	promise("write/revisions",
+		"Creation revisions rise from commit to commit over all entries and sessions, and a key made anew has a new one.",
+		writeRevisions),
+	promise("write/compare-and-set",
+		"CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written. Of several at once over one version one succeeds.",
+		writePut),
+	promise("write/update",
+		"Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. Delete removes it, and returns the key alone. Both are ErrNoEntry if it is gone. Get reads what was written last, and is ErrNoEntry if there is nothing.",
+		writeUpdate),
+	promise("write/update-of-anothers",
+		"Update of another session's ephemeral entry leaves it to its owner, in its place: it goes with the owner and not with the writer. IfUnchanged makes it compare-and-set.",
+		writeUpdateOfAnothers),
+	promise("write/atomic",
+		"All ops of a commit are done, or none: an op that fails undoes the others, as CreateEphemeral and Enqueue do with ErrNoParent where the parent does not exist.",
+		writeAtomic),
 }
 
 func writeCreate(r *run) {
