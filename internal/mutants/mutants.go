@@ -89,7 +89,8 @@ func All() []Mutant {
 	return slices.Concat(
 		checkThenWrite(), orderMutants, sessionMutants, windowMutants, writeMutants, guardMutants,
 		lostMutants, readMutants, awaitMutants, serviceMutants, willMutants, soakMutants, scaleMutants,
-		recipeMutants, rankedMutants, directoryMutants, seatMutants, askMutants, transferMutants, fitMutants, tokenMutants, termMutants, fenceMutants, viewMutants, configMutants,
+		recipeMutants, rankedMutants, directoryMutants, seatMutants, askMutants, transferMutants, fitMutants,
+		tokenMutants, termMutants, fenceMutants, viewMutants, configMutants,
 	)
 }
 

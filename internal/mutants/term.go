@@ -288,53 +288,42 @@ func lateNews(s *backend.Session, o *over) {
 
 // campaigning is the elector of a mutant that campaigns otherwise.
 func campaigning(campaign func(context.Context, elector.Elector) (*elector.Term, error)) electorOf {
-	return func(_ elector.Config, e elector.Elector) elector.Elector {
-		return &otherwise{Elector: e, campaign: campaign}
-	}
+	return other(func(o *otherwise) {
+		o.campaign = func(ctx context.Context) (*elector.Term, error) { return campaign(ctx, o.Elector) }
+	})
 }
 
 // closing is the elector of a mutant that closes otherwise.
 func closing(stop func(context.Context, elector.Elector) error) electorOf {
-	return func(_ elector.Config, e elector.Elector) elector.Elector { return &otherwise{Elector: e, stop: stop} }
+	return other(func(o *otherwise) { o.stop = func(ctx context.Context) error { return stop(ctx, o.Elector) } })
 }
 
-// otherwise is an elector that does otherwise what is set.
+// otherwise is an elector of which some methods are replaced.
 type otherwise struct {
 	elector.Elector
-	campaign func(context.Context, elector.Elector) (*elector.Term, error)
-	stop     func(context.Context, elector.Elector) error
-	observe  func(iter.Seq2[elector.Leader, error], func(elector.Leader, error) bool)
-	leader   func(context.Context, elector.Elector) (elector.Leader, error)
+	campaign func(context.Context) (*elector.Term, error)
+	stop     func(context.Context) error
+	observe  func(context.Context) iter.Seq2[elector.Leader, error]
+	leader   func(context.Context) (elector.Leader, error)
+	status   func() elector.Status
 }
 
-func (o *otherwise) Campaign(ctx context.Context) (*elector.Term, error) {
-	if o.campaign == nil {
-		return o.Elector.Campaign(ctx)
+// other is the elector of a mutant that has some methods replaced.
+func other(replace func(*otherwise)) electorOf {
+	return func(_ elector.Config, e elector.Elector) elector.Elector {
+		o := &otherwise{e, e.Campaign, e.Close, e.Observe, e.Leader, e.Status}
+		replace(o)
+		return o
 	}
-	return o.campaign(ctx, o.Elector)
 }
 
-func (o *otherwise) Close(ctx context.Context) error {
-	if o.stop == nil {
-		return o.Elector.Close(ctx)
-	}
-	return o.stop(ctx, o.Elector)
-}
-
+func (o *otherwise) Campaign(ctx context.Context) (*elector.Term, error) { return o.campaign(ctx) }
+func (o *otherwise) Close(ctx context.Context) error                     { return o.stop(ctx) }
 func (o *otherwise) Observe(ctx context.Context) iter.Seq2[elector.Leader, error] {
-	seq := o.Elector.Observe(ctx)
-	if o.observe == nil {
-		return seq
-	}
-	return func(yield func(elector.Leader, error) bool) { o.observe(seq, yield) }
+	return o.observe(ctx)
 }
-
-func (o *otherwise) Leader(ctx context.Context) (elector.Leader, error) {
-	if o.leader == nil {
-		return o.Elector.Leader(ctx)
-	}
-	return o.leader(ctx, o.Elector)
-}
+func (o *otherwise) Leader(ctx context.Context) (elector.Leader, error) { return o.leader(ctx) }
+func (o *otherwise) Status() elector.Status                             { return o.status() }
 
 // onTerm is the elector of a mutant whose terms do something otherwise. What worsen
 // gets does what the term does.

@@ -149,12 +149,7 @@ var fitMutants = []Mutant{
 			elected, ended := c.Hooks.Elected, c.Hooks.Ended
 			c.Hooks.Elected = func(t *elector.Term) { leads.Store(true); elected(t) }
 			c.Hooks.Ended = func(t *elector.Term, cause error) { leads.Store(false); ended(t, cause) }
-			return func(ctx context.Context) error {
-				if leads.Load() {
-					return nil
-				}
-				return check(ctx)
-			}
+			return unless(leads.Load, check)
 		}))),
 	mutant("unfit candidate waits on",
 		"A candidate that is not fit any more keeps its entry until it would lead.",
@@ -181,24 +176,14 @@ var fitMutants = []Mutant{
 					tell(e)
 				}
 			}
-			return func(ctx context.Context) error {
-				if offered.Load() {
-					return nil
-				}
-				return check(ctx)
-			}
+			return unless(offered.Load, check)
 		}))),
 	mutant("asked when it has entered",
 		"A candidate enters before its application has said that it is fit.",
 		rules{"fair": {"fit/waits"}, "unfair": {"fit/waits"}},
 		ofConfig(checks(func(c *elector.Config, check check) check {
 			var asked atomic.Bool
-			return func(ctx context.Context) error {
-				if !asked.Swap(true) {
-					return nil
-				}
-				return check(ctx)
-			}
+			return unless(func() bool { return !asked.Swap(true) }, check)
 		}))),
 	mutant("hanging check has passed",
 		"A check that has not returned when its timeout is over counts as passed.",
@@ -233,6 +218,16 @@ var fitMutants = []Mutant{
 }
 
 type check = func(context.Context) error
+
+// unless is a check that passes, unasked, as long as that is so.
+func unless(passes func() bool, check check) check {
+	return func(ctx context.Context) error {
+		if passes() {
+			return nil
+		}
+		return check(ctx)
+	}
+}
 
 // checks makes the check worse of candidates that have one.
 func checks(worsen func(c *elector.Config, check check) check) func(*elector.Config) {

@@ -17,34 +17,22 @@ var viewMutants = []Mutant{
 	mutant("observer misses a vacancy",
 		"Observe does not tell that nobody leads.",
 		rules{"fair": {"view/observe", "view/observe-founded", "view/observe-lost"}},
-		ofElector(observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
-			for l, err := range seq {
-				if (err != nil || !l.Vacant()) && !yield(l, err) {
-					return
-				}
-			}
+		ofElector(observing(func(_, l elector.Leader, err error, tell telling) bool {
+			return err == nil && l.Vacant() || tell(l, err)
 		}))),
 	mutant("vacancy at each handover",
 		"Observe tells that nobody leads between one leader and the next, who has waited for it.",
 		rules{"fair": {"view/no-vacancy"}},
-		ofElector(observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
-			var last uint64
-			for l, err := range seq {
-				if err == nil && last != 0 && l.Token > last && !yield(elector.Leader{}, nil) {
-					return
-				}
-				last = l.Token
-				if !yield(l, err) {
-					return
-				}
+		ofElector(observing(func(last, l elector.Leader, err error, tell telling) bool {
+			if err == nil && last.Token != 0 && l.Token > last.Token && !tell(elector.Leader{}, nil) {
+				return false
 			}
+			return tell(l, err)
 		}))),
 	mutant("status is empty",
 		"Status tells nothing.",
 		rules{"fair": {"view/status"}},
-		ofElector(func(_ elector.Config, e elector.Elector) elector.Elector {
-			return statusless{e}
-		})),
+		ofElector(other(func(o *otherwise) { o.status = func() elector.Status { return elector.Status{} } }))),
 	mutant("sixty-first campaign loses",
 		"An elector's campaigns after the sixtieth wait until their context ends.",
 		rules{"fair": {"soak/campaigns"}},
@@ -61,12 +49,8 @@ var viewMutants = []Mutant{
 	mutant("observer ends without an error",
 		"Observe just stops when its context ends or the elector is closed.",
 		rules{"fair": {"view/observe-ends", "close/any-time"}},
-		ofElector(observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
-			for l, err := range seq {
-				if err != nil || !yield(l, nil) {
-					return
-				}
-			}
+		ofElector(observing(func(_, l elector.Leader, err error, tell telling) bool {
+			return err == nil && tell(l, nil)
 		}))),
 	mutant("nobody leads is no error",
 		"Leader returns the zero Leader and no error while nobody leads.",
@@ -87,22 +71,32 @@ var viewMutants = []Mutant{
 		}))),
 }
 
-type statusless struct{ elector.Elector }
+// telling passes on what is observed, and tells whether to go on.
+type telling = func(elector.Leader, error) bool
 
-func (statusless) Status() elector.Status { return elector.Status{} }
-
-// observing is the elector of a mutant that passes on otherwise what it observes.
-func observing(pass func(iter.Seq2[elector.Leader, error], func(elector.Leader, error) bool)) electorOf {
-	return func(_ elector.Config, e elector.Elector) elector.Elector {
-		return &otherwise{Elector: e, observe: pass}
-	}
+// observing is the elector of a mutant that passes on otherwise what it observes. last is what came
+// before.
+func observing(pass func(last, l elector.Leader, err error, tell telling) bool) electorOf {
+	return other(func(o *otherwise) {
+		o.observe = func(ctx context.Context) iter.Seq2[elector.Leader, error] {
+			return func(tell func(elector.Leader, error) bool) {
+				var last elector.Leader
+				for l, err := range o.Elector.Observe(ctx) {
+					if !pass(last, l, err, tell) {
+						return
+					}
+					last = l
+				}
+			}
+		}
+	})
 }
 
 // looking is the elector of a mutant that tells otherwise who leads.
 func looking(leader func(context.Context, elector.Elector) (elector.Leader, error)) electorOf {
-	return func(_ elector.Config, e elector.Elector) elector.Elector {
-		return &otherwise{Elector: e, leader: leader}
-	}
+	return other(func(o *otherwise) {
+		o.leader = func(ctx context.Context) (elector.Leader, error) { return leader(ctx, o.Elector) }
+	})
 }
 
 // configMutants break rules about what a candidate is, and what it finds.

@@ -222,11 +222,13 @@ func writeUpdateOfAnothers(r *run) {
 		check("update by another session", asked, "asked")
 
 		// The owner goes on to have it: for its own writes, as a condition, and in its place.
-		owner.refused("update by the owner of the version before", backend.ErrCondition, []backend.Condition{backend.IfUnchanged(e)}, backend.Update(e, []byte("no")))
+		owner.refused("update by the owner of the version before", backend.ErrCondition,
+			[]backend.Condition{backend.IfUnchanged(e)}, backend.Update(e, []byte("no")))
 		made, err := owner.Commit(r.ctx, []backend.Condition{backend.IfExists(e), backend.IfUnchanged(asked)}, backend.Update(e, []byte("answered")))
 		r.Must("update by the owner of what another session has written", err)
 		check("update by the owner", made[0], "answered")
-		writer.refused("update by another session over what the owner has written since", backend.ErrCondition, []backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
+		writer.refused("update by another session over what the owner has written since", backend.ErrCondition,
+			[]backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
 		if e.Key != dir+"/seat" {
 			if before := last.predecessor(next); before.Key != e.Key || before.Rev != e.Rev {
 				r.Failf("predecessor of %+v is %+v after another session has written to %+v", next, before, e)
