@@ -38,7 +38,7 @@ var scaleMutants = []Mutant{
 		}, backend.CallPredecessor))),
 	mutant("ninth awaited entry not watched",
 		"Await of more than eight entries waits for the first eight.",
-		rules{Backend: {"scale/waits"}},
+		rules{Backend: {"await/several"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			if len(known) <= 8 {
 				return s.Await(ctx, known...)
@@ -48,7 +48,7 @@ var scaleMutants = []Mutant{
 		}))),
 	mutant("wait that goes deaf",
 		"What changes later than half an hour after Await has begun is not noticed.",
-		rules{Backend: {"scale/age"}},
+		rules{Backend: {"await/blocks"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			began := time.Now()
 			now, err := s.Await(ctx, known...)

@@ -16,10 +16,10 @@ var awaitRules = []rule{
 		"Await returns when an entry is deleted, changed, made, or made anew, whoever does it, and at once if that was before.",
 		awaitWakes),
 	promise("await/blocks",
-		"Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context.",
+		"Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context. A wait that is old, and its session, do as new ones.",
 		awaitBlocks),
 	promise("await/several",
-		"Await returns what there is of each entry, in the order given.",
+		"Await returns what there is of each entry, in the order given, when any of them changes, of many the last one, too; and so do many waits of one session.",
 		awaitSeveral),
 	promise("await/in-order",
 		"Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first.",
@@ -83,25 +83,37 @@ func awaitWakes(r *run) {
 func awaitBlocks(r *run) {
 	s, other := r.brief(r.client()), r.session()
 	dir := s.dir("d")
-	e := s.enqueue(dir, "x")
-	waiting := s.await(e, backend.Entry{Key: dir + "/seat"})
+	e, absent := s.enqueue(dir, "x"), backend.Entry{Key: dir + "/seat"}
+	waiting, cancelled := s.await(e), s.await(e, absent)
 	other.sees(e)
 	f := other.enqueue(dir, "y")
 	other.set(f, "z")
-	other.delete(f)
-	other.delete(other.create(dir+"/seat2", "x"))
-	waiting.blocked("only other entries changed")
-	time.Sleep(2 * r.Service.TTL)
-	waiting.blocked("only time passed")
-	waiting.stop()
-	waiting.fails("await with a context that ended", context.Canceled)
+	other.delete(f, other.create(dir+"/seat2", "x"))
+	cancelled.blocked("only other entries changed")
+	coming, listing := s.waits(absent), s.waitsList(s.list(dir))
+	time.Sleep(time.Duration(r.times(2, 250)) * r.Service.TTL) // on fake time it is hours
+	cancelled.blocked("only time passed")
+	cancelled.stop()
+	cancelled.fails("await with a context that ended", context.Canceled)
+	for _, t := range []*task[[]backend.Entry]{waiting, coming} {
+		t.blocked("only time passed")
+	}
+	listing.blocked("only time passed")
+	became(coming, other.create(absent.Key, "x"))
+	second := other.enqueue(dir, "x")
+	if got := listing.value(); !slices.Equal(got.Keys, []string{e.Key, second.Key}) {
+		r.Failf("a wait for a list that is old returned %q", got.Keys)
+	}
+	other.delete(e)
+	isGone(waiting)
 	s.lives()
 }
 
 func awaitSeveral(r *run) {
 	s, other, dir := r.pair()
 	var known []backend.Entry
-	for i := range 4 {
+	const many = 12
+	for i := range many {
 		known = append(known, s.enqueue(dir, fmt.Sprint(i)))
 	}
 	known = append(known, backend.Entry{Key: dir + "/seat"}, known[0]) // twice the same, too
@@ -110,13 +122,24 @@ func awaitSeveral(r *run) {
 			r.Failf("there is %+v; await returned %+v", want, now)
 		}
 	}
-	for _, i := range []int{2, 1, 3} {
+	other.sees(known[:many]...)
+	for _, i := range []int{2, many - 1, 1, many * 3 / 4} {
+		var each []*task[[]backend.Entry]
+		for _, e := range known {
+			each = append(each, s.await(e))
+		}
 		waiting := s.waits(known...)
-		other.sees(known[i])
 		other.delete(known[i])
 		known = slices.Clone(known) // what it was given stays as it was
 		known[i] = backend.Entry{Key: known[i].Key}
 		shows(waiting, known...)
+		isGone(each[i])
+		for k, one := range each {
+			if k != i {
+				one.blocked("another entry has changed")
+				one.stop()
+			}
+		}
 	}
 
 	// Beside one that waits for two entries of a directory another waits for one of them, and for one elsewhere.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -20,12 +19,6 @@ var scaleRules = []rule{
 		Long: "hundreds of commits",
 		Run:  scaleDirectory,
 	},
-	promise("scale/waits",
-		"Await of many entries returns when any of them changes, the last one, too; and so do many waits of one session.",
-		scaleWaits),
-	promise("scale/age",
-		"A wait that is hours old, and a session that has outlived hundreds of its timeouts, do as new ones.",
-		scaleAge),
 	{
 		Name: "scale/again",
 		Text: "A session that has lost its link many times does as one that has lost none: what waits is told, what was to be removed goes, and what is written is there.",
@@ -130,59 +123,6 @@ func scaleDirectory(r *run) {
 	}
 	before(all[n-1], all[0])
 	s.lists(dir, all[0], all[n-1])
-}
-
-func scaleWaits(r *run) {
-	const n = 12
-	s, other, dir := r.pair()
-	var all []backend.Entry
-	for i := range n {
-		all = append(all, other.create(fmt.Sprintf("%s/%d", dir, i), "x"))
-	}
-	s.sees(all...)
-	for _, i := range []int{n - 1, n * 3 / 4, 0} {
-		var each []*task[[]backend.Entry]
-		for _, e := range all {
-			each = append(each, s.await(e))
-		}
-		together := s.await(slices.Clone(all)...)
-		together.blocked("nothing has changed")
-		all[i] = other.set(all[i], "y")
-		if seen := together.value(); len(seen) != n || !seen[i].Same(all[i]) {
-			r.Failf("await of %d entries, of which number %d has changed, returned %+v", n, i, seen)
-		}
-		became(each[i], all[i])
-		for k, waiting := range each {
-			if k != i {
-				waiting.blocked("another entry has changed")
-				waiting.stop()
-			}
-		}
-	}
-}
-
-func scaleAge(r *run) {
-	if !r.Service.Virtual {
-		r.NotApplicable = "it takes hours, and is tried on fake time"
-		return
-	}
-	s, other := r.brief(r.client()), r.session()
-	dir := s.dir("d")
-	e, absent := s.enqueue(dir, "x"), backend.Entry{Key: dir + "/seat"}
-	waiting, listing, coming := s.await(e), s.awaitList(s.list(dir)), s.await(absent)
-	time.Sleep(250 * r.Service.TTL)
-	waiting.blocked("nothing has changed for hours")
-	listing.blocked("nothing has changed for hours")
-	coming.blocked("nothing has changed for hours")
-	seat := other.create(absent.Key, "x")
-	became(coming, seat)
-	second := other.enqueue(dir, "x")
-	if got := listing.value(); !slices.Equal(got.Keys, []string{e.Key, second.Key}) {
-		r.Failf("a wait for a list that is hours old returned %q", got.Keys)
-	}
-	other.delete(e)
-	isGone(waiting)
-	s.lives()
 }
 
 func scaleAgain(r *run) {
