@@ -125,22 +125,10 @@ var tokenMutants = []Mutant{
 		"The epoch is raised first, and the seat taken then.",
 		rules{"kafka": {"epoch/stalled-claim"}},
 		ofCampaign(inSession(commits(inParts(1))))),
-	mutant("claim without the epoch's condition",
-		"The writes of a term are not bound to its epoch.",
-		rules{"kafka": {"epoch/raised"}},
-		ofCampaign(claiming(func(c *elector.Claim) {
-			c.Conditions = []backend.Condition{backend.IfExists(c.Entry)}
-		}))),
 }
 
 // fenceMutants break rules about what a term may write.
 var fenceMutants = []Mutant{
-	mutant("guard without conditions",
-		"Guard returns no conditions, so that a transaction of the user's own always goes through.",
-		rules{"fair": {"fence/guard"}},
-		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
-			c.Guard = func() elector.Guard { return elector.Guard{Session: t.Guard().Session} }
-		}))),
 	mutant("get after the end",
 		"Get reads on when the term is over.",
 		rules{"fair": {"fence/get"}},
@@ -151,10 +139,6 @@ var fenceMutants = []Mutant{
 		"The error of a commit that cannot be right does not say what is wrong with it.",
 		rules{"fair": {"fence/bad-input"}},
 		ofElector(commitTells(backend.ErrBadKey, backend.ErrBadKey))),
-	mutant("limit told as an unknown outcome",
-		"A commit over a limit of the service is said to have happened, perhaps.",
-		rules{"fair": {"fence/too-large"}},
-		ofElector(commitTells(backend.ErrTooLarge, elector.ErrIndeterminate))),
 	mutant("end of the term kept from the writer",
 		"A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
 		rules{"fair": {"fence/ended", "fence/frozen"}},

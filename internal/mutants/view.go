@@ -59,16 +59,6 @@ var viewMutants = []Mutant{
 			l, err := e.Leader(ctx)
 			return l, instead(elector.ErrNoLeader, nil)(err)
 		}))),
-	mutant("leader shown with another token",
-		"Leader returns a token that is not that of the leader's term.",
-		rules{"fair": {"view/leader", "term/same-id"}},
-		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
-			l, err := e.Leader(ctx)
-			if err == nil {
-				l.Token++
-			}
-			return l, err
-		}))),
 }
 
 // telling passes on what is observed, and tells whether to go on.
