@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 // What is right for one, for a moment, and the first time, has to be so for many, for long, and each time.
@@ -18,8 +19,7 @@ var scaleRules = []rule{
 		Text: "In a directory of hundreds, with writes of others between them, each is listed, in order, and each one's predecessor is the one before it.",
 		Long: "hundreds of commits",
 		Run:  scaleDirectory,
-	},
-	{
+	}, {
 		Name: "scale/again",
 		Text: "A session that has lost its link many times does as one that has lost none: what waits is told, what was to be removed goes, and what is written is there.",
 		Need: []string{"Suspend"},
@@ -32,51 +32,40 @@ var scaleRules = []rule{
 const scaleOps = 100
 
 func scaleCommit(r *run) {
-	s, other := r.session(), r.session()
+	s, other, dir := r.pair()
 	n, half := scaleOps, scaleOps
 	if most := r.Service.MaxOps; most > 0 {
 		n, half = min(n, most*3/4), min(half, most/4) // the rest may be the backend's: most ops have conditions
 	}
-	dir := s.dir("d")
+	value := func(of string, i int) string { return fmt.Sprintf("%s %d", of, i) }
 	var ops []backend.Op
 	for i := range n {
-		ops = append(ops, backend.CompareAndSet(fmt.Sprintf("%s/%d", dir, i), fmt.Appendf(nil, "first %d", i), 0))
-	}
-	check := func(what, value string, made []backend.Entry) {
-		for i, e := range made {
-			want := fmt.Sprintf("%s %d", value, i)
-			if e.Key != ops[i].Key || string(e.Value) != want {
-				r.Failf("%s %d of %d told of %s, %.40q, want %s, %q", what, i, len(made), e.Key, e.Value, ops[i].Key, want)
-			}
-			other.sees(e)
-		}
+		ops = append(ops, backend.CompareAndSet(fmt.Sprintf("%s/%d", dir, i), []byte(value("first", i)), 0))
 	}
 	made := s.commit(ops...)
-	check("put", "first", made)
 	for i, e := range made {
-		ops[i] = backend.Update(e, fmt.Appendf(nil, "second %d", i))
+		r.isNew(fmt.Sprintf("put %d of %d", i, n), e, ops[i].Key, value("first", i), "")
+		ops[i] = backend.Update(e, []byte(value("second", i)))
 	}
+	other.sees(made...)
 	var changed []backend.Entry
 	for some := range slices.Chunk(ops, half) {
 		changed = append(changed, s.commit(some...)...)
 	}
-	check("update", "second", changed)
 	for i, e := range changed {
+		r.changed(fmt.Sprintf("update %d of %d", i, n), made[i], e, value("second", i))
 		ops[i] = backend.Delete(e)
-		r.FailIf(e.Rev != made[i].Rev || e.Version <= made[i].Version, "update %d of %d made %+v of %+v", i, n, e, made[i])
 	}
 	for some := range slices.Chunk(ops, half) {
 		bad := slices.Clone(some)
 		bad[len(bad)-1].Rev++
 		s.refused("a commit whose last op is about an entry that is not there", backend.ErrNoEntry, nil, bad...)
 	}
-	check("refused delete", "second", changed)
+	other.sees(changed...)
 	for some := range slices.Chunk(ops, half) {
 		s.commit(some...)
 	}
-	for _, e := range changed {
-		other.misses(e.Key)
-	}
+	other.misses(harness.Keys(changed)...)
 
 	size := 100 << 10
 	if most := r.Service.MaxBytes; most > 0 {
@@ -110,10 +99,9 @@ func scaleDirectory(r *run) {
 		}
 	}
 	s.lists(dir, all...)
-	before := s.comesAfter
-	before(all[n-1], all[n-2])
-	before(all[n/2], all[n/2-1])
-	before(all[0], backend.Entry{})
+	s.comesAfter(all[n-1], all[n-2])
+	s.comesAfter(all[n/2], all[n/2-1])
+	s.comesAfter(all[0], backend.Entry{})
 	for some := range slices.Chunk(slices.Clone(all[1:n-1]), 40) { // all between the first and the last
 		var ops []backend.Op
 		for _, e := range some {
@@ -121,7 +109,7 @@ func scaleDirectory(r *run) {
 		}
 		s.commit(ops...)
 	}
-	before(all[n-1], all[0])
+	s.comesAfter(all[n-1], all[0])
 	s.lists(dir, all[0], all[n-1])
 }
 
@@ -130,8 +118,7 @@ func scaleAgain(r *run) {
 	c, s, other, dir := r.process((*run).open)
 	for n := range links {
 		e := s.enqueue(dir, "x")
-		waiting := s.await(e)
-		waiting.blocked("nothing has changed")
+		waiting := s.waits(e)
 		var leave []backend.Entry
 		for i := range removals {
 			leave = append(leave, s.create(fmt.Sprintf("%s/%d-%d", dir, n, i), "x"))
@@ -144,9 +131,7 @@ func scaleAgain(r *run) {
 		other.sees(e)
 		other.delete(e)
 		isGone(waiting)
-		for _, left := range leave {
-			other.misses(left.Key)
-		}
+		other.misses(harness.Keys(leave)...)
 	}
 	s.lives()
 }

@@ -69,14 +69,12 @@ func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
 }
 
 func soakEntries(r *run) {
-	s, operator := r.session(), r.session()
-	dir := s.dir("d")
-	operator.sees(s.get(dir))
+	s, operator, dir := r.pair()
 	ended, cancel := context.WithCancel(r.ctx)
 	cancel()
 	var written, read []harness.Keepsake
 	for _, remove := range []func(e backend.Entry){
-		func(e backend.Entry) { s.discard(e) },
+		s.discard,
 		func(e backend.Entry) { s.delete(e) },
 		func(e backend.Entry) {
 			waiting := s.waits(e)
@@ -98,7 +96,7 @@ func soakEntries(r *run) {
 		}
 	}
 	// The last one goes as usual: what was not confirmed before can be by then.
-	s.briefly(dir, func(e backend.Entry) { s.discard(e) })
+	s.briefly(dir, s.discard)
 	r.LetGo("values that were written to entries that are gone", written)
 	r.LetGo("values of entries that are gone", read)
 }
@@ -145,9 +143,8 @@ func soakLinks(r *run) {
 	}
 	look := func() {
 		for some := range slices.Chunk(known, soakAtOnce) {
-			if _, err := s.Await(r.ctx, some...); err != nil {
-				r.Failf("await of %s and others, which is a read: %v", some[0].Key, err)
-			}
+			_, err := s.Await(r.ctx, some...)
+			r.Must("await of what is unknown, which is a read", err)
 		}
 	}
 	again := func() {
