@@ -26,7 +26,7 @@ var lostMutants = []Mutant{
 		rules{Backend: {"lost-reply/once", "lost-reply/race", "lost-reply/deleted"}, "fair": {"reply/lost"}},
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if c.reached {
-				return nil, fmt.Errorf("%v: connection lost: %w", "memory", backend.ErrConflict)
+				return nil, fmt.Errorf("memory: connection lost: %w", backend.ErrConflict)
 			}
 			return c.by(ctx, s)
 		}))),
@@ -101,16 +101,6 @@ var lostMutants = []Mutant{
 		ofSession(told(backend.ErrIndeterminate, errors.New("connection lost")))),
 }
 
-// A Faulter is a process whose requests and replies can be made to get lost, such as a
-// memory.Client. The Backend of a mutant has one, see FaulterOf, if what it does wrong is
-// what it does about a loss: then that loss has to be armed there, and not at the client
-// inside.
-type Faulter interface {
-	LoseReply(memory.Match)
-	CutReply(memory.Match)
-	LoseRequest(memory.Match)
-}
-
 // link is what a client can do with its connection.
 type link interface {
 	Suspend()
@@ -149,6 +139,8 @@ func lossy(resolve func(ctx context.Context, s *backend.Session, c *lost) ([]bac
 	return func(b backend.Backend) backend.Backend { return &losing{below: below{b}, resolve: resolve} }
 }
 
+// losing is a process whose losses are armed here, and not at the client below, as what it does about
+// them is what is wrong.
 type losing struct {
 	below
 	resolve func(context.Context, *backend.Session, *lost) ([]backend.Entry, error)
@@ -164,17 +156,14 @@ type loss struct {
 }
 
 func (b *losing) arm(l loss) {
-	if l.match == nil {
-		l.match = memory.Any
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.armed = append(b.armed, l)
 }
 
-func (b *losing) LoseReply(match memory.Match)   { b.arm(loss{match: match}) }
-func (b *losing) CutReply(match memory.Match)    { b.arm(loss{match: match, cut: true}) }
-func (b *losing) LoseRequest(match memory.Match) { b.arm(loss{match: match, request: true}) }
+func (b *losing) loseReply(kind backend.OpKind)   { b.arm(loss{match: memory.Kind(kind)}) }
+func (b *losing) cutReply(kind backend.OpKind)    { b.arm(loss{match: memory.Kind(kind), cut: true}) }
+func (b *losing) loseRequest(kind backend.OpKind) { b.arm(loss{match: memory.Kind(kind), request: true}) }
 
 // next disarms the loss that is meant for ops, if there is one.
 func (b *losing) next(ops []backend.Op) (loss, bool) {
@@ -211,12 +200,12 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	})), nil
 }
 
-// FaulterOf returns the Faulter in the backend of a mutant, if there is one.
-func FaulterOf(b backend.Backend) (Faulter, bool) {
+// losingBy returns the process in the backend of a mutant that is one.
+func losingBy(b backend.Backend) (*losing, bool) {
 	w, ok := b.(wrapped)
 	if !ok {
 		return nil, false
 	}
-	f, ok := w.Backend.(*losing)
-	return f, ok
+	l, ok := w.Backend.(*losing)
+	return l, ok
 }

@@ -138,20 +138,16 @@ func tryAll(t *testing.T) []result {
 		}
 	}
 	program := child(t)
-	next := make(chan *result)
-	var workers sync.WaitGroup
-	for range runtime.NumCPU() {
-		workers.Go(func() {
-			for r := range next {
-				r.try(t, program)
-			}
+	free := make(chan struct{}, runtime.NumCPU())
+	var trying sync.WaitGroup
+	for i := range results {
+		trying.Go(func() {
+			free <- struct{}{}
+			results[i].try(t, program)
+			<-free
 		})
 	}
-	for i := range results {
-		next <- &results[i]
-	}
-	close(next)
-	workers.Wait()
+	trying.Wait()
 	return results
 }
 

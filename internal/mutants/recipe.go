@@ -115,17 +115,13 @@ var directoryMutants = []Mutant{
 	mutant("listed once",
 		"A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
 		rules{"parentwatch": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
-		ofCampaign(listed(func(me func() string) func(backend.Listing) backend.Listing {
-			before := ""
-			return func(l backend.Listing) backend.Listing {
-				i := slices.Index(l.Keys, me())
-				switch {
-				case i > 0 && before == "":
-					before = l.Keys[i-1]
-				case i > 0 && !slices.Contains(l.Keys, before):
-					l.Keys = l.Keys[i:]
-				}
-				return l
+		ofCampaign(listed(func(me string, before *string, l *backend.Listing) {
+			i := slices.Index(l.Keys, me)
+			switch {
+			case i > 0 && *before == "":
+				*before = l.Keys[i-1]
+			case i > 0 && !slices.Contains(l.Keys, *before):
+				l.Keys = l.Keys[i:]
 			}
 		}))),
 	mutant("win as the second",
@@ -133,41 +129,33 @@ var directoryMutants = []Mutant{
 		rules{"parentwatch": {"term/order", "data/waiting-deleted"}},
 		// Those who lead at once take turns without end, at one instant.
 		endless("run/failing-candidates"),
-		ofCampaign(listed(func(me func() string) func(backend.Listing) backend.Listing {
-			return func(l backend.Listing) backend.Listing {
-				if slices.Index(l.Keys, me()) == 1 {
-					l.Keys = l.Keys[1:]
-				}
-				return l
+		ofCampaign(listed(func(me string, _ *string, l *backend.Listing) {
+			if slices.Index(l.Keys, me) == 1 {
+				l.Keys = l.Keys[1:]
 			}
 		}))),
 	mutant("win without being listed",
 		"A candidate that does not find its own entry in the listing takes it for the oldest.",
 		rules{"parentwatch": {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
-		ofCampaign(listed(func(me func() string) func(backend.Listing) backend.Listing {
-			return func(l backend.Listing) backend.Listing {
-				if !slices.Contains(l.Keys, me()) {
-					l.Keys = append([]string{me()}, l.Keys...)
-				}
-				return l
+		ofCampaign(listed(func(me string, _ *string, l *backend.Listing) {
+			if !slices.Contains(l.Keys, me) {
+				l.Keys = append([]string{me}, l.Keys...)
 			}
 		}))),
 }
 
 // listed is the campaign of a mutant that makes something else of each listing. me is the
-// key of its entry.
-func listed(worsen func(me func() string) func(backend.Listing) backend.Listing) campaigner {
+// key of its entry, and noted is what it has noted before.
+func listed(worsen func(me string, noted *string, l *backend.Listing)) campaigner {
 	return inSession(func(s *backend.Session, o *over) {
-		me := ""
-		change := worsen(func() string { return me })
-		all(
-			answering(func(c *backend.Call) {
-				if c.Ops[0].Kind == backend.OpEnqueue {
-					me = c.Entries[0].Key
-				}
-			}, backend.CallCommit),
-			answering(func(c *backend.Call) { c.Listing = change(c.Listing) }, backend.CallList, backend.CallAwaitList),
-		)(s, o)
+		me, noted := "", ""
+		all(answering(func(c *backend.Call) {
+			if c.Ops[0].Kind == backend.OpEnqueue {
+				me = c.Entries[0].Key
+			}
+		}, backend.CallCommit), answering(func(c *backend.Call) {
+			worsen(me, &noted, &c.Listing)
+		}, backend.CallList, backend.CallAwaitList))(s, o)
 	})
 }
 
@@ -176,7 +164,7 @@ var rankedMutants = []Mutant{
 	mutant("rank not read",
 		"A candidate takes the rank of all others for that of no numbers.",
 		rules{"ranked": {"ranked/best-leads"}},
-		ofCampaign(readAs(false, func(c *layout.Candidate) { c.Rank = nil }))),
+		ofCampaign(readAs(func(c *layout.Candidate) { c.Rank = nil }))),
 	mutant("rank as it was",
 		"A candidate does not notice that its rank has changed.",
 		rules{"ranked": {"ranked/changes", "ranked/negative", "ranked/quorum"}},
@@ -184,7 +172,7 @@ var rankedMutants = []Mutant{
 	mutant("rank below zero read as zero",
 		"A candidate waits for one that never leads, and takes it for one of a quorum.",
 		rules{"ranked": {"ranked/negative", "ranked/quorum"}},
-		ofCampaign(readAs(false, func(c *layout.Candidate) { c.Rank[0] = max(c.Rank[0], 0) }))),
+		ofCampaign(readAs(func(c *layout.Candidate) { c.Rank[0] = max(c.Rank[0], 0) }))),
 	mutant("quorum ignored",
 		"A candidate leads although too few stand.",
 		rules{"ranked": {"ranked/quorum"}},
@@ -204,9 +192,12 @@ var rankedMutants = []Mutant{
 	mutant("designation overlooked",
 		"A candidate does not read who is designated.",
 		rules{"ranked": {"ranked/designated", "ranked/unseated"}},
-		ofCampaign(readRecord(func(r *layout.Record) {
-			r.Designated = nil
-		}))),
+		ofCampaign(inSession(answering(func(c *backend.Call) {
+			if r, not := layout.DecodeRecord(c.Found.Value); not == nil {
+				r.Designated = nil
+				c.Found.Value = r.Encode()
+			}
+		}, backend.CallGet)))),
 	mutant("seat taken by an old record",
 		"A candidate takes the seat by the record that it has read, whatever that has become.",
 		rules{"ranked": {"ranked/designated"}},
@@ -236,24 +227,14 @@ func settings(set func(s *ranked.Strategy)) func(elector.Strategy) elector.Strat
 	}
 }
 
-// readAs is the campaign of a mutant that takes the entry of another candidate with a rank for something
-// else: those of the leader, or those of the others.
-func readAs(leader bool, worsen func(c *layout.Candidate)) campaigner {
+// readAs is the campaign of a mutant that takes the entry of another candidate with a rank, who does not
+// lead, for something else.
+func readAs(worsen func(c *layout.Candidate)) campaigner {
 	return inSession(answering(func(call *backend.Call) {
 		isSeat := call.Key == entries.SeatKey(backend.Parent(call.Key))
-		if c := layout.DecodeCandidate(call.Found.Value); isSeat == leader && len(c.Rank) > 0 {
+		if c := layout.DecodeCandidate(call.Found.Value); !isSeat && len(c.Rank) > 0 {
 			worsen(&c)
 			call.Found.Value = c.Encode()
-		}
-	}, backend.CallGet))
-}
-
-// readRecord is the campaign of a mutant that reads the election's record wrongly.
-func readRecord(worsen func(r *layout.Record)) campaigner {
-	return inSession(answering(func(c *backend.Call) {
-		if r, not := layout.DecodeRecord(c.Found.Value); not == nil {
-			worsen(&r)
-			c.Found.Value = r.Encode()
 		}
 	}, backend.CallGet))
 }
