@@ -161,9 +161,11 @@ func (b *losing) arm(l loss) {
 	b.armed = append(b.armed, l)
 }
 
-func (b *losing) loseReply(kind backend.OpKind)   { b.arm(loss{match: memory.Kind(kind)}) }
-func (b *losing) cutReply(kind backend.OpKind)    { b.arm(loss{match: memory.Kind(kind), cut: true}) }
-func (b *losing) loseRequest(kind backend.OpKind) { b.arm(loss{match: memory.Kind(kind), request: true}) }
+func (b *losing) loseReply(kind backend.OpKind) { b.arm(loss{match: memory.Kind(kind)}) }
+func (b *losing) cutReply(kind backend.OpKind)  { b.arm(loss{match: memory.Kind(kind), cut: true}) }
+func (b *losing) loseRequest(kind backend.OpKind) {
+	b.arm(loss{match: memory.Kind(kind), request: true})
+}
 
 // next disarms the loss that is meant for ops, if there is one.
 func (b *losing) next(ops []backend.Op) (loss, bool) {
