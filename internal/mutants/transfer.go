@@ -124,6 +124,18 @@ var askMutants = []Mutant{
 		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
 			c.Asked, c.Request = nil, nil
 		}))),
+	mutant("asked is deposed",
+		"A term that is asked to go ends by itself, while its leader still works.",
+		rules{"fair": {"ask/run", "ask/by-hand"}, "unfair": {"ask/run"}},
+		ofElector(onTerm(func(t *elector.Term, _ *elector.TermConfig) {
+			go func() {
+				select {
+				case <-t.Asked():
+					_ = t.Resign(context.Background())
+				case <-t.Context().Done():
+				}
+			}()
+		}))),
 	mutant("request is kept for the next term",
 		"A candidate that was asked to go takes its next term for asked, too.",
 		rules{"fair": {"ask/run", "ask/lost"}},

@@ -59,6 +59,23 @@ var viewMutants = []Mutant{
 			l, err := e.Leader(ctx)
 			return l, instead(elector.ErrNoLeader, nil)(err)
 		}))),
+	mutant("leader shown with another token",
+		"Leader returns a token that is not that of the leader's term.",
+		rules{"fair": {"view/leader", "term/same-id"}},
+		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
+			l, err := e.Leader(ctx)
+			if err == nil {
+				l.Token++
+			}
+			return l, err
+		}))),
+	mutant("closed elector goes on looking",
+		"Leader on a closed elector says that nobody leads.",
+		rules{"fair": {"close/any-time"}},
+		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
+			l, err := e.Leader(ctx)
+			return l, instead(elector.ErrClosed, elector.ErrNoLeader)(err)
+		}))),
 }
 
 // telling passes on what is observed, and tells whether to go on.

@@ -74,6 +74,15 @@ var writeMutants = []Mutant{
 			gap()
 			overwrite(ctx, s, c)
 		}))),
+	mutant("set brings back what is gone",
+		"Set of an entry that is gone makes a new one.",
+		rules{Backend: {"write/update"}},
+		ofSession(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if c.is(backend.OpUpdate) {
+				c.ops = []backend.Op{backend.CompareAndSet(c.ops[0].Key, c.ops[0].Value, 0)}
+			}
+			return c.by(ctx, s)
+		}))),
 	mutant("update takes the entry over",
 		"Update of another session's ephemeral entry makes it the writer's.",
 		rules{Backend: {"write/update-of-anothers"}},
