@@ -225,7 +225,7 @@ func aheadOfClock(s *backend.Session, o *over) {
 var willMutants = []Mutant{
 	mutant("will said to be executed before it is",
 		"Execute returns before the service has confirmed that the session is over.",
-		rules{Backend: {"will/executed", "will/out-of-touch", "will/one", "will/again"}},
+		rules{Backend: {"will/executed", "will/out-of-touch", "will/one"}},
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			go func() {
 				time.Sleep(w.TTL / 100)

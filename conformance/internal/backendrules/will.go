@@ -20,11 +20,8 @@ var willRules = []rule{
 		"The will of a session that is out of touch is executed at once, too, and the session does not come back.",
 		willed((*run).open, willOutOfTouch), "Suspend"),
 	promise("will/one",
-		"A will ends its session and no other: not the other ones of its process, and no later one, however often it is executed.",
+		"A will ends its session and no other: not the other ones of its process, and no later one. Executed by several at once, and again, it is as executed once: each is told once the entries are gone, of a closed session, too.",
 		willed((*run).brief, willOne)),
-	promise("will/again",
-		"Executed by several at once, and again, a will is as executed once: each is told once the entries are gone, of a closed session, too.",
-		willed((*run).open, willAgain)),
 	promise("will/wrong",
 		"A will with another session or another secret in it ends nothing; with another secret it is an error.",
 		willed((*run).brief, willWrong)),
@@ -120,31 +117,10 @@ func willOutOfTouch(x *willing) {
 }
 
 func willOne(x *willing) {
-	by, beside := x.client(), x.brief(x.c)
+	beside := x.brief(x.c)
 	shared := x.s.ID() == beside.ID()
 	f := beside.enqueue(x.dir, "y")
 	x.other.lists(x.dir, x.e, f)
-	x.execute(by, x.will).value()
-	x.other.gone(x.e.Key)
-	if shared {
-		beside.ends() // it is the same one
-		beside = x.brief(x.c)
-		f = beside.enqueue(x.dir, "y")
-	}
-	x.s.ends()
-	later := x.brief(x.c)
-	g := later.enqueue(x.dir, "z")
-	for _, by := range []*kit.Client{by, x.c} {
-		x.execute(by, x.will).value()
-	}
-	// Not only for now: both are renewed.
-	time.Sleep(2 * x.Service.TTL)
-	beside.lives()
-	later.lives()
-	x.other.lists(x.dir, f, g)
-}
-
-func willAgain(x *willing) {
 	var executing []*task[struct{}]
 	for range 4 {
 		by := x.client()
@@ -161,11 +137,26 @@ func willAgain(x *willing) {
 	for _, t := range executing {
 		t.value()
 	}
-	x.execute(x.client(), x.will).value()
+	if shared {
+		beside.ends() // it is the same one
+		beside = x.brief(x.c)
+		f = beside.enqueue(x.dir, "y")
+	}
+	x.s.ends()
+	later := x.brief(x.c)
+	g := later.enqueue(x.dir, "z")
+	for _, by := range []*kit.Client{x.client(), x.c} {
+		x.execute(by, x.will).value()
+	}
 	closed := x.session()
 	w := closed.will()
 	closed.close()
 	x.execute(x.client(), w).value()
+	// Not only for now: both are renewed.
+	time.Sleep(2 * x.Service.TTL)
+	beside.lives()
+	later.lives()
+	x.other.lists(x.dir, f, g)
 }
 
 func willWrong(x *willing) {
