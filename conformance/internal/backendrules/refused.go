@@ -25,8 +25,7 @@ const throttledMost = 30
 func sessionThrottled(r *run) {
 	c := r.client()
 	q := ask(r, c)
-	waiting := q.s.await(q.held)
-	waiting.blocked("nothing happened")
+	waiting := q.s.waits(q.held)
 	for _, call := range append(q.calls, q.drop) {
 		release := c.Throttle()
 		throttled := r.do(call.what+" while throttled", call.make)

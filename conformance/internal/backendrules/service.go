@@ -293,8 +293,8 @@ func manyGoroutines(r *run) {
 		all = append(all, s)
 		dir := s.dir(fmt.Sprintf("d%d", i))
 		e := s.enqueue(dir, "x")
-		s.await(e).blocked("nothing happened")
-		s.awaitList(s.list(dir)).blocked("nothing happened")
+		s.waits(e)
+		s.waitsList(s.list(dir))
 		start(r, "await state after live", s.awaitEnd).blocked("nothing happened")
 	}
 	for _, s := range all {

@@ -15,10 +15,10 @@ import (
 var willRules = []rule{
 	promise("will/executed",
 		"When another process executes a session's will its entries are gone at once, as with Close, and its own process hears of it: calls return ErrSessionLost.",
-		willed((*run).open, willExecuted)),
+		willed((*run).open, willExecuted(false))),
 	promise("will/out-of-touch",
 		"The will of a session that is out of touch is executed at once, too, and the session does not come back.",
-		willed((*run).open, willOutOfTouch), "Suspend"),
+		willed((*run).open, willExecuted(true)), "Suspend"),
 	promise("will/one",
 		"A will ends its session and no other: not the other ones of its process, and no later one. Executed by several at once, and again, it is as executed once: each is told once the entries are gone, of a closed session, too.",
 		willed((*run).brief, willOne)),
@@ -84,35 +84,33 @@ func (s sess) gone(key string) {
 	}
 }
 
-func willExecuted(x *willing) {
-	end := x.s.ending()
-	x.execute(x.client(), x.will).value()
-	for _, e := range end.entries {
-		x.other.gone(e.Key)
-	}
-	end.left()
-	x.s.soon("the will was executed", end.began)
-	// It may be told first that its entry is gone.
-	if _, err := end.own.result(); err == nil {
-		isGone(end.own)
-		end.own = end.aside
-	}
-	end.ended()
-	x.T.Logf("the session's process heard of it %v after the will was executed", time.Since(end.began))
-	x.s.close()
-}
-
-func willOutOfTouch(x *willing) {
-	x.c.Suspend()
-	began := time.Now()
-	x.execute(x.client(), x.will).value()
-	x.other.gone(x.e.Key)
-	x.s.soon("the will was executed", began)
-	x.c.Resume()
-	x.s.ends()
-	x.s.over(x.e)
-	if again := x.open(x.c).will(); again.Session == x.will.Session {
-		x.Failf("the will of the next session is of session %q, too", x.will.Session)
+func willExecuted(outOfTouch bool) func(x *willing) {
+	return func(x *willing) {
+		end := x.s.ending()
+		if outOfTouch {
+			x.c.Suspend()
+		}
+		x.execute(x.client(), x.will).value()
+		for _, e := range end.entries {
+			x.other.gone(e.Key)
+		}
+		end.left()
+		x.s.soon("the will was executed", end.began)
+		if outOfTouch {
+			x.c.Resume()
+		}
+		// It may be told first that its entry is gone.
+		if _, err := end.own.result(); err == nil {
+			isGone(end.own)
+			end.own = end.aside
+		}
+		x.s.ends()
+		end.ended()
+		x.T.Logf("the session's process heard of it %v after the will was executed", time.Since(end.began))
+		if again := x.open(x.c).will(); again.Session == x.will.Session {
+			x.Failf("the will of the next session is of session %q, too", x.will.Session)
+		}
+		x.s.close()
 	}
 }
 
