@@ -74,7 +74,7 @@ func endless(rules ...string) fault { return func(m *Mutant) { m.Endless = rules
 const Backend = "backend"
 
 // An opener makes a session worse that has been opened.
-type opener func(b backend.Backend, o backend.OpenOptions, s *backend.Session) *backend.Session
+type opener func(b backend.Backend, s *backend.Session) *backend.Session
 
 // A campaigner is the Campaign of a strategy, worse than inner.
 type campaigner func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error)
@@ -133,7 +133,7 @@ func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	case w.worsen == nil:
 		return s, nil
 	}
-	return (*w.worsen)(w.Backend, o, s), nil
+	return (*w.worsen)(w.Backend, s), nil
 }
 
 // Strategy returns s as the mutant has it.

@@ -191,7 +191,7 @@ func instead(of, other error) func(error) error {
 
 // calls is the opener of a mutant that does some calls of a session otherwise.
 func calls(worse ...worsening) *opener {
-	var open opener = func(_ backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
+	var open opener = func(_ backend.Backend, s *backend.Session) *backend.Session {
 		return worsened(s, all(worse...))
 	}
 	return &open
@@ -229,4 +229,3 @@ func now(ctx context.Context, s *backend.Session, known []backend.Entry) ([]back
 }
 
 func isNoEntry(err error) bool { return errors.Is(err, backend.ErrNoEntry) }
-func isExists(err error) bool  { return errors.Is(err, backend.ErrExists) }

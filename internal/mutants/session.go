@@ -129,7 +129,7 @@ var sessionMutants = []Mutant{
 	mutant("close tells the service nothing",
 		"Close leaves the session to its timeout instead of ending it in the service.",
 		rules{Backend: {"session/close"}},
-		ofOpened(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
+		ofOpened(func(b backend.Backend, s *backend.Session) *backend.Session {
 			return worsened(s, closes(func(ctx context.Context, s *backend.Session) error {
 				if at, ok := b.(link); ok && s.State() == backend.Live {
 					at.Suspend()

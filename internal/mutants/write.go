@@ -19,14 +19,11 @@ var writeMutants = []Mutant{
 	mutant("own entry taken for the new one",
 		"Create of a key that this session has made before succeeds, with the entry that stands there.",
 		rules{Backend: {"write/create-ephemeral", "lost-reply/refused"}, "unfair": {"sharing/one-election"}},
-		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-			made, err := c.by(ctx, s)
-			if isExists(err) && len(c.ops) == 1 {
-				if e, got := s.Get(ctx, c.ops[0].Key); got == nil && e.Session == s.ID() {
-					return []backend.Entry{e}, nil
-				}
+		ofSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if e, err := s.Get(ctx, c.ops[0].Key); err == nil && e.Session == s.ID() && len(c.ops) == 1 {
+				return []backend.Entry{e}, nil
 			}
-			return made, err
+			return c.by(ctx, s)
 		}))),
 	mutant("enqueued entry looked up by age",
 		"Enqueue returns the youngest entry of the directory, which may be another's by then.",

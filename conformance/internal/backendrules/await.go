@@ -13,7 +13,7 @@ import (
 
 var awaitRules = []rule{
 	promise("await/wakes",
-		"Await returns when an entry is deleted, changed, made, or made anew, whoever does it, and at once if that was before.",
+		"Await returns when an entry is deleted, changed, made, or made again, by its own session or another, and at once if that was before.",
 		awaitWakes),
 	promise("await/blocks",
 		"Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context. A wait that is old, and its session, do as new ones.",
@@ -70,7 +70,7 @@ func awaitWakes(r *run) {
 				put := func() backend.Entry { return by.put(key, "x", 0) }
 				e := wakes(backend.Entry{Key: key}, put)
 				if before {
-					by.delete(wakes(e, func() backend.Entry { by.delete(e); return put() })) // made anew
+					by.delete(wakes(e, func() backend.Entry { by.delete(e); return put() })) // made again
 				} else {
 					delete(e)
 				}
