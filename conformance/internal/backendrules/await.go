@@ -101,9 +101,8 @@ func awaitBlocks(r *run) {
 	listing.blocked("only time passed")
 	became(coming, other.create(absent.Key, "x"))
 	second := other.enqueue(dir, "x")
-	if got := listing.value(); !slices.Equal(got.Keys, []string{e.Key, second.Key}) {
-		r.Failf("a wait for a list that is old returned %q", got.Keys)
-	}
+	got := listing.value()
+	r.FailIf(!slices.Equal(got.Keys, []string{e.Key, second.Key}), "a wait for a list that is old returned %q", got.Keys)
 	other.delete(e)
 	isGone(waiting)
 	s.lives()
@@ -118,9 +117,8 @@ func awaitSeveral(r *run) {
 	}
 	known = append(known, backend.Entry{Key: dir + "/seat"}, known[0]) // twice the same, too
 	shows := func(waiting *task[[]backend.Entry], want ...backend.Entry) {
-		if now := waiting.value(); !slices.EqualFunc(now, want, backend.Entry.Same) {
-			r.Failf("there is %+v; await returned %+v", want, now)
-		}
+		now := waiting.value()
+		r.FailIf(!slices.EqualFunc(now, want, backend.Entry.Same), "there is %+v; await returned %+v", want, now)
 	}
 	other.sees(known[:many]...)
 	for _, i := range []int{2, many - 1, 1, many * 3 / 4} {
@@ -174,9 +172,8 @@ func awaitInOrder(r *run) {
 		for k, w := range waiting {
 			now := w.value()
 			r.FailIf(len(now) != 2, "await of 2 entries returned %d", len(now))
-			if o, b := now[k%2], now[1-k%2]; o.Exists() {
-				r.Failf("the own entry was deleted before its predecessor; await shows it as %+v, and the predecessor as %+v", o, b)
-			}
+			o, b := now[k%2], now[1-k%2]
+			r.FailIf(o.Exists(), "the own entry was deleted before its predecessor; await shows it as %+v, and the predecessor as %+v", o, b)
 		}
 	}
 }
@@ -313,9 +310,8 @@ func awaitNothingMissed(r *run) {
 		r.FailIf(next.Rev != flag.Rev || next.Same(flag), "await of %+v returned %+v", flag, next)
 		flag = next
 	}
-	if want := writer.value(); !flag.Same(want) {
-		r.Failf("the last change that await showed is %+v, the last written %+v", flag, want)
-	}
+	want := writer.value()
+	r.FailIf(!flag.Same(want), "the last change that await showed is %+v, the last written %+v", flag, want)
 	// The predecessor goes while its successor is about to wait for it.
 	for range changes / 4 {
 		e := other.enqueue(dir, "x")

@@ -112,9 +112,8 @@ func (s sess) lists(dir string, want ...backend.Entry) {
 
 // has checks that an entry stands as this, value and all.
 func (s sess) has(what string, want backend.Entry) {
-	if got := s.get(want.Key); !got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session {
-		s.r.Failf("%s: there is %+v, want %+v", what, got, want)
-	}
+	got := s.get(want.Key)
+	s.r.FailIf(!got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session, "%s: there is %+v, want %+v", what, got, want)
 }
 
 // none checks that there is nothing under key.
@@ -183,14 +182,12 @@ func one(t *task[[]backend.Entry]) backend.Entry {
 
 // isGone checks that an Await of one entry has returned that it is gone.
 func isGone(t *task[[]backend.Entry]) {
-	if got := one(t); got.Exists() {
-		t.r.Failf("%s returned %+v, and the entry is gone", t.what, got)
-	}
+	got := one(t)
+	t.r.FailIf(got.Exists(), "%s returned %+v, and the entry is gone", t.what, got)
 }
 
 // became checks that an Await of one entry has returned what it is now.
 func became(t *task[[]backend.Entry], now backend.Entry) {
-	if got := one(t); !got.Same(now) {
-		t.r.Failf("%s returned %+v, and there is %+v", t.what, got, now)
-	}
+	got := one(t)
+	t.r.FailIf(!got.Same(now), "%s returned %+v, and there is %+v", t.what, got, now)
 }

@@ -40,9 +40,8 @@ func (s sess) guarded(what string, g backend.Condition, holds bool) {
 		return
 	}
 	s.r.Refused("commit guarded by "+what, err, backend.ErrCondition)
-	if after := s.peek(key); !after.Same(before) {
-		s.r.Failf("commit guarded by %s was refused, and changed %+v to %+v", what, before, after)
-	}
+	after := s.peek(key)
+	s.r.FailIf(!after.Same(before), "commit guarded by %s was refused, and changed %+v to %+v", what, before, after)
 }
 
 // asks commits guards without ops.
@@ -78,9 +77,8 @@ func guardHolds(r *run) {
 	for _, e := range append(all, s.get(dir)) {
 		s.has("after asking", e)
 	}
-	if now := s.list(dir); now.Rev != before.Rev {
-		r.Failf("asking changed the listing from %+v to %+v", before, now)
-	}
+	now := s.list(dir)
+	r.FailIf(now.Rev != before.Rev, "asking changed the listing from %+v to %+v", before, now)
 	for _, e := range all {
 		both("an entry", e, true, true)
 		other.sees(e)
@@ -243,9 +241,8 @@ func dropBackground(r *run) {
 	c.Resume()
 	r.Refused("drop whose context ended", err, context.Canceled)
 	other.lists(dir, keep)
-	if took := time.Since(began); r.Service.Virtual && took > r.Service.TTL/2 {
-		r.Failf("the entry went %v after the link came back", took)
-	}
+	took := time.Since(began)
+	r.FailIf(r.Service.Virtual && took > r.Service.TTL/2, "the entry went %v after the link came back", took)
 	s.becomes(backend.Suspended, backend.Live, "after the link came back")
 	s.lists(dir, keep)
 }

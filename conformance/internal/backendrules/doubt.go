@@ -103,9 +103,8 @@ func doubtDeleted(r *run) {
 			})
 		}
 		if e := ops[0]; e.Key == epoch.Key {
-			if got := other.get(e.Key); !follows(got.Version, e.Version) {
-				r.Failf("%s: the put over version %d led to version %d", what, e.Version, got.Version)
-			}
+			got := other.get(e.Key)
+			r.FailIf(!follows(got.Version, e.Version), "%s: the put over version %d led to version %d", what, e.Version, got.Version)
 		}
 		for _, key := range []string{dir, r.key("p"), r.key("new")} {
 			remove(key)

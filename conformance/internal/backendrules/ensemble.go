@@ -109,9 +109,8 @@ func (x *trio) delete(e backend.Entry) {
 
 // ranOut checks that a session that is lost was so by its window, and not before.
 func (s sess) ranOut() {
-	if left := time.Until(s.Deadline()); s.State() == backend.Lost && left > 0 {
-		s.r.Failf("session %s was lost with %v of its window left", s.ID(), left)
-	}
+	left := time.Until(s.Deadline())
+	s.r.FailIf(s.State() == backend.Lost && left > 0, "session %s was lost with %v of its window left", s.ID(), left)
 }
 
 // hears checks that what was waited for is noticed in time, counted from when the session
@@ -133,9 +132,8 @@ func hears[T any](s sess, waiting *task[T]) {
 		if s.State() != backend.Live {
 			live = time.Now()
 		}
-		if late := time.Since(live); late > 2*r.Service.TTL {
-			r.Failf("%s has not returned %v after the change, and the session has been live all the time", waiting.what, late)
-		}
+		late := time.Since(live)
+		r.FailIf(late > 2*r.Service.TTL, "%s has not returned %v after the change, and the session has been live all the time", waiting.what, late)
 	}
 }
 

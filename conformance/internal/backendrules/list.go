@@ -89,9 +89,8 @@ func listNothingMissed(r *run) {
 		}
 		known = next
 	}
-	if want := harness.Keys(writer.value()); !slices.Equal(known.Keys, want) {
-		r.Failf("the listing is %q, enqueued were %q", known.Keys, want)
-	}
+	want := harness.Keys(writer.value())
+	r.FailIf(!slices.Equal(known.Keys, want), "the listing is %q, enqueued were %q", known.Keys, want)
 	// An entry comes while somebody is about to wait for it.
 	for range changes / 4 {
 		known = s.list(dir)

@@ -77,9 +77,8 @@ func readSurvey(r *run) {
 		}
 		r.FailIf(asked.Exists() && !asked.Same(e), "survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
 		slices.Sort(strangers)
-		if keys := harness.Keys(want); !slices.Equal(strangers, slices.Sorted(slices.Values(keys))) {
-			r.Failf("strangers under %s are %q, want %q", key, strangers, keys)
-		}
+		keys := harness.Keys(want)
+		r.FailIf(!slices.Equal(strangers, slices.Sorted(slices.Values(keys))), "strangers under %s are %q, want %q", key, strangers, keys)
 	}
 	shows(r.key("never"), "")
 	shows(r.key("never/there"), r.key("never/there/known"))
@@ -153,9 +152,8 @@ func readChildren(r *run) {
 
 func readList(r *run) {
 	s, other := r.session(), r.session()
-	if l := s.list(r.key("never")); len(l.Keys) != 0 || l.Dir != r.key("never") {
-		r.Failf("list of a directory that does not exist is %+v", l)
-	}
+	l := s.list(r.key("never"))
+	r.FailIf(len(l.Keys) != 0 || l.Dir != r.key("never"), "list of a directory that does not exist is %+v", l)
 	dir := s.dir("d")
 	last := s.list(dir)
 	r.FailIf(len(last.Keys) != 0 || last.Dir != dir, "list of an empty directory is %+v", last)
@@ -228,9 +226,8 @@ func readForeign(r *run) {
 	listing.value()
 	s.comesAfter(c, a)
 	// What a strategy reads may hold anything, too.
-	if got := s.get(dir + "/leader"); string(got.Value) != "\xfffo\x00reign" || got.Session != "" {
-		r.Failf("get of a foreign entry returned %+v", got)
-	}
+	got := s.get(dir + "/leader")
+	r.FailIf(string(got.Value) != "\xfffo\x00reign" || got.Session != "", "get of a foreign entry returned %+v", got)
 }
 
 func readPredecessor(r *run) {

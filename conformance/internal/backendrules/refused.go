@@ -40,9 +40,8 @@ func sessionThrottled(r *run) {
 	began := time.Now()
 	time.Sleep(min(r.Service.TTL/8, time.Second))
 	asked, took := release(), time.Since(began)
-	if most := throttledMost * (1 + int(took/time.Second)); asked > most {
-		r.Failf("%d requests in %v, all of which were turned away, are more than %d", asked, took, most)
-	}
+	most := throttledMost * (1 + int(took/time.Second))
+	r.FailIf(asked > most, "%d requests in %v, all of which were turned away, are more than %d", asked, took, most)
 	call.value()
 	r.Until("the session is live", func() bool { return q.s.State() == backend.Live })
 	time.Sleep(q.s.TTL())
@@ -67,9 +66,8 @@ func sessionDenied(r *run) {
 	denied(q.calls...)
 	time.Sleep(q.s.TTL())
 	q.other.sees(q.held, q.gone, q.record)
-	if n := len(q.other.list(q.dir).Keys); n != 2 {
-		r.Failf("%d entries stand where two stood before all was denied", n)
-	}
+	n := len(q.other.list(q.dir).Keys)
+	r.FailIf(n != 2, "%d entries stand where two stood before all was denied", n)
 	release()
 	for _, call := range q.calls {
 		r.do(call.what+" when it is allowed again", call.make).value()
@@ -147,7 +145,6 @@ func (q *questions) done() {
 // goesOn checks that the session is not over, and can do what it could.
 func (q *questions) goesOn() {
 	q.other.sees(q.s.get(q.r.key("new")))
-	if state := q.s.State(); state == backend.Lost {
-		q.r.Failf("the session is %v", state)
-	}
+	state := q.s.State()
+	q.r.FailIf(state == backend.Lost, "the session is %v", state)
 }

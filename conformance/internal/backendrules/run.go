@@ -83,9 +83,8 @@ func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 // soon fails the rule if what ended the session took so long that it may have timed out by itself:
 // its TTL, less the third or so since the last heartbeat.
 func (s sess) soon(what string, began time.Time) {
-	if took := time.Since(began); took > s.TTL()/2 {
-		s.r.Failf("the entries went %v after %s, and the session's timeout is %v", took, what, s.TTL())
-	}
+	took := time.Since(began)
+	s.r.FailIf(took > s.TTL()/2, "the entries went %v after %s, and the session's timeout is %v", took, what, s.TTL())
 }
 
 // session opens a session in a new process.

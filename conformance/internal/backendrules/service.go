@@ -64,9 +64,8 @@ func serviceRestart(r *run) {
 	}
 	r.Must("start the service", r.Service.Start())
 	for read, want := range map[*task[backend.Entry]]backend.Entry{read: e, otherRead: f} {
-		if got := read.value(); !got.Same(want) {
-			r.Failf("the entry was %+v and is %+v after the restart", want, got)
-		}
+		got := read.value()
+		r.FailIf(!got.Same(want), "the entry was %+v and is %+v after the restart", want, got)
 	}
 	other.lists(dir, e, f)
 	other.discard(f)
@@ -74,9 +73,8 @@ func serviceRestart(r *run) {
 	r.FailIf(len(now) != 2 || !now[0].Same(e) || now[1].Exists(), "await of an entry and one that was deleted after the restart returned %+v", now)
 	listing.value()
 	// Revisions go on rising.
-	if g := s.enqueue(dir, "z"); g.Rev <= f.Rev {
-		r.Failf("revision %d after the restart, %d before", g.Rev, f.Rev)
-	}
+	g := s.enqueue(dir, "z")
+	r.FailIf(g.Rev <= f.Rev, "revision %d after the restart, %d before", g.Rev, f.Rev)
 }
 
 func serviceNothingLeft(r *run) {

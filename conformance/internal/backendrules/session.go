@@ -68,9 +68,8 @@ func sessionDeadline(r *run) {
 	s := r.brief(r.client())
 	first := s.Deadline()
 	// In a bubble no time has one.
-	if monotonic := " m="; strings.Contains(time.Now().String(), monotonic) && !strings.Contains(first.String(), monotonic) {
-		r.Failf("deadline %v carries no monotonic reading", first)
-	}
+	monotonic := " m="
+	r.FailIf(strings.Contains(time.Now().String(), monotonic) && !strings.Contains(first.String(), monotonic), "deadline %v carries no monotonic reading", first)
 	last := first
 	for range 80 {
 		time.Sleep(s.TTL() / 40)
@@ -97,16 +96,14 @@ func (s sess) awaitState(prev backend.State) *task[backend.State] {
 
 // becomes checks what AwaitState returns after a state.
 func (s sess) becomes(prev, want backend.State, when string) {
-	if got := s.awaitState(prev).value(); got != want {
-		s.r.Failf("%s the session is %v, want %v", when, got, want)
-	}
+	got := s.awaitState(prev).value()
+	s.r.FailIf(got != want, "%s the session is %v, want %v", when, got, want)
 }
 
 // is checks the state.
 func (s sess) is(want backend.State, when string) {
-	if got := s.State(); got != want {
-		s.r.Failf("%s the session is %v, want %v", when, got, want)
-	}
+	got := s.State()
+	s.r.FailIf(got != want, "%s the session is %v, want %v", when, got, want)
 }
 
 // awaitEnd is AwaitState until the session is lost. On a real service it may be suspended for
@@ -214,9 +211,8 @@ func sessionClose(r *run) {
 	s.close()
 	x.ended()
 	s.soon("close", x.began)
-	if got := lost.value(); got != backend.Lost {
-		r.Failf("await state of a closed session: %v", got)
-	}
+	got := lost.value()
+	r.FailIf(got != backend.Lost, "await state of a closed session: %v", got)
 	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
 		s.becomes(prev, backend.Lost, "after close")
 	}

@@ -60,9 +60,8 @@ func sessionSuspendedBriefly(r *run) {
 	listing.blocked("the link was cut")
 	time.Sleep(r.Service.TTL / 4)
 	c.Resume()
-	if got := read.value(); !got.Same(changed) {
-		r.Failf("get returned %+v, want %+v", got, changed)
-	}
+	got := read.value()
+	r.FailIf(!got.Same(changed), "get returned %+v, want %+v", got, changed)
 	became(waiting, changed)
 	listing.value()
 	write.value()
@@ -88,9 +87,8 @@ func sessionSuspendedTooLong(r *run) {
 	c.Resume()
 	time.Sleep(r.Service.TTL)
 	s.over(e)
-	if again := s.Deadline(); !again.Equal(deadline) {
-		r.Failf("the lost session's deadline moved by %v", again.Sub(deadline))
-	}
+	again := s.Deadline()
+	r.FailIf(!again.Equal(deadline), "the lost session's deadline moved by %v", again.Sub(deadline))
 }
 
 func sessionSuspendedCalls(r *run) {
@@ -105,9 +103,8 @@ func sessionSuspendedCalls(r *run) {
 	read = s.getting("get while suspended", e.Key)
 	wait := s.await(e)
 	read.fails("get that blocked until the window passed", backend.ErrSessionLost)
-	if now, deadline := time.Now(), s.Deadline(); now.Before(deadline) {
-		r.Failf("lost %v before the deadline", deadline.Sub(now))
-	}
+	now, deadline := time.Now(), s.Deadline()
+	r.FailIf(now.Before(deadline), "lost %v before the deadline", deadline.Sub(now))
 	wait.fails("await that blocked until the window passed", backend.ErrSessionLost)
 	c.Resume()
 	other.misses(e.Key, r.key("late"))
@@ -232,9 +229,8 @@ func sessionCloseSuspended(r *run) {
 		defer cancel()
 		return s.Close(ctx)
 	})
-	if got := s.awaitState(backend.Live).value(); got != backend.Lost && got != backend.Suspended {
-		r.Failf("state is %v", got)
-	}
+	got := s.awaitState(backend.Live).value()
+	r.FailIf(got != backend.Lost && got != backend.Suspended, "state is %v", got)
 	if _, err := closing.result(); err == nil {
 		r.Failf("close says that the service confirmed, but the link was cut")
 	}

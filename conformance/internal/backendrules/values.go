@@ -109,9 +109,8 @@ func writeKeyLimits(r *run) {
 		other.comesAfter(b, a)
 		waiting := other.await(b, a)
 		r.Must("drop in the "+name+" directory", s.Discard(r.ctx, a))
-		if now := waiting.value(); now[1].Exists() {
-			r.Failf("in the %s directory await of a dropped entry returned %+v", name, now)
-		}
+		now := waiting.value()
+		r.FailIf(now[1].Exists(), "in the %s directory await of a dropped entry returned %+v", name, now)
 		other.lists(dir, b)
 	}
 	for _, key := range everyCharacter(r.key("")) {

@@ -79,9 +79,8 @@ func (r *run) execute(c *kit.Client, w backend.Will) *task[struct{}] {
 // gone checks that there is nothing under key now.
 func (s sess) gone(key string) {
 	s.r.Must("catch up", s.CatchUp(s.r.ctx, key))
-	if e := s.peek(key); e.Exists() {
-		s.r.Failf("the will is executed, and there is %+v", e)
-	}
+	e := s.peek(key)
+	s.r.FailIf(e.Exists(), "the will is executed, and there is %+v", e)
 }
 
 func willExecuted(outOfTouch bool) func(x *willing) {
@@ -107,9 +106,8 @@ func willExecuted(outOfTouch bool) func(x *willing) {
 		x.s.ends()
 		end.ended()
 		x.T.Logf("the session's process heard of it %v after the will was executed", time.Since(end.began))
-		if again := x.open(x.c).will(); again.Session == x.will.Session {
-			x.Failf("the will of the next session is of session %q, too", x.will.Session)
-		}
+		again := x.open(x.c).will()
+		x.FailIf(again.Session == x.will.Session, "the will of the next session is of session %q, too", x.will.Session)
 		x.s.close()
 	}
 }

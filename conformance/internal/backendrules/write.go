@@ -175,9 +175,8 @@ func writeUpdate(r *run) {
 			seen[f.Version] = true
 			s.has("after set", f)
 		}
-		if got := s.commit(backend.Delete(e))[0]; got.Key != e.Key || got.Exists() || got.Version != 0 || len(got.Value) != 0 || got.Session != "" {
-			r.Failf("delete of %+v returned %+v", e, got)
-		}
+		got := s.commit(backend.Delete(e))[0]
+		r.FailIf(got.Key != e.Key || got.Exists() || got.Version != 0 || len(got.Value) != 0 || got.Session != "", "delete of %+v returned %+v", e, got)
 		s.refused("set on an entry that is gone", backend.ErrNoEntry, nil, backend.Update(e, nil))
 		s.refused("delete of an entry that is gone", backend.ErrNoEntry, nil, backend.Delete(e))
 		s.none("get after the refused writes", e.Key)
@@ -230,9 +229,8 @@ func writeUpdateOfAnothers(r *run) {
 		writer.refused("update by another session over what the owner has written since", backend.ErrCondition,
 			[]backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
 		if e.Key != dir+"/seat" {
-			if before := last.predecessor(next); before.Key != e.Key || before.Rev != e.Rev {
-				r.Failf("predecessor of %+v is %+v after another session has written to %+v", next, before, e)
-			}
+			before := last.predecessor(next)
+			r.FailIf(before.Key != e.Key || before.Rev != e.Rev, "predecessor of %+v is %+v after another session has written to %+v", next, before, e)
 		}
 		last.delete(next)
 	}
@@ -297,8 +295,7 @@ func writeAtomic(r *run) {
 		for _, key := range []string{r.key("never"), dir + "/never", r.key("no")} {
 			s.none("get of what a refused commit would have made", key)
 		}
-		if got := s.list(dir).Keys; len(got) != len(queue) {
-			r.Failf("after a refused commit the queue is %q, it was %q", got, queue)
-		}
+		got := s.list(dir).Keys
+		r.FailIf(len(got) != len(queue), "after a refused commit the queue is %q, it was %q", got, queue)
 	}
 }
