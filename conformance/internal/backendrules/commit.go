@@ -94,9 +94,8 @@ func writeConflict(r *run) {
 	// Where both are wrong, either may be said.
 	never := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
 	_, err := s.Commit(r.ctx, []backend.Condition{never}, backend.CompareAndSet(record.Key, nil, record.Version+1))
-	if !harness.IsAny(err, backend.ErrCondition, backend.ErrConflict) {
-		r.Failf("put over another version with a guard that does not hold: error is %v", harness.Text(err))
-	}
+	r.FailIf(!harness.IsAny(err, backend.ErrCondition, backend.ErrConflict),
+		"put over another version with a guard that does not hold: error is %v", harness.Text(err))
 }
 
 func writeTooLarge(r *run) {

@@ -180,9 +180,8 @@ func notAllMine(r *run, c *kit.Client, s, other sess) {
 	theirs := other.commit(backend.CompareAndSet(both[0].Key, value, both[0].Version))[0]
 	c.LoseReply(backend.OpCompareAndSet)
 	made, err := s.Commit(r.ctx, nil, backend.CompareAndSet(both[0].Key, value, both[0].Version), backend.CompareAndSet(both[1].Key, value, both[1].Version))
-	if !harness.IsAny(err, backend.ErrConflict, backend.ErrIndeterminate) {
-		r.Failf("a commit one half of which another session has committed before returned (%+v, %v)", made, harness.Text(err))
-	}
+	r.FailIf(!harness.IsAny(err, backend.ErrConflict, backend.ErrIndeterminate),
+		"a commit one half of which another session has committed before returned (%+v, %v)", made, harness.Text(err))
 	r.Settle()
 	s.sees(theirs, both[1])
 }

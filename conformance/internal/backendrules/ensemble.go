@@ -203,9 +203,8 @@ func serviceMemberCutOff(r *run) {
 		x.second.ranOut()
 		x.writer.ranOut()
 		for _, w := range writes {
-			if w.err != nil && !errors.Is(w.err, backend.ErrIndeterminate) && again.peek(w.key).Exists() {
-				r.Failf("commit said that nothing was written: %v; %s is there", w.err, w.key)
-			}
+			r.FailIf(w.err != nil && !errors.Is(w.err, backend.ErrIndeterminate) && again.peek(w.key).Exists(),
+				"commit said that nothing was written: %v; %s is there", w.err, w.key)
 		}
 	}
 }

@@ -84,9 +84,8 @@ func listNothingMissed(r *run) {
 	})
 	for len(known.Keys) < changes {
 		next := s.awaitList(known).value()
-		if !slices.Equal(next.Keys[:min(len(known.Keys), len(next.Keys))], known.Keys) || next.Rev <= known.Rev {
-			r.Failf("await list of %+v returned %+v though entries were only added", known, next)
-		}
+		r.FailIf(!slices.Equal(next.Keys[:min(len(known.Keys), len(next.Keys))], known.Keys) || next.Rev <= known.Rev,
+			"await list of %+v returned %+v though entries were only added", known, next)
 		known = next
 	}
 	want := harness.Keys(writer.value())

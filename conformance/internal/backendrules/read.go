@@ -72,9 +72,8 @@ func readSurvey(r *run) {
 		asked := backend.Entry{}
 		e, strangers, err := s.Survey(r.ctx, key, func(e backend.Entry) string { asked = e; return known })
 		r.Must("survey "+key, err)
-		if e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value) {
-			r.Failf("survey of %s read %+v, and get %+v", key, e, have)
-		}
+		r.FailIf(e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value),
+			"survey of %s read %+v, and get %+v", key, e, have)
 		r.FailIf(asked.Exists() && !asked.Same(e), "survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
 		slices.Sort(strangers)
 		keys := harness.Keys(want)

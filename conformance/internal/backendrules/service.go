@@ -185,14 +185,9 @@ func errorsWrapped(r *run) {
 	} {
 		r.Refused(try.what, try.err, try.want)
 		msg := try.err.Error()
-		switch {
-		case !strings.Contains(msg, c.Backend.String()):
-			r.Failf("the error of %s does not name the backend %q: %q", try.what, c.Backend, msg)
-		case !strings.Contains(msg, try.key):
-			r.Failf("the error of %s does not name %q: %q", try.what, try.key, msg)
-		case strings.Count(msg, try.want.Error()) > 1:
-			r.Failf("the error of %s says it twice: %q", try.what, msg)
-		}
+		r.FailIf(!strings.Contains(msg, c.Backend.String()), "the error of %s does not name the backend %q: %q", try.what, c.Backend, msg)
+		r.FailIf(!strings.Contains(msg, try.key), "the error of %s does not name %q: %q", try.what, try.key, msg)
+		r.FailIf(strings.Count(msg, try.want.Error()) > 1, "the error of %s says it twice: %q", try.what, msg)
 	}
 }
 

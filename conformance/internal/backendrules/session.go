@@ -31,10 +31,8 @@ var sessionRules = []rule{
 
 func sessionOpen(r *run) {
 	c := r.client()
-	switch l := c.Backend.Limits(); {
-	case l.MinTTL <= 0, l.DefaultTTL < l.MinTTL, l.MaxTTL < l.DefaultTTL:
-		r.Failf("limits are %+v", l)
-	}
+	l := c.Backend.Limits()
+	r.FailIf(l.MinTTL <= 0 || l.DefaultTTL < l.MinTTL || l.MaxTTL < l.DefaultTTL, "limits are %+v", l)
 	r.FailIf(c.Backend.String() == "", "the backend has no name")
 	a, b := r.open(c), r.session()
 	for _, s := range []sess{a, b} {
@@ -75,14 +73,9 @@ func sessionDeadline(r *run) {
 		time.Sleep(s.TTL() / 40)
 		d := s.Deadline()
 		now := time.Now()
-		switch {
-		case d.Before(last):
-			r.Failf("deadline went back by %v", last.Sub(d))
-		case d.After(now.Add(s.TTL())):
-			r.Failf("deadline is %v ahead, but the timeout is %v", d.Sub(now), s.TTL())
-		case s.State() != backend.Live && r.Service.Virtual:
-			r.Failf("session is %v though nothing happened to it", s.State())
-		}
+		r.FailIf(d.Before(last), "deadline went back by %v", last.Sub(d))
+		r.FailIf(d.After(now.Add(s.TTL())), "deadline is %v ahead, but the timeout is %v", d.Sub(now), s.TTL())
+		r.FailIf(s.State() != backend.Live && r.Service.Virtual, "session is %v though nothing happened to it", s.State())
 		last = d
 	}
 	r.FailIf(!last.After(first), "deadline did not move for %v", 2*s.TTL())

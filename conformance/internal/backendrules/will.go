@@ -65,9 +65,8 @@ func (s sess) will() (w backend.Will) {
 	text, err := json.Marshal(told)
 	s.r.Must("write the will", err)
 	s.r.Must("read the will", json.Unmarshal(text, &w))
-	if w.Session != s.ID() || w.TTL != s.TTL() {
-		s.r.Failf("the will is of session %q with a timeout of %v, and the session is %q with %v", w.Session, w.TTL, s.ID(), s.TTL())
-	}
+	s.r.FailIf(w.Session != s.ID() || w.TTL != s.TTL(),
+		"the will is of session %q with a timeout of %v, and the session is %q with %v", w.Session, w.TTL, s.ID(), s.TTL())
 	return w
 }
 

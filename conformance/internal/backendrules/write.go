@@ -195,16 +195,14 @@ func writeUpdate(r *run) {
 
 // changed checks what a write with a new value made of an entry.
 func (r *run) changed(what string, old, now backend.Entry, value string) {
-	if now.Key != old.Key || now.Rev != old.Rev || now.Session != old.Session || !follows(now.Version, old.Version) || string(now.Value) != value {
-		r.Failf("%s of %q on %+v returned %+v", what, value, old, now)
-	}
+	r.FailIf(now.Key != old.Key || now.Rev != old.Rev || now.Session != old.Session || !follows(now.Version, old.Version) || string(now.Value) != value,
+		"%s of %q on %+v returned %+v", what, value, old, now)
 }
 
 // isNew checks what a write made where nothing was.
 func (r *run) isNew(what string, e backend.Entry, key, value, owner string) {
-	if e.Key != key || string(e.Value) != value || !e.Exists() || e.Version != 1 || e.Session != owner {
-		r.Failf("%s returned %+v, want %s, %q, of session %q", what, e, key, value, owner)
-	}
+	r.FailIf(e.Key != key || string(e.Value) != value || !e.Exists() || e.Version != 1 || e.Session != owner,
+		"%s returned %+v, want %s, %q, of session %q", what, e, key, value, owner)
 }
 
 func writeUpdateOfAnothers(r *run) {
