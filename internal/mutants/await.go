@@ -12,9 +12,8 @@ import (
 
 // awaitMutants break rules about waiting for a change.
 var awaitMutants = []Mutant{
-	mutant("change before the wait ignored",
+	mutant("change before the wait ignored", rules{Backend: {"await/wakes"}, "fair": {"data/predecessor-gone"}},
 		"Await waits for the next change, though the entries are not as known any more.",
-		rules{Backend: {"await/wakes"}, "fair": {"data/predecessor-gone"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 				return s.Await(ctx, known...) // that is a read
@@ -25,9 +24,8 @@ var awaitMutants = []Mutant{
 			}
 			return s.Await(ctx, read...)
 		}))),
-	mutant("new value not noticed",
+	mutant("new value not noticed", rules{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
 		"Await returns when an entry comes or goes, but not when it has a new value.",
-		rules{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			for at := known; ; {
 				now, err := s.Await(ctx, at...)
@@ -39,9 +37,8 @@ var awaitMutants = []Mutant{
 				at = now
 			}
 		}))),
-	mutant("wait that ends without a change",
+	mutant("wait that ends without a change", rules{Backend: {"await/blocks"}},
 		"Await returns after the session's timeout though nothing has changed.",
-		rules{Backend: {"await/blocks"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			bound, cancel := context.WithTimeout(ctx, s.TTL())
 			defer cancel()
@@ -51,15 +48,13 @@ var awaitMutants = []Mutant{
 			}
 			return now, err
 		}))),
-	mutant("answers in the order of the keys",
+	mutant("answers in the order of the keys", rules{Backend: {"await/several"}},
 		"What Await returns is in the order of the keys instead of the order given.",
-		rules{Backend: {"await/several"}},
 		ofSession(answering(func(c *backend.Call) {
 			slices.SortFunc(c.Entries, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
 		}, backend.CallAwait))),
-	mutant("entries read one by one",
+	mutant("entries read one by one", rules{Backend: {"await/in-order", "await/snapshot"}},
 		"Await reads one entry after the other, so that it can show a later change without an earlier one.",
-		rules{Backend: {"await/in-order", "await/snapshot"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			var read []backend.Entry
 			for _, e := range known {
@@ -75,9 +70,8 @@ var awaitMutants = []Mutant{
 			}
 			return s.Await(ctx, known...)
 		}))),
-	mutant("cancelled wait takes the watch along",
+	mutant("cancelled wait takes the watch along", rules{Backend: {"await/again"}},
 		"When one Await of a key is cancelled, no other of the session hears of that key again.",
-		rules{Backend: {"await/again"}},
 		ofSession(func(s *backend.Session, o *over) {
 			var deaf sync.Map // to which keys
 			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
@@ -91,9 +85,8 @@ var awaitMutants = []Mutant{
 				return now, err
 			})(s, o)
 		})),
-	mutant("operator's delete not noticed",
+	mutant("operator's delete not noticed", rules{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
 		"Await goes on when the whole directory of its entries is gone.",
-		rules{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err != nil || now[0].Exists() || !known[0].Exists() {
@@ -104,9 +97,8 @@ var awaitMutants = []Mutant{
 			}
 			return now, nil
 		}))),
-	mutant("own deletion not noticed",
+	mutant("own deletion not noticed", rules{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
 		"Await of an entry that the session itself has made does not return when somebody deletes it.",
-		rules{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err == nil && len(known) == 1 && known[0].Session == s.ID() && !now[0].Exists() {
@@ -118,9 +110,8 @@ var awaitMutants = []Mutant{
 
 // readMutants break rules about what is read at once.
 var readMutants = []Mutant{
-	mutant("read from a cache",
+	mutant("read from a cache", rules{Backend: {"write/update"}},
 		"Get returns what it read under the key the last time.",
-		rules{Backend: {"write/update"}},
 		ofSession(func(s *backend.Session, o *over) {
 			var cache sync.Map
 			gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
@@ -133,9 +124,8 @@ var readMutants = []Mutant{
 				return e, err
 			})(s, o)
 		})),
-	mutant("refused by what is not read",
+	mutant("refused by what is not read", rules{Backend: {"read/decided"}},
 		"A session whose commit was refused goes on to read what there was when it was opened.",
-		rules{Backend: {"read/decided"}},
 		ofSession(func(s *backend.Session, o *over) {
 			var refused, done atomic.Bool
 			all(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
@@ -153,16 +143,14 @@ var readMutants = []Mutant{
 				return s.Get(ctx, key)
 			}))(s, o)
 		})),
-	mutant("listing upside down",
+	mutant("listing upside down", rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
 		"List has the youngest entry first.",
-		rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
 		ofSession(answering(func(c *backend.Call) {
 			c.Listing.Keys = slices.Clone(c.Listing.Keys) // it may be shared
 			slices.Reverse(c.Listing.Keys)
 		}, backend.CallList, backend.CallAwaitList))),
-	mutant("foreign child taken for an entry",
+	mutant("foreign child taken for an entry", rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
 		"A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
-		rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
 		ofSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
 			before, err := s.Predecessor(ctx, e)
 			if err != nil || before.Exists() {
@@ -174,9 +162,8 @@ var readMutants = []Mutant{
 			}
 			return alien, err
 		}))),
-	mutant("list read before it is watched",
+	mutant("list read before it is watched", rules{Backend: {"list/nothing-missed"}},
 		"AwaitList reads first and subscribes then: a change in between is missed.",
-		rules{Backend: {"list/nothing-missed"}},
 		ofSession(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
 			read, err := s.List(ctx, known.Dir)
 			if err != nil || read.Rev != known.Rev {
@@ -188,15 +175,13 @@ var readMutants = []Mutant{
 			}
 			return s.AwaitList(ctx, read)
 		}))),
-	mutant("list never waited for",
+	mutant("list never waited for", rules{Backend: {"list/await"}},
 		"AwaitList returns at once, whether or not there is a change.",
-		rules{Backend: {"list/await"}},
 		ofSession(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
 			return s.List(ctx, known.Dir)
 		}))),
-	mutant("entry enqueued under another key first",
+	mutant("entry enqueued under another key first", rules{Backend: {"list/while-enqueued"}},
 		"Enqueue makes an entry under a key that it gives up for another, in two steps.",
-		rules{Backend: {"list/while-enqueued"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			made, err := c.by(ctx, s)
 			if err != nil || !c.is(backend.OpEnqueue) {

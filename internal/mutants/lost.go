@@ -16,23 +16,22 @@ import (
 // lostMutants break rules about requests and replies that are lost.
 var lostMutants = []Mutant{
 	mutant("lost reply retried as a second entry",
-		"A commit whose reply was lost is sent again as if nothing had been done.",
 		rules{Backend: {"lost-reply/once", "lost-reply/overwritten"}, "fair": {"reply/lost"}},
+		"A commit whose reply was lost is sent again as if nothing had been done.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			return c.by(ctx, s)
 		}))),
 	mutant("lost reply told as a failure",
-		"A commit whose reply was lost returns an error that says that nothing was written.",
 		rules{Backend: {"lost-reply/once", "lost-reply/race", "lost-reply/deleted"}, "fair": {"reply/lost"}},
+		"A commit whose reply was lost returns an error that says that nothing was written.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if c.reached {
 				return nil, fmt.Errorf("memory: connection lost: %w", backend.ErrConflict)
 			}
 			return c.by(ctx, s)
 		}))),
-	mutant("lost reply resolved by the value",
+	mutant("lost reply resolved by the value", rules{Backend: {"lost-reply/refused", "lost-reply/not-mine"}},
 		"A commit whose reply was lost takes what stands under its keys for its own if the value is the same.",
-		rules{Backend: {"lost-reply/refused", "lost-reply/not-mine"}},
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			var found []backend.Entry
 			for _, op := range c.ops {
@@ -44,31 +43,27 @@ var lostMutants = []Mutant{
 			}
 			return found, nil
 		}))),
-	mutant("late reply believed",
+	mutant("late reply believed", rules{Backend: {"lost-reply/deleted"}},
 		"A commit whose reply comes late returns what it made, though somebody has removed it since.",
-		rules{Backend: {"lost-reply/deleted"}},
 		ofBackend(lossy(answer))),
-	mutant("lost request not sent again",
+	mutant("lost request not sent again", rules{Backend: {"lost-request/once"}, "fair": {"reply/lost-request"}},
 		"A commit whose request was lost returns an error, though it could be sent again.",
-		rules{Backend: {"lost-request/once"}, "fair": {"reply/lost-request"}},
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if !c.reached {
 				return nil, fmt.Errorf("memory: commit: %w", backend.ErrUnavailable)
 			}
 			return answer(ctx, s, c)
 		}))),
-	mutant("ghost of an abandoned commit",
+	mutant("ghost of an abandoned commit", rules{Backend: {"lost-reply/cancelled"}, "fair": {"cancel/lost-reply"}},
 		"An entry whose creation could not be reported, because the context ended, stays.",
-		rules{Backend: {"lost-reply/cancelled"}, "fair": {"cancel/lost-reply"}},
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if c.cut != nil {
 				return nil, fmt.Errorf("memory: commit: %w: %w", backend.ErrIndeterminate, c.cut)
 			}
 			return answer(ctx, s, c)
 		}))),
-	mutant("commit given up done late",
+	mutant("commit given up done late", rules{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
 		"A commit that is given up before it is answered is done a second later, whatever has been done since.",
-		rules{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) (made []backend.Entry, err error) {
 			select {
 			case <-time.After(time.Millisecond / 2): // of a fake clock
@@ -82,8 +77,8 @@ var lostMutants = []Mutant{
 			return nil, err
 		}))),
 	mutant("unknown outcome told as a failure",
-		"A commit whose outcome could not be learnt returns why, and not ErrIndeterminate.",
 		rules{Backend: {"lost-reply/cancelled", "lost-reply/session-lost", "lost-reply/deleted"}, "fair": {"fence/lost-and-cut", "fence/cancel"}},
+		"A commit whose outcome could not be learnt returns why, and not ErrIndeterminate.",
 		ofSession(failing(func(err error) error {
 			if !errors.Is(err, backend.ErrIndeterminate) {
 				return err
@@ -95,9 +90,8 @@ var lostMutants = []Mutant{
 			}
 			return fmt.Errorf("memory: commit: %w", backend.ErrNoEntry)
 		}))),
-	mutant("unknown outcome ends the campaign",
+	mutant("unknown outcome ends the campaign", rules{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
 		"A commit whose outcome could not be learnt returns an error that nobody knows.",
-		rules{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
 		ofSession(told(backend.ErrIndeterminate, errors.New("connection lost")))),
 }
 

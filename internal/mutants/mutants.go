@@ -45,7 +45,7 @@ type rules = map[string][]string
 // A fault is what a mutant does wrong.
 type fault func(*Mutant)
 
-func mutant(name, breaks string, found rules, faults ...fault) Mutant {
+func mutant(name string, found rules, breaks string, faults ...fault) Mutant {
 	m := Mutant{Name: name, Breaks: breaks, Rules: found}
 	for _, f := range faults {
 		f(&m)

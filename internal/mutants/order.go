@@ -13,9 +13,8 @@ import (
 // orderMutants break rules about what happens before what. They show under a scheduler
 // that decides it.
 var orderMutants = []Mutant{
-	mutant("event lost between read and watch",
+	mutant("event lost between read and watch", rules{Backend: {"await/nothing-missed"}},
 		"Await reads first and subscribes then: a change in between is missed.",
-		rules{Backend: {"await/nothing-missed"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			read, err := now(ctx, s, known)
 			if err != nil || differ(read, known) {
@@ -28,16 +27,15 @@ var orderMutants = []Mutant{
 			return s.Await(ctx, read...)
 		}))),
 	mutant("guard ignored",
-		"Commit writes whether or not the guards hold.",
 		rules{Backend: {"condition/holds", "condition/race", "condition/incarnations"}, "fair": {"fence/guard", "fence/frozen", "fence/stalled", "ask/proclaim"}},
+		"Commit writes whether or not the guards hold.",
 		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			if len(c.ops) > 0 {
 				c.conditions = nil
 			}
 		}))),
-	mutant("delete hits another incarnation",
+	mutant("delete hits another incarnation", rules{Backend: {"condition/incarnations"}, "unfair": {"leave/zombie"}},
 		"Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
-		rules{Backend: {"condition/incarnations"}, "unfair": {"leave/zombie"}},
 		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			for i, op := range c.ops {
 				if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
@@ -51,9 +49,8 @@ var orderMutants = []Mutant{
 			}
 			return s.Discard(ctx, e)
 		}))),
-	mutant("predecessor skipped",
+	mutant("predecessor skipped", rules{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
 		"Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
-		rules{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
 		// Those who lead at once take turns without end, at one instant.
 		endless("run/failing-candidates"),
 		ofSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
@@ -68,8 +65,8 @@ var orderMutants = []Mutant{
 			return before, err
 		}))),
 	mutant("predecessor's going taken for the win",
-		"A candidate leads when its predecessor goes, whether or not that one led.",
 		rules{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
+		"A candidate leads when its predecessor goes, whether or not that one led.",
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if c.Found.Exists() {
 				before := layout.DecodeCandidate(c.Found.Value)
@@ -77,16 +74,14 @@ var orderMutants = []Mutant{
 				c.Found.Value = before.Encode()
 			}
 		}, backend.CallPredecessor)))),
-	mutant("win without own entry",
+	mutant("win without own entry", rules{"fair": {"loss/at-handover", "loss/after-handover", "data/waiting-deleted"}},
 		"A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",
-		rules{"fair": {"loss/at-handover", "loss/after-handover", "data/waiting-deleted"}},
 		ofCampaign(inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known[1:]...)
 			return append([]backend.Entry{known[0]}, now...), err
 		})))),
-	mutant("taken seat is taken for the own",
+	mutant("taken seat is taken for the own", rules{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
 		"A candidate whose offer is refused because the seat is taken takes itself for the leader: two are elected for one term.",
-		rules{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
 		// Those who lead at once take turns without end, at one instant.
 		endless("run/failing-candidates"),
 		ofCampaign(inSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
@@ -106,9 +101,8 @@ func checkThenWrite() []Mutant {
 				found[strategy] = []string{"fence/race"}
 			}
 		}
-		all = append(all, mutant(fmt.Sprintf("guard checked before %v", kind),
+		all = append(all, mutant(fmt.Sprintf("guard checked before %v", kind), found,
 			fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
-			found,
 			ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 				if !slices.ContainsFunc(c.ops, func(op backend.Op) bool { return op.Kind == kind }) {
 					return c.by(ctx, s)

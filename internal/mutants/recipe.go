@@ -16,24 +16,21 @@ import (
 
 // recipeMutants break rules about who waits for whom.
 var recipeMutants = []Mutant{
-	mutant("all woken",
+	mutant("all woken", rules{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
 		"A candidate waits for any change of the directory instead of its predecessor's going.",
-		rules{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
 		ofCampaign(anyChange)),
 	mutant("all woken, whoever is better",
-		"A candidate waits for any change of the directory instead of one that is better.",
 		rules{"ranked": {"recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody", "ranked/newcomer", "ranked/wakes-few"}},
+		"A candidate waits for any change of the directory instead of one that is better.",
 		ofCampaign(anyChange)),
-	mutant("mark that nobody needs",
+	mutant("mark that nobody needs", rules{"unfair": {"recipe/herd"}},
 		"Whoever takes the seat writes to it once more, which wakes everybody a second time.",
-		rules{"unfair": {"recipe/herd"}},
 		ofCampaign(claiming(func(c *elector.Claim) {
 			time.Sleep(time.Millisecond) // of a fake clock: the others hear of the seat, lest both come as one
 			c.MarkLeader = true
 		}))),
-	mutant("list read at each news",
+	mutant("list read at each news", rules{"fair": {"recipe/observing"}},
 		"Who observes lists the directory whenever the leader's entry has changed.",
-		rules{"fair": {"recipe/observing"}},
 		ofTrusted(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err == nil {
@@ -41,9 +38,8 @@ var recipeMutants = []Mutant{
 			}
 			return now, err
 		}))),
-	mutant("one step back at each wake-up",
+	mutant("one step back at each wake-up", rules{"fair": {"term/order", "run/failing-candidates"}},
 		"Every second candidate enrols again when it is woken, at the end of the line.",
-		rules{"fair": {"term/order", "run/failing-candidates"}},
 		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			steps := c.ID[len(c.ID)-1]%2 == 0
 			return inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
@@ -56,9 +52,8 @@ var recipeMutants = []Mutant{
 				return now, err
 			}))(ctx, c, inner)
 		})),
-	mutant("waits for foreign seats",
+	mutant("waits for foreign seats", rules{"unfair": {"data/foreign-seat"}},
 		"A candidate waits for an entry on the seat that nobody's session will ever take away.",
-		rules{"unfair": {"data/foreign-seat"}},
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			for i, e := range c.Entries {
 				if e.Exists() && e.Session == "" {
@@ -66,13 +61,11 @@ var recipeMutants = []Mutant{
 				}
 			}
 		}, backend.CallAwait)))),
-	mutant("missing directory is final",
+	mutant("missing directory is final", rules{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
 		"A candidate that finds the election's directory gone gives up with an error that nobody knows.",
-		rules{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
 		ofCampaign(inSession(told(backend.ErrNoParent, errors.New("no such directory"))))),
-	mutant("equal ID taken for the own earlier self",
+	mutant("equal ID taken for the own earlier self", rules{"fair": {"term/same-id"}},
 		"A candidate that enters removes the entries of those who have its ID.",
-		rules{"fair": {"term/same-id"}},
 		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			l, err := c.Session.List(ctx, c.Dir)
 			if err != nil {
@@ -87,9 +80,8 @@ var recipeMutants = []Mutant{
 			}
 			return inner(ctx, c)
 		})),
-	mutant("cancelled campaign keeps its entry",
+	mutant("cancelled campaign keeps its entry", rules{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
 		"A candidate that is cancelled while it waits leaves its entry in the line.",
-		rules{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
 		ofTrusted(drops(func(context.Context, *backend.Session, backend.Entry) error { return nil }))),
 }
 
@@ -112,9 +104,8 @@ var anyChange = inSession(awaits(func(ctx context.Context, s *backend.Session, k
 
 // directoryMutants break the recipe in which all watch the directory.
 var directoryMutants = []Mutant{
-	mutant("listed once",
+	mutant("listed once", rules{"parentwatch": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
 		"A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
-		rules{"parentwatch": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
 		ofCampaign(listed(func(me string, before *string, l *backend.Listing) {
 			i := slices.Index(l.Keys, me)
 			switch {
@@ -124,9 +115,8 @@ var directoryMutants = []Mutant{
 				l.Keys = l.Keys[i:]
 			}
 		}))),
-	mutant("win as the second",
+	mutant("win as the second", rules{"parentwatch": {"term/order", "data/waiting-deleted"}},
 		"A candidate leads when one other stands before it.",
-		rules{"parentwatch": {"term/order", "data/waiting-deleted"}},
 		// Those who lead at once take turns without end, at one instant.
 		endless("run/failing-candidates"),
 		ofCampaign(listed(func(me string, _ *string, l *backend.Listing) {
@@ -134,9 +124,8 @@ var directoryMutants = []Mutant{
 				l.Keys = l.Keys[1:]
 			}
 		}))),
-	mutant("win without being listed",
+	mutant("win without being listed", rules{"parentwatch": {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
 		"A candidate that does not find its own entry in the listing takes it for the oldest.",
-		rules{"parentwatch": {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
 		ofCampaign(listed(func(me string, _ *string, l *backend.Listing) {
 			if !slices.Contains(l.Keys, me) {
 				l.Keys = append([]string{me}, l.Keys...)
@@ -161,54 +150,44 @@ func listed(worsen func(me string, noted *string, l *backend.Listing)) campaigne
 
 // rankedMutants break the recipe in which the best candidate leads.
 var rankedMutants = []Mutant{
-	mutant("rank not read",
+	mutant("rank not read", rules{"ranked": {"ranked/best-leads"}},
 		"A candidate takes the rank of all others for that of no numbers.",
-		rules{"ranked": {"ranked/best-leads"}},
 		ofCampaign(readAs(func(c *layout.Candidate) { c.Rank = nil }))),
-	mutant("rank as it was",
+	mutant("rank as it was", rules{"ranked": {"ranked/changes", "ranked/negative", "ranked/quorum"}},
 		"A candidate does not notice that its rank has changed.",
-		rules{"ranked": {"ranked/changes", "ranked/negative", "ranked/quorum"}},
 		ofStrategy(settings(func(s *ranked.Strategy) { s.Rank = ranked.NewRank(s.Rank.Numbers()...) }))),
-	mutant("rank below zero read as zero",
+	mutant("rank below zero read as zero", rules{"ranked": {"ranked/negative", "ranked/quorum"}},
 		"A candidate waits for one that never leads, and takes it for one of a quorum.",
-		rules{"ranked": {"ranked/negative", "ranked/quorum"}},
 		ofCampaign(readAs(func(c *layout.Candidate) { c.Rank[0] = max(c.Rank[0], 0) }))),
-	mutant("quorum ignored",
+	mutant("quorum ignored", rules{"ranked": {"ranked/quorum"}},
 		"A candidate leads although too few stand.",
-		rules{"ranked": {"ranked/quorum"}},
 		ofStrategy(settings(func(s *ranked.Strategy) { s.Quorum = 0 }))),
-	mutant("unseats unasked",
+	mutant("unseats unasked", rules{"ranked": {"ranked/sticky", "ranked/designated"}},
 		"The best candidate asks a leader of lower rank to go although it was not told to.",
-		rules{"ranked": {"ranked/sticky", "ranked/designated"}},
 		ofStrategy(settings(func(s *ranked.Strategy) { s.Preempt = true }))),
-	mutant("never unseats",
+	mutant("never unseats", rules{"ranked": {"ranked/preempts", "ranked/unseated"}},
 		"The best candidate asks no leader to go, whatever it was told.",
-		rules{"ranked": {"ranked/preempts", "ranked/unseated"}},
 		ofStrategy(settings(func(s *ranked.Strategy) { s.Preempt = false }))),
-	mutant("hold-off ignored",
+	mutant("hold-off ignored", rules{"ranked": {"ranked/preempts"}},
 		"The best candidate asks a leader of lower rank to go at once.",
-		rules{"ranked": {"ranked/preempts"}},
 		ofStrategy(settings(func(s *ranked.Strategy) { s.HoldOff = 0 }))),
-	mutant("designation overlooked",
+	mutant("designation overlooked", rules{"ranked": {"ranked/designated", "ranked/unseated"}},
 		"A candidate does not read who is designated.",
-		rules{"ranked": {"ranked/designated", "ranked/unseated"}},
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if r, not := layout.DecodeRecord(c.Found.Value); not == nil {
 				r.Designated = nil
 				c.Found.Value = r.Encode()
 			}
 		}, backend.CallGet)))),
-	mutant("seat taken by an old record",
+	mutant("seat taken by an old record", rules{"ranked": {"ranked/designated"}},
 		"A candidate takes the seat by the record that it has read, whatever that has become.",
-		rules{"ranked": {"ranked/designated"}},
 		ofCampaign(inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			if c.ops[0].Kind == backend.OpCreateEphemeral {
 				c.conditions = nil
 			}
 		})))),
-	mutant("candidate that moves is not looked for",
+	mutant("candidate that moves is not looked for", rules{"ranked": {"ranked/listed"}},
 		"Candidates leaves out whoever has another entry by the time at which it is read.",
-		rules{"ranked": {"ranked/listed"}},
 		ofTrusted(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 			e, err := s.Get(ctx, key)
 			if errors.Is(err, backend.ErrNoEntry) && strings.Contains(key, "-") { // no seat, nor record

@@ -14,9 +14,8 @@ import (
 
 // scaleMutants are right for few, for a while, and the first times.
 var scaleMutants = []Mutant{
-	mutant("ops beyond the 64th forgotten",
+	mutant("ops beyond the 64th forgotten", rules{Backend: {"scale/commit"}},
 		"A commit does its first 64 ops, and tells that all are done.",
-		rules{Backend: {"scale/commit"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			all := c.ops
 			c.ops = all[:min(len(all), 64)]
@@ -28,17 +27,15 @@ var scaleMutants = []Mutant{
 			}
 			return made, err
 		}))),
-	mutant("predecessor that is far away not seen",
+	mutant("predecessor that is far away not seen", rules{Backend: {"scale/directory"}},
 		"Predecessor finds none whose revision is more than fifty lower.",
-		rules{Backend: {"scale/directory"}},
 		ofSession(answering(func(c *backend.Call) {
 			if c.Found.Rev+50 < c.Entry.Rev {
 				c.Found = backend.Entry{}
 			}
 		}, backend.CallPredecessor))),
-	mutant("ninth awaited entry not watched",
+	mutant("ninth awaited entry not watched", rules{Backend: {"await/several"}},
 		"Await of more than eight entries waits for the first eight.",
-		rules{Backend: {"await/several"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			if len(known) <= 8 {
 				return s.Await(ctx, known...)
@@ -46,9 +43,8 @@ var scaleMutants = []Mutant{
 			now, err := s.Await(ctx, known[:8]...)
 			return append(now, known[8:]...), err
 		}))),
-	mutant("wait that goes deaf",
+	mutant("wait that goes deaf", rules{Backend: {"await/blocks"}},
 		"What changes later than half an hour after Await has begun is not noticed.",
-		rules{Backend: {"await/blocks"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			began := time.Now()
 			now, err := s.Await(ctx, known...)
@@ -57,9 +53,8 @@ var scaleMutants = []Mutant{
 			}
 			return now, err
 		}))),
-	mutant("twentieth removal forgotten",
+	mutant("twentieth removal forgotten", rules{Backend: {"scale/again"}},
 		"A session confirms that its twentieth entry is discarded, and later ones, and does nothing.",
-		rules{Backend: {"scale/again"}},
 		ofSession(func(s *backend.Session, o *over) {
 			var n atomic.Int64
 			drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
@@ -88,20 +83,17 @@ var keptSessions hoard[*over]
 
 // soakMutants break rules about what is kept of what is over.
 var soakMutants = []Mutant{
-	mutant("closed sessions kept",
+	mutant("closed sessions kept", rules{Backend: {"soak/sessions"}},
 		"A process keeps each session that it has opened, closed ones included.",
-		rules{Backend: {"soak/sessions"}},
 		ofSession(func(_ *backend.Session, o *over) { keptSessions.keep(o) })),
-	mutant("entries kept that are gone",
+	mutant("entries kept that are gone", rules{Backend: {"soak/entries"}},
 		"A session keeps each entry that it has made, whether or not it is gone.",
-		rules{Backend: {"soak/entries"}},
 		ofSession(func(s *backend.Session, o *over) {
 			var made hoard[backend.Op]
 			asks(func(_ context.Context, _ *backend.Session, c *commit) { made.keep(c.ops...) })(s, o)
 		})),
-	mutant("watches kept for each link",
+	mutant("watches kept for each link", rules{Backend: {"soak/links"}},
 		"A session keeps a channel for each watch that it sets, and sets all of them again on each link.",
-		rules{Backend: {"soak/links"}},
 		ofSession(func(s *backend.Session, o *over) {
 			var watches hoard[chan backend.Entry]
 			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
@@ -111,9 +103,8 @@ var soakMutants = []Mutant{
 				return s.Await(ctx, known...)
 			})(s, o)
 		})),
-	mutant("terms kept that are over",
+	mutant("terms kept that are over", rules{"fair": {"soak/terms"}},
 		"An elector keeps all its terms.",
-		rules{"fair": {"soak/terms"}},
 		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			var terms hoard[*elector.Term]
 			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
@@ -126,28 +117,25 @@ var soakMutants = []Mutant{
 
 // serviceMutants break rules about opening, errors, and what is left behind.
 var serviceMutants = []Mutant{
-	mutant("open ignores its context",
+	mutant("open ignores its context", rules{Backend: {"session/open"}},
 		"Open goes on when its context has ended.",
-		rules{Backend: {"session/open"}},
 		ofBackend(opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 			return b.Open(context.WithoutCancel(ctx), o)
 		}))),
 	mutant("unreachable service is final",
-		"The error of an Open that reached no server is one that nobody knows.",
 		rules{Backend: {"service/down"}, "fair": {"server/unreachable-at-start", "server/outage"}},
+		"The error of an Open that reached no server is one that nobody knows.",
 		ofBackend(opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 			s, err := b.Open(ctx, o)
 			return s, instead(backend.ErrUnavailable, errors.New("connection refused"))(err)
 		}))),
-	mutant("ended context not heeded",
+	mutant("ended context not heeded", rules{Backend: {"errors/context"}},
 		"A read whose context has ended is answered all the same.",
-		rules{Backend: {"errors/context"}},
 		ofSession(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 			return s.Get(context.WithoutCancel(ctx), key)
 		}))),
-	mutant("error without a key",
+	mutant("error without a key", rules{Backend: {"errors/wrapped"}},
 		"An error is the bare sentinel, which names neither backend nor key.",
-		rules{Backend: {"errors/wrapped"}},
 		ofSession(failing(func(err error) error {
 			for _, bare := range []error{backend.ErrNoEntry, backend.ErrCondition, backend.ErrExists} {
 				if errors.Is(err, bare) {
@@ -156,15 +144,13 @@ var serviceMutants = []Mutant{
 			}
 			return err
 		}))),
-	mutant("goroutine left behind",
+	mutant("goroutine left behind", rules{Backend: {"many/goroutines"}},
 		"Each session starts a goroutine that outlives its Close.",
-		rules{Backend: {"many/goroutines"}},
 		ofSession(func(*backend.Session, *over) {
 			go func() { time.Sleep(lingering) }()
 		})),
-	mutant("key left behind by each commit",
+	mutant("key left behind by each commit", rules{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
 		"Each commit leaves a key of a kilobyte that nobody asked for.",
-		rules{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			made, err := c.by(ctx, s)
 			if err == nil {
@@ -172,9 +158,8 @@ var serviceMutants = []Mutant{
 			}
 			return made, err
 		}))),
-	mutant("watch left behind",
+	mutant("watch left behind", rules{"fair": {"recipe/two-watches"}},
 		"A wait that has ended leaves a watch in the service until the session ends.",
-		rules{"fair": {"recipe/two-watches"}},
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			go func() { // ends with the session

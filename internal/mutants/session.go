@@ -14,8 +14,8 @@ import (
 // sessionMutants break rules about the life of a session.
 var sessionMutants = []Mutant{
 	mutant("lost session opened again",
-		"A process that has lost its session is given the same one when it opens another.",
 		rules{Backend: {"session/expired"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
+		"A process that has lost its session is given the same one when it opens another.",
 		ofBackend(func(b backend.Backend) backend.Backend {
 			var mu sync.Mutex
 			var last *backend.Session
@@ -33,12 +33,12 @@ var sessionMutants = []Mutant{
 			}}
 		})),
 	mutant("loss told as some other error",
-		"The calls of a lost session return an error that is not ErrSessionLost.",
 		rules{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
+		"The calls of a lost session return an error that is not ErrSessionLost.",
 		ofSession(told(backend.ErrSessionLost, errors.New("connection closed")))),
 	mutant("wait not released at the loss",
-		"An Await that blocks when the session is lost goes on blocking.",
 		rules{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
+		"An Await that blocks when the session is lost goes on blocking.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if errors.Is(err, backend.ErrSessionLost) {
@@ -47,9 +47,8 @@ var sessionMutants = []Mutant{
 			}
 			return now, err
 		}))),
-	mutant("commit beside Close told as not done",
+	mutant("commit beside Close told as not done", rules{Backend: {"session/close-commit"}},
 		"A commit that is done, and answered after Close has begun, returns that the session is lost.",
-		rules{Backend: {"session/close-commit"}},
 		ofSession(func(s *backend.Session, o *over) {
 			var closed atomic.Bool
 			all(closes(func(ctx context.Context, s *backend.Session) error {
@@ -67,9 +66,8 @@ var sessionMutants = []Mutant{
 				return made, err
 			}))(s, o)
 		})),
-	mutant("loss reported with an error",
+	mutant("loss reported with an error", rules{Backend: {"session/close"}},
 		"AwaitState returns an error when the session is lost.",
-		rules{Backend: {"session/close"}},
 		ofSession(func(s *backend.Session, o *over) {
 			o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
 				state, err := s.AwaitState(ctx, prev)
@@ -79,9 +77,8 @@ var sessionMutants = []Mutant{
 				return state, err
 			}
 		})),
-	mutant("suspension kept secret",
+	mutant("suspension kept secret", rules{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
 		"A session that is out of touch says that it is live until it is lost.",
-		rules{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
 		ofSession(func(s *backend.Session, o *over) {
 			o.awaitState = func(ctx context.Context, prev backend.State) (state backend.State, err error) {
 				for state, err = s.AwaitState(ctx, prev); err == nil && state == backend.Suspended; {
@@ -91,21 +88,19 @@ var sessionMutants = []Mutant{
 			}
 		})),
 	mutant("call fails while suspended",
-		"A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
 		rules{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
+		"A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
 		ofSession(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 			if s.State() == backend.Suspended {
 				return backend.Entry{}, backend.ErrUnavailable
 			}
 			return s.Get(ctx, key)
 		}))),
-	mutant("watches forgotten at a reconnection",
+	mutant("watches forgotten at a reconnection", rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
 		"An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
-		rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
 		ofSession(awaits(forgetWatches))),
-	mutant("session given up where it is turned away",
+	mutant("session given up where it is turned away", rules{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
 		"A session ends when the service turns a commit away for now.",
-		rules{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
@@ -119,16 +114,14 @@ var sessionMutants = []Mutant{
 			}
 			return c.by(ctx, s)
 		}))),
-	mutant("session given up where it is denied",
+	mutant("session given up where it is denied", rules{Backend: {"session/denied"}, "fair": {"loss/denied"}},
 		"A session ends when its credentials do not allow a commit.",
-		rules{Backend: {"session/denied"}, "fair": {"loss/denied"}},
 		ofSession(refused(backend.ErrDenied, func(ctx context.Context, s *backend.Session, _ commit) ([]backend.Entry, error) {
 			_ = s.Close(ctx)
 			return nil, backend.ErrSessionLost
 		}))),
-	mutant("close tells the service nothing",
+	mutant("close tells the service nothing", rules{Backend: {"session/close"}},
 		"Close leaves the session to its timeout instead of ending it in the service.",
-		rules{Backend: {"session/close"}},
 		ofOpened(func(b backend.Backend, s *backend.Session) *backend.Session {
 			return worsened(s, closes(func(ctx context.Context, s *backend.Session) error {
 				if at, ok := b.(link); ok && s.State() == backend.Live {
@@ -140,9 +133,8 @@ var sessionMutants = []Mutant{
 				return s.Close(ctx)
 			}))
 		})),
-	mutant("close takes others along",
+	mutant("close takes others along", rules{Backend: {"many/sessions"}},
 		"Closing one session of a process closes all of them.",
-		rules{Backend: {"many/sessions"}},
 		ofBackend(func(b backend.Backend) backend.Backend {
 			var all hoard[*backend.Session]
 			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
@@ -162,9 +154,8 @@ var sessionMutants = []Mutant{
 				})), nil
 			}}
 		})),
-	mutant("unconfirmed close says nil",
+	mutant("unconfirmed close says nil", rules{Backend: {"session/close-suspended"}},
 		"Close of a session that is out of touch returns nil though the service has confirmed nothing.",
-		rules{Backend: {"session/close-suspended"}},
 		ofSession(closes(func(ctx context.Context, s *backend.Session) error {
 			_ = s.Close(ctx) // that is the fault
 			return nil
@@ -197,20 +188,18 @@ func forgetWatches(ctx context.Context, s *backend.Session, known []backend.Entr
 
 // windowMutants break rules about the trust window.
 var windowMutants = []Mutant{
-	mutant("window anchored at the answer",
+	mutant("window anchored at the answer", rules{Backend: {"session/suspended-too-long"}},
 		"Heartbeats take a quarter of the timeout on their way, and the deadline counts from the answer instead of the sending.",
-		rules{Backend: {"session/suspended-too-long"}},
 		ofSession(func(s *backend.Session, o *over) {
 			o.deadline = func() time.Time { return s.Deadline().Add(s.TTL() / 4) }
 		})),
 	mutant("window that never ends",
-		"The deadline is ahead of the clock whenever somebody looks, whatever was heard of the session.",
 		rules{Backend: {"session/suspended-too-long", "session/expired"}, "fair": {"loss/deadline", "fence/overdue"}},
+		"The deadline is ahead of the clock whenever somebody looks, whatever was heard of the session.",
 		ofSession(aheadOfClock),
 		ofTrusted(aheadOfClock)),
-	mutant("window not extended",
+	mutant("window not extended", rules{Backend: {"session/deadline"}, "fair": {"loss/short-cut-held"}},
 		"The deadline stays where it was when the session was opened, however many heartbeats are answered.",
-		rules{Backend: {"session/deadline"}, "fair": {"loss/short-cut-held"}},
 		ofSession(func(s *backend.Session, o *over) {
 			first := s.Deadline()
 			o.deadline = func() time.Time { return first }
@@ -223,9 +212,8 @@ func aheadOfClock(s *backend.Session, o *over) {
 
 // willMutants break rules about wills.
 var willMutants = []Mutant{
-	mutant("will said to be executed before it is",
+	mutant("will said to be executed before it is", rules{Backend: {"will/executed", "will/out-of-touch", "will/one"}},
 		"Execute returns before the service has confirmed that the session is over.",
-		rules{Backend: {"will/executed", "will/out-of-touch", "will/one"}},
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			go func() {
 				time.Sleep(w.TTL / 100)
@@ -234,8 +222,8 @@ var willMutants = []Mutant{
 			return nil
 		}))),
 	mutant("will executed when the session times out",
-		"Execute waits until the service has dropped the session by itself.",
 		rules{Backend: {"will/executed", "will/out-of-touch"}, "fair": {"loss/process-dies"}},
+		"Execute waits until the service has dropped the session by itself.",
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			select {
 			case <-time.After(w.TTL):
@@ -244,9 +232,8 @@ var willMutants = []Mutant{
 			}
 			return b.Execute(ctx, w)
 		}))),
-	mutant("will ends the next session, too",
+	mutant("will ends the next session, too", rules{Backend: {"will/one"}},
 		"Execute ends the session of the will, and the one that was opened after it.",
-		rules{Backend: {"will/one"}},
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			err := b.Execute(ctx, w)
 			var n uint64
@@ -256,16 +243,14 @@ var willMutants = []Mutant{
 			w.Session = fmt.Sprintf("s%d", n+1) // so memory names them
 			return errors.Join(err, b.Execute(ctx, w))
 		}))),
-	mutant("will executed without its secret",
+	mutant("will executed without its secret", rules{Backend: {"will/wrong"}},
 		"Execute does not look at the secret.",
-		rules{Backend: {"will/wrong"}},
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			w.Secret = nil
 			return b.Execute(ctx, w)
 		}))),
-	mutant("will given up while no server answers",
+	mutant("will given up while no server answers", rules{Backend: {"will/down"}},
 		"Execute is ErrUnavailable as soon as no server answers.",
-		rules{Backend: {"will/down"}},
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()

@@ -14,43 +14,37 @@ import (
 
 // termMutants break rules about what is reported of a term.
 var termMutants = []Mutant{
-	mutant("elected twice",
+	mutant("elected twice", rules{"fair": {"term/once"}},
 		"Elected is called twice for one term.",
-		rules{"fair": {"term/once"}},
 		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Elected
 			c.Hooks.Elected = func(t *elector.Term) { tell(t); tell(t) }
 		})),
-	mutant("end not reported",
+	mutant("end not reported", rules{"fair": {"term/once", "term/ended-first"}},
 		"A term that ends is not reported.",
-		rules{"fair": {"term/once", "term/ended-first"}},
 		ofConfig(func(c *elector.Config) { c.Hooks.Ended = nil })),
-	mutant("ended told beside the next term",
+	mutant("ended told beside the next term", rules{"fair": {"term/ended-first"}},
 		"Ended is called on a goroutine of its own, so that the next term can begin meanwhile.",
-		rules{"fair": {"term/ended-first"}},
 		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Ended
 			c.Hooks.Ended = func(t *elector.Term, cause error) { go tell(t, cause) }
 		})),
-	mutant("elected told beside the end",
+	mutant("elected told beside the end", rules{"fair": {"term/elected-first"}},
 		"Elected is called on a goroutine of its own, so that Ended can come before it has returned.",
-		rules{"fair": {"term/elected-first"}},
 		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Elected
 			c.Hooks.Elected = func(t *elector.Term) { go tell(t) }
 		})),
-	mutant("no goodbye once ctx has ended",
+	mutant("no goodbye once ctx has ended", rules{"fair": {"close/ended-ctx"}},
 		"Close returns at once when its ctx has ended, and leaves the session to time out.",
-		rules{"fair": {"close/ended-ctx"}},
 		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			return e.Close(ctx)
 		}))),
-	mutant("stage not completed",
+	mutant("stage not completed", rules{"fair": {"recipe/stages"}},
 		"The stage in which a candidate looks who stands before it is reported begun, and never completed.",
-		rules{"fair": {"recipe/stages"}},
 		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Stage
 			c.Hooks.Stage = func(e elector.StageEvent) {
@@ -59,25 +53,20 @@ var termMutants = []Mutant{
 				}
 			}
 		})),
-	mutant("retries not reported",
+	mutant("retries not reported", rules{"fair": {"server/unreachable-at-start", "server/outage"}},
 		"Nobody hears that a campaign reaches no server.",
-		rules{"fair": {"server/unreachable-at-start", "server/outage"}},
 		ofConfig(func(c *elector.Config) { c.Hooks.Retry = nil })),
-	mutant("steps down at every cut",
+	mutant("steps down at every cut", rules{"fair": {"loss/short-cut-held", "loss/long-cut", "server/restart"}},
 		"A term ends at the first disconnect, whatever the policy.",
-		rules{"fair": {"loss/short-cut-held", "loss/long-cut", "server/restart"}},
 		ofConfig(func(c *elector.Config) { c.OnSuspend = elector.StepDownOnSuspend })),
-	mutant("never steps down",
+	mutant("never steps down", rules{"fair": {"loss/short-cut-steps-down", "loss/long-cut"}},
 		"A term outlives a disconnect, whatever the policy.",
-		rules{"fair": {"loss/short-cut-steps-down", "loss/long-cut"}},
 		ofConfig(func(c *elector.Config) { c.OnSuspend = elector.HoldWhileTrusted })),
-	mutant("goroutine left after the term",
+	mutant("goroutine left after the term", rules{"fair": {"term/order"}},
 		"Each term starts a goroutine that outlives it, and the Close of its elector.",
-		rules{"fair": {"term/order"}},
 		ofElector(onTerm(func(*elector.Term, *elector.TermConfig) { go time.Sleep(time.Minute) }))),
-	mutant("context outlives the term",
+	mutant("context outlives the term", rules{"fair": {"loss/long-cut", "loss/deadline"}},
 		"The Context of a term is done a second after the term has ended.",
-		rules{"fair": {"loss/long-cut", "loss/deadline"}},
 		// A lead function that returns at once is called again at once.
 		endless("run/failing-candidates"),
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
@@ -87,9 +76,8 @@ var termMutants = []Mutant{
 			})
 			c.Context = ctx
 		}))),
-	mutant("valid for ever",
+	mutant("valid for ever", rules{"fair": {"loss/deadline"}},
 		"Valid is true until the Context is done, without a look at the clock.",
-		rules{"fair": {"loss/deadline"}},
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Valid = func() bool { return t.Context().Err() == nil }
 		}))),
@@ -97,13 +85,11 @@ var termMutants = []Mutant{
 
 // tokenMutants break rules about tokens and epochs.
 var tokenMutants = []Mutant{
-	mutant("token repeats",
+	mutant("token repeats", rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
 		"Two terms that follow one another can have the same token.",
-		rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
 		ofCampaign(claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }))),
-	mutant("epoch begins anew with each founder",
+	mutant("epoch begins anew with each founder", rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
 		"A candidate that has met no leader begins to count from 1.",
-		rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
 		ofCampaign(inSession(func(s *backend.Session, o *over) {
 			met := false
 			answering(func(c *backend.Call) {
@@ -112,52 +98,44 @@ var tokenMutants = []Mutant{
 				}
 			}, backend.CallAwait)(s, o)
 		}))),
-	mutant("epoch raised by two",
+	mutant("epoch raised by two", rules{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
 		"A claim raises the epoch by two.",
-		rules{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if epoch := &c.Entries[1]; epoch.Exists() {
 				last, _ := strconv.Atoi(string(epoch.Value)) // what is no number stays refused
 				epoch.Value = strconv.AppendInt(nil, int64(last+1), 10)
 			}
 		}, backend.CallAwait)))),
-	mutant("claim in two steps",
+	mutant("claim in two steps", rules{"kafka": {"epoch/stalled-claim"}},
 		"The epoch is raised first, and the seat taken then.",
-		rules{"kafka": {"epoch/stalled-claim"}},
 		ofCampaign(inSession(commits(inParts(1))))),
 }
 
 // fenceMutants break rules about what a term may write.
 var fenceMutants = []Mutant{
-	mutant("get after the end",
+	mutant("get after the end", rules{"fair": {"fence/get"}},
 		"Get reads on when the term is over.",
-		rules{"fair": {"fence/get"}},
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Get = func(ctx context.Context, key string) (backend.Entry, error) { return t.Guard().Session.Get(ctx, key) }
 		}))),
-	mutant("bad input told without its key",
+	mutant("bad input told without its key", rules{"fair": {"fence/bad-input"}},
 		"The error of a commit that cannot be right does not say what is wrong with it.",
-		rules{"fair": {"fence/bad-input"}},
 		ofElector(commitTells(backend.ErrBadKey, backend.ErrBadKey))),
-	mutant("end of the term kept from the writer",
+	mutant("end of the term kept from the writer", rules{"fair": {"fence/ended", "fence/frozen"}},
 		"A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
-		rules{"fair": {"fence/ended", "fence/frozen"}},
 		ofElector(commitTells(elector.ErrDeposed, context.Canceled))),
-	mutant("refused write told to its caller only",
+	mutant("refused write told to its caller only", rules{"fair": {"fence/frozen"}},
 		"A term goes on after the service has refused its write for good.",
-		rules{"fair": {"fence/frozen"}},
 		ofTrusted(told(backend.ErrCondition, errors.New("refused")))),
-	mutant("queued write without its guards",
+	mutant("queued write without its guards", rules{"fair": {"fence/queued"}},
 		"A commit that waits for the link loses its conditions meanwhile.",
-		rules{"fair": {"fence/queued"}},
 		ofSession(asks(func(_ context.Context, s *backend.Session, c *commit) {
 			if s.State() == backend.Suspended && len(c.ops) > 0 {
 				c.conditions = nil
 			}
 		}))),
-	mutant("proclaimed value not published",
+	mutant("proclaimed value not published", rules{"fair": {"term/proclaim", "view/observe"}},
 		"Proclaim returns nil and writes nothing.",
-		rules{"fair": {"term/proclaim", "view/observe"}},
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Proclaim = func(context.Context, []byte) error { return nil }
 		}))),
@@ -175,26 +153,22 @@ func commitTells(err, as error) electorOf {
 
 // seatMutants break rules about the seat: how it is won, and given back.
 var seatMutants = []Mutant{
-	mutant("win in the old session",
+	mutant("win in the old session", rules{"fair": {"loss/at-win"}},
 		"Who has won hears one question too late that its session was lost before.",
-		rules{"fair": {"loss/at-win"}},
 		ofTrusted(lateNews)),
-	mutant("resignation releases nothing",
+	mutant("resignation releases nothing", rules{"fair": {"leave/resign", "run/ends"}},
 		"Resign ends the term, and leaves its entry where it is.",
-		rules{"fair": {"leave/resign", "run/ends"}},
 		ofElector(onTerm(keepSeat))),
-	mutant("unconfirmed resignation says nil",
+	mutant("unconfirmed resignation says nil", rules{"fair": {"leave/resign-out-of-touch"}},
 		"Resign returns nil though its context ended before the service had confirmed.",
-		rules{"fair": {"leave/resign-out-of-touch"}},
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Resign = func(ctx context.Context) error {
 				_ = t.Resign(ctx) // that is the fault
 				return nil
 			}
 		}))),
-	mutant("term ends with the campaign's context",
+	mutant("term ends with the campaign's context", rules{"fair": {"term/outlives-campaign", "run/ends"}},
 		"A term is given up when the context ends with which its Campaign was called.",
-		rules{"fair": {"term/outlives-campaign", "run/ends"}},
 		// It is cancelled, and campaigns again, at one instant.
 		endless("term/exclusion"),
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
@@ -204,9 +178,8 @@ var seatMutants = []Mutant{
 			}
 			return t, err
 		}))),
-	mutant("second campaign waits",
+	mutant("second campaign waits", rules{"fair": {"term/busy"}},
 		"A Campaign beside another waits instead of being refused.",
-		rules{"fair": {"term/busy"}},
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			t, err := e.Campaign(ctx)
 			if errors.Is(err, elector.ErrBusy) {
@@ -215,9 +188,8 @@ var seatMutants = []Mutant{
 			}
 			return t, err
 		}))),
-	mutant("campaigns again while the lead function runs",
+	mutant("campaigns again while the lead function runs", rules{"fair": {"run/lost"}},
 		"When a term is lost, the next campaign begins at once, before its caller has asked for it.",
-		rules{"fair": {"run/lost"}},
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			t, err := e.Campaign(ctx)
 			if err == nil {
@@ -229,30 +201,26 @@ var seatMutants = []Mutant{
 			}
 			return t, err
 		}))),
-	mutant("campaign deaf to its context",
+	mutant("campaign deaf to its context", rules{"fair": {"cancel/no-session", "cancel/lost-reply", "cancel/out-of-touch"}},
 		"A Campaign that waits goes on when its context ends.",
-		rules{"fair": {"cancel/no-session", "cancel/lost-reply", "cancel/out-of-touch"}},
 		endless("cancel/deadline"),
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			return e.Campaign(context.WithoutCancel(ctx))
 		}))),
-	mutant("close does not wait",
+	mutant("close does not wait", rules{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
 		"Close returns before it has done its work.",
-		rules{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
 		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
 			return nil
 		}))),
-	mutant("close says nothing",
+	mutant("close says nothing", rules{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
 		"Close is content, whatever has become of the candidate's entry.",
-		rules{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
 		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			_ = e.Close(ctx)
 			return nil
 		}))),
-	mutant("close deaf to its context",
+	mutant("close deaf to its context", rules{"fair": {"close/out-of-touch"}},
 		"Close waits for the service, and for hooks, however long that takes.",
-		rules{"fair": {"close/out-of-touch"}},
 		endless("close/stalled-hook"),
 		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			return e.Close(context.WithoutCancel(ctx))

@@ -15,17 +15,17 @@ import (
 // transferMutants break rules about leadership that is transferred.
 var transferMutants = []Mutant{
 	mutant("heir is not waited for",
-		"A transfer is a resignation: whoever is next leads.",
 		rules{
 			"fair":   {"transfer/heir", "transfer/prepare", "transfer/twice", "transfer/unknown", "transfer/request", "transfer/same-id"},
 			"unfair": {"transfer/refused"},
 		},
+		"A transfer is a resignation: whoever is next leads.",
 		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
 			c.Prepare = func(context.Context, string) error { return nil }
 		}))),
 	mutant("leader goes though the heir is not next",
-		"A transfer that fails ends the term all the same.",
 		rules{"fair": {"transfer/gone", "transfer/stuck", "transfer/unknown"}, "unfair": {"transfer/refused"}},
+		"A transfer that fails ends the term all the same.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Prepare = func(ctx context.Context, id string) error {
 				err := t.Prepare(ctx, id)
@@ -35,9 +35,8 @@ var transferMutants = []Mutant{
 				return err
 			}
 		}))),
-	mutant("transfer prepared twice",
+	mutant("transfer prepared twice", rules{"fair": {"transfer/next"}},
 		"A leader prepares a transfer once more when the heir is next.",
-		rules{"fair": {"transfer/next"}},
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Prepare = func(ctx context.Context, id string) error {
 				if err := t.Prepare(ctx, id); err != nil {
@@ -46,17 +45,15 @@ var transferMutants = []Mutant{
 				return t.Prepare(ctx, id)
 			}
 		}))),
-	mutant("steps aside for one that has gone",
+	mutant("steps aside for one that has gone", rules{"fair": {"transfer/gone", "transfer/crash"}},
 		"A candidate steps aside without a look whether the leader and the heir still stand.",
-		rules{"fair": {"transfer/gone", "transfer/crash"}},
 		ofCampaign(inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			if stepsAside(c.ops) {
 				c.conditions = nil
 			}
 		})))),
-	mutant("heir does not wait for the leader",
+	mutant("heir does not wait for the leader", rules{"fair": {"transfer/prepare"}},
 		"A candidate that the leader has named leads as soon as nobody stands between them.",
-		rules{"fair": {"transfer/prepare"}},
 		ofCampaign(inSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
 			before, err := s.Predecessor(ctx, e)
 			if h, named := layout.Named(before.Value); named && h.Key == e.Key && h.Rev == e.Rev {
@@ -64,17 +61,15 @@ var transferMutants = []Mutant{
 			}
 			return before, err
 		})))),
-	mutant("stands by the old entry",
+	mutant("stands by the old entry", rules{"fair": {"transfer/heir", "transfer/prepare"}},
 		"A candidate that has stepped aside goes on with the entry that it had before.",
-		rules{"fair": {"transfer/heir", "transfer/prepare"}},
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if stepsAside(c.Ops) {
 				c.Entries[0] = backend.Entry{Key: c.Ops[1].Key, Rev: c.Ops[1].Rev, Version: 1, Session: c.Entries[0].Session}
 			}
 		}, backend.CallCommit)))),
-	mutant("no room at the end is final",
+	mutant("no room at the end is final", rules{"fair": {"transfer/used-up"}},
 		"A candidate that finds no room at the end of the line gives up.",
-		rules{"fair": {"transfer/used-up"}},
 		ofCampaign(inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			made, err := c.by(ctx, s)
 			if stepsAside(c.ops) && errors.Is(err, backend.ErrUsedUp) {
@@ -82,9 +77,8 @@ var transferMutants = []Mutant{
 			}
 			return made, err
 		})))),
-	mutant("heir forgotten by a value",
+	mutant("heir forgotten by a value", rules{"fair": {"transfer/proclaim"}},
 		"A value that the leader publishes takes the heir's name out of its entry.",
-		rules{"fair": {"transfer/proclaim"}},
 		ofTrusted(func(s *backend.Session, o *over) {
 			var named atomic.Bool // an heir was
 			asks(func(_ context.Context, _ *backend.Session, c *commit) {
@@ -118,15 +112,13 @@ func withoutHeir(payload []byte) []byte {
 
 // askMutants break rules about leaders that are asked to go.
 var askMutants = []Mutant{
-	mutant("deaf leader",
+	mutant("deaf leader", rules{"fair": {"ask/run", "ask/by-hand", "ask/proclaim", "ask/suspended"}, "kafka": {"ask/run"}},
 		"A term does not tell that it is asked to go.",
-		rules{"fair": {"ask/run", "ask/by-hand", "ask/proclaim", "ask/suspended"}, "kafka": {"ask/run"}},
 		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
 			c.Asked, c.Request = nil, nil
 		}))),
-	mutant("asked is deposed",
+	mutant("asked is deposed", rules{"fair": {"ask/run", "ask/by-hand"}, "unfair": {"ask/run"}},
 		"A term that is asked to go ends by itself, while its leader still works.",
-		rules{"fair": {"ask/run", "ask/by-hand"}, "unfair": {"ask/run"}},
 		ofElector(onTerm(func(t *elector.Term, _ *elector.TermConfig) {
 			go func() {
 				select {
@@ -136,9 +128,8 @@ var askMutants = []Mutant{
 				}
 			}()
 		}))),
-	mutant("request is kept for the next term",
+	mutant("request is kept for the next term", rules{"fair": {"ask/run", "ask/lost"}},
 		"A candidate that was asked to go takes its next term for asked, too.",
-		rules{"fair": {"ask/run", "ask/lost"}},
 		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			var last *elector.Term
 			return onTerm(func(t *elector.Term, c *elector.TermConfig) {
@@ -153,9 +144,8 @@ var askMutants = []Mutant{
 
 // fitMutants break rules about the check of the application's own health.
 var fitMutants = []Mutant{
-	mutant("unfit leader goes on",
+	mutant("unfit leader goes on", rules{"fair": {"fit/leading", "fit/hangs"}, "unfair": {"fit/leading"}},
 		"A leader is not asked whether it is fit.",
-		rules{"fair": {"fit/leading", "fit/hangs"}, "unfair": {"fit/leading"}},
 		ofConfig(checks(func(c *elector.Config, check check) check {
 			var leads atomic.Bool
 			elected, ended := c.Hooks.Elected, c.Hooks.Ended
@@ -163,9 +153,8 @@ var fitMutants = []Mutant{
 			c.Hooks.Ended = func(t *elector.Term, cause error) { leads.Store(false); ended(t, cause) }
 			return unless(leads.Load, check)
 		}))),
-	mutant("unfit candidate waits on",
+	mutant("unfit candidate waits on", rules{"fair": {"fit/withdraws"}, "parentwatch": {"fit/withdraws"}},
 		"A candidate that is not fit any more keeps its entry until it would lead.",
-		rules{"fair": {"fit/withdraws"}, "parentwatch": {"fit/withdraws"}},
 		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			ill, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 			defer cancel(nil)
@@ -177,8 +166,8 @@ var fitMutants = []Mutant{
 			return inner(ill, c)
 		})),
 	mutant("fit once, fit until it leads",
-		"What the check says is not heeded from the offer on.",
 		rules{"fair": {"fit/withdraws", "fit/win"}, "unfair": {"fit/withdraws", "fit/win"}, "kafka": {"fit/win"}},
+		"What the check says is not heeded from the offer on.",
 		ofConfig(checks(func(c *elector.Config, check check) check {
 			var offered atomic.Bool
 			tell := c.Hooks.Stage
@@ -190,16 +179,14 @@ var fitMutants = []Mutant{
 			}
 			return unless(offered.Load, check)
 		}))),
-	mutant("asked when it has entered",
+	mutant("asked when it has entered", rules{"fair": {"fit/waits"}, "unfair": {"fit/waits"}},
 		"A candidate enters before its application has said that it is fit.",
-		rules{"fair": {"fit/waits"}, "unfair": {"fit/waits"}},
 		ofConfig(checks(func(c *elector.Config, check check) check {
 			var asked atomic.Bool
 			return unless(func() bool { return !asked.Swap(true) }, check)
 		}))),
-	mutant("hanging check has passed",
+	mutant("hanging check has passed", rules{"fair": {"fit/hangs"}},
 		"A check that has not returned when its timeout is over counts as passed.",
-		rules{"fair": {"fit/hangs"}},
 		ofConfig(checks(func(_ *elector.Config, check check) check {
 			return func(ctx context.Context) error {
 				said := make(chan error, 1)
@@ -212,9 +199,8 @@ var fitMutants = []Mutant{
 				}
 			}
 		}))),
-	mutant("checks go on",
+	mutant("checks go on", rules{"fair": {"fit/close"}},
 		"The application is asked for a while after Close has returned.",
-		rules{"fair": {"fit/close"}},
 		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			return closing(func(ctx context.Context, e elector.Elector) error {
 				err := e.Close(ctx)

@@ -14,28 +14,24 @@ import (
 
 // viewMutants break rules about what others see.
 var viewMutants = []Mutant{
-	mutant("observer misses a vacancy",
+	mutant("observer misses a vacancy", rules{"fair": {"view/observe", "view/observe-founded", "view/observe-lost"}},
 		"Observe does not tell that nobody leads.",
-		rules{"fair": {"view/observe", "view/observe-founded", "view/observe-lost"}},
 		ofElector(observing(func(_, l elector.Leader, err error, tell telling) bool {
 			return err == nil && l.Vacant() || tell(l, err)
 		}))),
-	mutant("vacancy at each handover",
+	mutant("vacancy at each handover", rules{"fair": {"view/no-vacancy"}},
 		"Observe tells that nobody leads between one leader and the next, who has waited for it.",
-		rules{"fair": {"view/no-vacancy"}},
 		ofElector(observing(func(last, l elector.Leader, err error, tell telling) bool {
 			if err == nil && last.Token != 0 && l.Token > last.Token && !tell(elector.Leader{}, nil) {
 				return false
 			}
 			return tell(l, err)
 		}))),
-	mutant("status is empty",
+	mutant("status is empty", rules{"fair": {"view/status"}},
 		"Status tells nothing.",
-		rules{"fair": {"view/status"}},
 		ofElector(other(func(o *otherwise) { o.status = func() elector.Status { return elector.Status{} } }))),
-	mutant("sixty-first campaign loses",
+	mutant("sixty-first campaign loses", rules{"fair": {"soak/campaigns"}},
 		"An elector's campaigns after the sixtieth wait until their context ends.",
-		rules{"fair": {"soak/campaigns"}},
 		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			var n atomic.Int64
 			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
@@ -46,22 +42,19 @@ var viewMutants = []Mutant{
 				return e.Campaign(ctx)
 			})(cfg, e)
 		})),
-	mutant("observer ends without an error",
+	mutant("observer ends without an error", rules{"fair": {"view/observe-ends", "close/any-time"}},
 		"Observe just stops when its context ends or the elector is closed.",
-		rules{"fair": {"view/observe-ends", "close/any-time"}},
 		ofElector(observing(func(_, l elector.Leader, err error, tell telling) bool {
 			return err == nil && tell(l, nil)
 		}))),
-	mutant("nobody leads is no error",
+	mutant("nobody leads is no error", rules{"fair": {"view/leader"}},
 		"Leader returns the zero Leader and no error while nobody leads.",
-		rules{"fair": {"view/leader"}},
 		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
 			l, err := e.Leader(ctx)
 			return l, instead(elector.ErrNoLeader, nil)(err)
 		}))),
-	mutant("leader shown with another token",
+	mutant("leader shown with another token", rules{"fair": {"view/leader", "term/same-id"}},
 		"Leader returns a token that is not that of the leader's term.",
-		rules{"fair": {"view/leader", "term/same-id"}},
 		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
 			l, err := e.Leader(ctx)
 			if err == nil {
@@ -69,9 +62,8 @@ var viewMutants = []Mutant{
 			}
 			return l, err
 		}))),
-	mutant("closed elector goes on looking",
+	mutant("closed elector goes on looking", rules{"fair": {"close/any-time"}},
 		"Leader on a closed elector says that nobody leads.",
-		rules{"fair": {"close/any-time"}},
 		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
 			l, err := e.Leader(ctx)
 			return l, instead(elector.ErrClosed, elector.ErrNoLeader)(err)
@@ -108,9 +100,8 @@ func looking(leader func(context.Context, elector.Elector) (elector.Leader, erro
 
 // configMutants break rules about what a candidate is, and what it finds.
 var configMutants = []Mutant{
-	mutant("one violation at a time",
+	mutant("one violation at a time", rules{"fair": {"config/all-violations"}},
 		"New reports the first thing that is wrong with a Config, and nothing more.",
-		rules{"fair": {"config/all-violations"}},
 		ofRefusal(func(err error) error {
 			first, _, _ := strings.Cut(err.Error(), "\n")
 			if !errors.Is(err, elector.ErrConfig) {
@@ -118,33 +109,28 @@ var configMutants = []Mutant{
 			}
 			return &oneOf{first}
 		})),
-	mutant("duplicate not noticed",
+	mutant("duplicate not noticed", rules{"fair": {"config/duplicate"}},
 		"Two open electors of one process can have the same ID in one election.",
-		rules{"fair": {"config/duplicate"}},
 		ofConfig(func(c *elector.Config) {
 			c.Backend = &distinct{c.Backend}
 		})),
-	mutant("strategies not compared",
+	mutant("strategies not compared", rules{"fair": {"data/mismatch", "run/fails"}},
 		"All strategies are recorded under one name.",
-		rules{"fair": {"data/mismatch", "run/fails"}},
 		ofConfig(func(c *elector.Config) {
 			c.Strategy = named{c.Strategy, "any"}
 		})),
-	mutant("foreign data written over",
+	mutant("foreign data written over", rules{"fair": {"data/foreign-path"}},
 		"A path that holds something that is no election's record is taken for an empty one.",
-		rules{"fair": {"data/foreign-path"}},
 		ofTrusted(answering(func(c *backend.Call) {
 			if _, bad := layout.DecodeRecord(c.Found.Value); bad != nil {
 				c.Found.Value = nil
 			}
 		}, backend.CallSurvey))),
-	mutant("strangers not seen",
+	mutant("strangers not seen", rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
 		"Survey tells of no strangers.",
-		rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
 		ofSession(answering(func(c *backend.Call) { c.Strangers = nil }, backend.CallSurvey))),
-	mutant("only the queue has children",
+	mutant("only the queue has children", rules{Backend: {"read/children"}},
 		"Children tells of enqueued entries alone.",
-		rules{Backend: {"read/children"}},
 		ofSession(on(backend.CallChildren, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			if c.Key == "/" {
 				return c.By(ctx, s)

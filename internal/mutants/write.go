@@ -17,17 +17,16 @@ import (
 // writeMutants break rules about what a commit does.
 var writeMutants = []Mutant{
 	mutant("own entry taken for the new one",
-		"Create of a key that this session has made before succeeds, with the entry that stands there.",
 		rules{Backend: {"write/create-ephemeral", "lost-reply/refused"}, "unfair": {"sharing/one-election"}},
+		"Create of a key that this session has made before succeeds, with the entry that stands there.",
 		ofSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if e, err := s.Get(ctx, c.ops[0].Key); err == nil && e.Session == s.ID() && len(c.ops) == 1 {
 				return []backend.Entry{e}, nil
 			}
 			return c.by(ctx, s)
 		}))),
-	mutant("enqueued entry looked up by age",
+	mutant("enqueued entry looked up by age", rules{Backend: {"write/enqueue"}},
 		"Enqueue returns the youngest entry of the directory, which may be another's by then.",
-		rules{Backend: {"write/enqueue"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			made, err := c.by(ctx, s)
 			if err != nil || !c.is(backend.OpEnqueue) {
@@ -41,9 +40,8 @@ var writeMutants = []Mutant{
 			}
 			return made, nil
 		}))),
-	mutant("missing parent made",
+	mutant("missing parent made", rules{Backend: {"write/atomic", "await/operator"}},
 		"Create and Enqueue make the directory where it is missing.",
-		rules{Backend: {"write/atomic", "await/operator"}},
 		ofSession(refused(backend.ErrNoParent, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			dir := c.ops[0].Key
 			if c.ops[0].Kind == backend.OpCreateEphemeral {
@@ -52,13 +50,11 @@ var writeMutants = []Mutant{
 			_, _ = s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)) // otherwise it is refused again
 			return c.by(ctx, s)
 		}))),
-	mutant("put over any version",
+	mutant("put over any version", rules{Backend: {"write/compare-and-set", "lost-reply/refused"}, "fair": {"fence/conflict"}},
 		"Put writes over whatever version there is.",
-		rules{Backend: {"write/compare-and-set", "lost-reply/refused"}, "fair": {"fence/conflict"}},
 		ofSession(asks(overwrite))),
-	mutant("version compared before the write",
+	mutant("version compared before the write", rules{Backend: {"write/compare-and-set"}},
 		"Put compares the version first and writes then, in two steps.",
-		rules{Backend: {"write/compare-and-set"}},
 		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			asked := slices.Clone(c.ops)
 			overwrite(ctx, s, c)
@@ -71,18 +67,16 @@ var writeMutants = []Mutant{
 			gap()
 			overwrite(ctx, s, c)
 		}))),
-	mutant("set brings back what is gone",
+	mutant("set brings back what is gone", rules{Backend: {"write/update"}},
 		"Set of an entry that is gone makes a new one.",
-		rules{Backend: {"write/update"}},
 		ofSession(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if c.is(backend.OpUpdate) {
 				c.ops = []backend.Op{backend.CompareAndSet(c.ops[0].Key, c.ops[0].Value, 0)}
 			}
 			return c.by(ctx, s)
 		}))),
-	mutant("update takes the entry over",
+	mutant("update takes the entry over", rules{Backend: {"write/update-of-anothers"}},
 		"Update of another session's ephemeral entry makes it the writer's.",
-		rules{Backend: {"write/update-of-anothers"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if !c.is(backend.OpUpdate) {
 				return c.by(ctx, s)
@@ -96,9 +90,8 @@ var writeMutants = []Mutant{
 			}
 			return s.Commit(ctx, nil, backend.CreateEphemeral(e.Key, c.ops[0].Value))
 		}))),
-	mutant("delete of what is gone succeeds",
+	mutant("delete of what is gone succeeds", rules{Backend: {"write/update", "lost-reply/refused"}, "fair": {"fence/stalled"}},
 		"Delete of an entry that is gone returns no error.",
-		rules{Backend: {"write/update", "lost-reply/refused"}, "fair": {"fence/stalled"}},
 		ofSession(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if c.is(backend.OpDelete) {
 				return []backend.Entry{{Key: c.ops[0].Key}}, nil
@@ -106,15 +99,14 @@ var writeMutants = []Mutant{
 			return c.by(ctx, s)
 		}))),
 	mutant("ops done one by one",
-		"The ops of a commit are done one after the other, and those before one that fails stay done.",
 		rules{
 			Backend: {"write/atomic", "write/compare-and-set-parent", "write/conflict", "write/too-large"},
 			"fair":  {"fence/commit", "fence/conflict", "fence/too-large"},
 		},
+		"The ops of a commit are done one after the other, and those before one that fails stay done.",
 		ofSession(commits(inParts(1)))),
-	mutant("half of the limit of bytes",
+	mutant("half of the limit of bytes", rules{Backend: {"write/too-large"}, "fair": {"fence/too-large"}},
 		"Commits of more than half of the bytes that the service takes are refused.",
-		rules{Backend: {"write/too-large"}, "fair": {"fence/too-large"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			size := 0
 			for _, op := range c.ops {
@@ -125,23 +117,20 @@ var writeMutants = []Mutant{
 			}
 			return c.by(ctx, s)
 		}))),
-	mutant("value ends at the first zero",
+	mutant("value ends at the first zero", rules{Backend: {"write/values"}},
 		"Values are stored up to their first zero byte.",
-		rules{Backend: {"write/values"}},
 		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			for i := range c.ops {
 				c.ops[i].Value, _, _ = bytes.Cut(c.ops[i].Value, []byte{0})
 			}
 		}))),
-	mutant("keys silently cleaned",
+	mutant("keys silently cleaned", rules{Backend: {"write/keys"}},
 		"A key that cannot be stored is rewritten instead of refused.",
-		rules{Backend: {"write/keys"}},
 		ofSession(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 			return s.Get(ctx, path.Join("/", key))
 		}))),
-	mutant("no more than 32 segments",
+	mutant("no more than 32 segments", rules{Backend: {"write/key-limits"}},
 		"A key of more than 32 segments is ErrTooLarge where it has to be made with all above it.",
-		rules{Backend: {"write/key-limits"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			for _, op := range c.ops {
 				if op.Kind == backend.OpCompareAndSet && op.Version == 0 && op.Check() == nil && strings.Count(op.Key, "/") > 32 {
@@ -150,13 +139,11 @@ var writeMutants = []Mutant{
 			}
 			return c.by(ctx, s)
 		}))),
-	mutant("end of the numbers is the end",
+	mutant("end of the numbers is the end", rules{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
 		"That a directory takes no more is an error like any other, and ends the campaign.",
-		rules{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
 		ofSession(told(backend.ErrUsedUp, errors.New("no number left")))),
-	mutant("removed with all in it",
+	mutant("removed with all in it", rules{"fair": {"remove/in-use", "remove/any-time"}},
 		"Delete of a directory first deletes what stands in it.",
-		rules{"fair": {"remove/in-use", "remove/any-time"}},
 		ofSession(refused(backend.ErrConflict, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if c.is(backend.OpDelete) {
 				l, _ := s.List(ctx, c.ops[0].Key) // what is not deleted has it refused again
@@ -168,9 +155,8 @@ var writeMutants = []Mutant{
 			}
 			return c.by(ctx, s)
 		}))),
-	mutant("emptied and not deleted",
+	mutant("emptied and not deleted", rules{"fair": {"remove/leaves-nothing"}},
 		"Delete of a persistent entry only takes its value away.",
-		rules{"fair": {"remove/leaves-nothing"}},
 		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			for i, op := range c.ops {
 				if e, err := s.Get(ctx, op.Key); op.Kind == backend.OpDelete && err == nil && e.Session == "" {
@@ -178,13 +164,11 @@ var writeMutants = []Mutant{
 				}
 			}
 		}))),
-	mutant("revisions that do not rise",
+	mutant("revisions that do not rise", rules{Backend: {"write/revisions"}},
 		"Commit tells of revisions of which every other is lower than the one before.",
-		rules{Backend: {"write/revisions"}},
 		ofSession(tellsRevision(func(rev uint64) uint64 { return (rev - 1) ^ 1 + 1 }))),
-	mutant("revisions as floating point",
+	mutant("revisions as floating point", rules{Backend: {"write/revisions"}},
 		"Commit tells of revisions that have gone through a float64, as those of JSON in other languages do.",
-		rules{Backend: {"write/revisions"}},
 		ofSession(tellsRevision(func(rev uint64) uint64 { return uint64(float64(rev)) }))),
 }
 
@@ -231,33 +215,28 @@ func inParts(size int) func(context.Context, *backend.Session, commit) ([]backen
 
 // guardMutants break rules about conditions, and about the removal of entries.
 var guardMutants = []Mutant{
-	mutant("held asks for the version",
+	mutant("held asks for the version", rules{Backend: {"condition/holds"}, "fair": {"fence/guard"}},
 		"The condition that an entry exists fails when it has a new value.",
-		rules{Backend: {"condition/holds"}, "fair": {"fence/guard"}},
 		ofSession(exact(true))),
-	mutant("unchanged asks for no version",
+	mutant("unchanged asks for no version", rules{Backend: {"condition/holds"}, "kafka": {"epoch/raised"}},
 		"The condition that an entry is unchanged holds as long as there is the entry.",
-		rules{Backend: {"condition/holds"}, "kafka": {"epoch/raised"}},
 		ofSession(exact(false))),
-	mutant("question not asked",
+	mutant("question not asked", rules{Backend: {"condition/holds"}, "fair": {"fence/guard"}},
 		"A commit of guards without ops always succeeds.",
-		rules{Backend: {"condition/holds"}, "fair": {"fence/guard"}},
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if len(c.ops) == 0 {
 				return nil, nil
 			}
 			return c.by(ctx, s)
 		}))),
-	mutant("drop not confirmed",
+	mutant("drop not confirmed", rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
 		"Drop returns at once and does its work a little later.",
-		rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
 			return nil
 		}))),
-	mutant("drop of anybody's",
+	mutant("drop of anybody's", rules{Backend: {"discard/confirmed"}},
 		"Drop removes an entry that is another session's, or nobody's.",
-		rules{Backend: {"discard/confirmed"}},
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			if e.Session == s.ID() {
 				return s.Discard(ctx, e)
@@ -265,9 +244,8 @@ var guardMutants = []Mutant{
 			_, err := s.Commit(ctx, nil, backend.Delete(e))
 			return err
 		}))),
-	mutant("drop given up with its context",
+	mutant("drop given up with its context", rules{Backend: {"discard/background"}, "fair": {"cancel/out-of-touch"}},
 		"A Drop whose context ends before it could be sent is not done in the background.",
-		rules{Backend: {"discard/background"}, "fair": {"cancel/out-of-touch"}},
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
 				return err
@@ -275,8 +253,8 @@ var guardMutants = []Mutant{
 			return s.Discard(ctx, e)
 		}))),
 	mutant("withdrawn entry forgotten",
-		"Drop says that the entry is gone, and removes nothing.",
 		rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
+		"Drop says that the entry is gone, and removes nothing.",
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			_, err := s.Get(ctx, e.Key) // for the errors of the call itself
 			if isNoEntry(err) {

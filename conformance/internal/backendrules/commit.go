@@ -9,18 +9,15 @@ import (
 )
 
 var commitRules = []rule{
-	promise("write/compare-and-set-parent",
-		"The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
-		writePutParent),
-	promise("write/conflict",
-		"Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written.",
-		writeConflict),
-	promise("write/too-large",
-		"A commit within the limits of bytes and ops is done; one that is over one is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
-		writeTooLarge),
-	promise("write/used-up",
+	promise("write/compare-and-set-parent", writePutParent,
+		"The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left."),
+	promise("write/conflict", writeConflict,
+		"Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written."),
+	promise("write/too-large", writeTooLarge,
+		"A commit within the limits of bytes and ops is done; one that is over one is ErrTooLarge, which names the limit, nothing is written, and the session lives on."),
+	promise("write/used-up", writeUsedUp,
 		"Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
-		writeUsedUp, "UseUp"),
+		"UseUp"),
 }
 
 func writePutParent(r *run) {

@@ -10,21 +10,17 @@ import (
 )
 
 var guardRules = []rule{
-	promise("condition/holds",
-		"IfExists holds as long as this incarnation exists, whatever its value, and IfUnchanged as long as it is at this version; else the commit is ErrCondition and nothing is written. Without ops it only asks.",
-		guardHolds),
-	promise("condition/race",
-		"Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that.",
-		guardRace),
-	promise("condition/incarnations",
-		"Conditions, Update, Delete and Discard of an incarnation that is gone never hit its successor under the same key.",
-		guardIncarnations),
-	promise("discard/confirmed",
-		"Discard returns nil once the incarnation is gone, whoever removed it, and may be called again. That of an entry that is another session's, or nobody's, is refused, and the entry stands.",
-		dropConfirmed),
-	promise("discard/background",
+	promise("condition/holds", guardHolds,
+		"IfExists holds as long as this incarnation exists, whatever its value, and IfUnchanged as long as it is at this version; else the commit is ErrCondition and nothing is written. Without ops it only asks."),
+	promise("condition/race", guardRace,
+		"Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that."),
+	promise("condition/incarnations", guardIncarnations,
+		"Conditions, Update, Delete and Discard of an incarnation that is gone never hit its successor under the same key."),
+	promise("discard/confirmed", dropConfirmed,
+		"Discard returns nil once the incarnation is gone, whoever removed it, and may be called again. That of an entry that is another session's, or nobody's, is refused, and the entry stands."),
+	promise("discard/background", dropBackground,
 		"A Discard whose context ends first goes on in the background until the entry is gone, while the session lives on.",
-		dropBackground, "Suspend"),
+		"Suspend"),
 }
 
 // guarded asks whether the guard holds, commits a write under it, and checks that it is done or

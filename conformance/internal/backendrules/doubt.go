@@ -12,18 +12,18 @@ import (
 // doubtRules are about commits whose reply was lost and that are hard to tell from
 // what others have written.
 var doubtRules = []rule{
-	promise("lost-reply/deleted",
+	promise("lost-reply/deleted", doubtDeleted,
 		"A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
-		doubtDeleted, "Delete", "CutReply"),
-	promise("lost-reply/overwritten",
+		"Delete", "CutReply"),
+	promise("lost-reply/overwritten", doubtOverwritten,
 		"A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
-		doubtOverwritten, "CutReply"),
-	promise("lost-reply/not-mine",
+		"CutReply"),
+	promise("lost-reply/not-mine", doubtNotMine,
 		"A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
-		doubtNotMine, "LoseReply"),
-	promise("lost-reply/race",
+		"LoseReply"),
+	promise("lost-reply/race", doubtRace,
 		"Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
-		doubtRace, "LoseRequest", "LoseReply"),
+		"LoseRequest", "LoseReply"),
 }
 
 // cutOff starts a commit whose reply is lost, and waits until it is done.

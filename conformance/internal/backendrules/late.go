@@ -11,12 +11,11 @@ import (
 
 // lateRules are about commits that were given up, and may yet be done.
 var lateRules = []rule{
-	promise("late/overtaken",
+	promise("late/overtaken", lateOvertaken,
 		"Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
-		lateOvertaken, "DelayRequest"),
-	promise("late/given-up",
-		"A commit that is given up at any moment does not undo one that comes right after it.",
-		lateGivenUp),
+		"DelayRequest"),
+	promise("late/given-up", lateGivenUp,
+		"A commit that is given up at any moment does not undo one that comes right after it."),
 }
 
 func lateOvertaken(r *run) {

@@ -14,15 +14,12 @@ import (
 )
 
 var listRules = []rule{
-	promise("list/await",
-		"AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter, of a directory that did not exist, too.",
-		listAwait),
-	promise("list/nothing-missed",
-		"No change between a List and the AwaitList that follows is missed.",
-		listNothingMissed),
-	promise("list/while-enqueued",
-		"Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued.",
-		listWhileEnqueued),
+	promise("list/await", listAwait,
+		"AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter, of a directory that did not exist, too."),
+	promise("list/nothing-missed", listNothingMissed,
+		"No change between a List and the AwaitList that follows is missed."),
+	promise("list/while-enqueued", listWhileEnqueued,
+		"Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued."),
 }
 
 func listAwait(r *run) {

@@ -12,21 +12,21 @@ import (
 )
 
 var lostRules = []rule{
-	promise("lost-reply/refused",
+	promise("lost-reply/refused", lostRefused,
 		"A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
-		lostRefused, "LoseReply"),
-	promise("lost-reply/cancelled",
+		"LoseReply"),
+	promise("lost-reply/cancelled", lostCancelled,
 		"A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
-		lostCancelled, "CutReply"),
-	promise("lost-reply/session-lost",
+		"CutReply"),
+	promise("lost-reply/session-lost", lostSession,
 		"A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
-		lostSession, "CutReply"),
-	promise("lost-reply/once",
+		"CutReply"),
+	promise("lost-reply/once", lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }),
 		"A commit whose reply was lost is done once, and returns what it made, whichever ops it has.",
-		lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }), "LoseReply"),
-	promise("lost-request/once",
+		"LoseReply"),
+	promise("lost-request/once", lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }),
 		"A commit whose request was lost is done once, and returns what it made, whichever ops it has.",
-		lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }), "LoseRequest"),
+		"LoseRequest"),
 }
 
 // lostOnce tries each op, and commits of several, under a fault.

@@ -11,24 +11,19 @@ import (
 )
 
 var readRules = []rule{
-	promise("read/decided",
-		"A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is.",
-		readDecided),
-	promise("read/survey",
-		"Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others.",
-		readSurvey),
-	promise("read/children",
-		"Children has the keys directly under a key, of all kinds of entries, up to a number, and tells if there are more.",
-		readChildren),
-	promise("read/list",
-		"List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty.",
-		readList),
-	promise("read/foreign",
+	promise("read/decided", readDecided,
+		"A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is."),
+	promise("read/survey", readSurvey,
+		"Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others."),
+	promise("read/children", readChildren,
+		"Children has the keys directly under a key, of all kinds of entries, up to a number, and tells if there are more."),
+	promise("read/list", readList,
+		"List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty."),
+	promise("read/foreign", readForeign,
 		"Children that somebody else put, whatever their names, are left out of List and Predecessor, and do no harm.",
-		readForeign, "Put"),
-	promise("read/predecessor",
-		"Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone.",
-		readPredecessor),
+		"Put"),
+	promise("read/predecessor", readPredecessor,
+		"Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone."),
 }
 
 func readDecided(r *run) {

@@ -11,12 +11,12 @@ import (
 )
 
 var refusedRules = []rule{
-	promise("session/throttled",
+	promise("session/throttled", sessionThrottled,
 		"What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
-		sessionThrottled, "Throttle"),
-	promise("session/denied",
+		"Throttle"),
+	promise("session/denied", sessionDenied,
 		"What the credentials do not allow is ErrDenied and not done, and the session goes on: when they allow it again it is done. A Drop goes on by itself.",
-		sessionDenied, "Deny"),
+		"Deny"),
 }
 
 // throttledMost is how often one call and the heartbeats may ask in a second.

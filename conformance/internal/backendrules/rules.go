@@ -12,7 +12,7 @@ import (
 type rule = harness.Rule[*run]
 
 // promise is the rule that try tries, where the service can do what it needs.
-func promise(name, text string, try func(*run), needs ...string) rule {
+func promise(name string, try func(*run), text string, needs ...string) rule {
 	return rule{Name: name, Text: text, Run: try, Need: needs}
 }
 

@@ -11,9 +11,8 @@ import (
 
 // What is right for one, for a moment, and the first time, has to be so for many, for long, and each time.
 var scaleRules = []rule{
-	promise("scale/commit",
-		"A commit of a hundred ops does and tells what as many of one op would, also with a value of 100 kB, whose bytes the caller then uses again.",
-		scaleCommit),
+	promise("scale/commit", scaleCommit,
+		"A commit of a hundred ops does and tells what as many of one op would, also with a value of 100 kB, whose bytes the caller then uses again."),
 	{
 		Name: "scale/directory",
 		Text: "In a directory of hundreds, with writes of others between them, each is listed, in order, and each one's predecessor is the one before it.",

@@ -12,21 +12,17 @@ import (
 )
 
 var sessionRules = []rule{
-	promise("session/open",
-		"A new session is live, has an ID that no other has and a timeout, and the limits make sense.",
-		sessionOpen),
-	promise("session/deadline",
-		"While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading.",
-		sessionDeadline),
-	promise("session/expired",
+	promise("session/open", sessionOpen,
+		"A new session is live, has an ID that no other has and a timeout, and the limits make sense."),
+	promise("session/deadline", sessionDeadline,
+		"While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading."),
+	promise("session/expired", sessionExpired,
 		"When the service ends a session, it is lost for good, its entries are gone, and blocked calls and later ones return ErrSessionLost. A new one can be opened, which carries nothing of it on.",
-		sessionExpired, "Expire"),
-	promise("session/close",
-		"Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again. AwaitState reports the loss with a nil error, as it reports what the state is if that is another.",
-		sessionClose),
-	promise("session/close-commit",
-		"A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written.",
-		sessionCloseCommit),
+		"Expire"),
+	promise("session/close", sessionClose,
+		"Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again. AwaitState reports the loss with a nil error, as it reports what the state is if that is another."),
+	promise("session/close-commit", sessionCloseCommit,
+		"A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written."),
 }
 
 func sessionOpen(r *run) {

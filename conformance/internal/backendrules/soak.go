@@ -14,12 +14,10 @@ import (
 )
 
 var soakRules = []rule{
-	promise("soak/sessions",
-		"Nobody keeps a session that is closed.",
-		soakSessions),
-	promise("soak/entries",
-		"A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them.",
-		soakEntries),
+	promise("soak/sessions", soakSessions,
+		"Nobody keeps a session that is closed."),
+	promise("soak/entries", soakEntries,
+		"A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them."),
 	{
 		Name:  "soak/links",
 		Text:  "What a session keeps does not grow with the links that it loses.",

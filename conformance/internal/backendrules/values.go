@@ -11,15 +11,12 @@ import (
 )
 
 var valueRules = []rule{
-	promise("write/values",
-		"Values come back as they were written: empty, binary and large ones.",
-		writeValues),
-	promise("write/keys",
-		"Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are.",
-		writeKeys),
-	promise("write/key-limits",
-		"The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do.",
-		writeKeyLimits),
+	promise("write/values", writeValues,
+		"Values come back as they were written: empty, binary and large ones."),
+	promise("write/keys", writeKeys,
+		"Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are."),
+	promise("write/key-limits", writeKeyLimits,
+		"The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do."),
 }
 
 func writeValues(r *run) {

@@ -13,21 +13,18 @@ import (
 )
 
 var willRules = []rule{
-	promise("will/executed",
-		"When another process executes a session's will its entries are gone at once, as with Close, and its own process hears of it: calls return ErrSessionLost.",
-		willed((*run).open, willExecuted(false))),
-	promise("will/out-of-touch",
+	promise("will/executed", willed((*run).open, willExecuted(false)),
+		"When another process executes a session's will its entries are gone at once, as with Close, and its own process hears of it: calls return ErrSessionLost."),
+	promise("will/out-of-touch", willed((*run).open, willExecuted(true)),
 		"The will of a session that is out of touch is executed at once, too, and the session does not come back.",
-		willed((*run).open, willExecuted(true)), "Suspend"),
-	promise("will/one",
-		"A will ends its session and no other: not the other ones of its process, and no later one. Executed by several at once, and again, it is as executed once: each is told once the entries are gone, of a closed session, too.",
-		willed((*run).brief, willOne)),
-	promise("will/wrong",
-		"A will with another session or another secret in it ends nothing; with another secret it is an error.",
-		willed((*run).brief, willWrong)),
-	promise("will/down",
+		"Suspend"),
+	promise("will/one", willed((*run).brief, willOne),
+		"A will ends its session and no other: not the other ones of its process, and no later one. Executed by several at once, and again, it is as executed once: each is told once the entries are gone, of a closed session, too."),
+	promise("will/wrong", willed((*run).brief, willWrong),
+		"A will with another session or another secret in it ends nothing; with another secret it is an error."),
+	promise("will/down", willed((*run).open, willDown),
 		"While no server answers, Execute tries on: until its context ends, or until it is done, which is soon when they are back.",
-		willed((*run).open, willDown), "Stop"),
+		"Stop"),
 }
 
 // A willing is a session whose will another process executes.
