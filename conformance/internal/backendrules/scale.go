@@ -86,11 +86,7 @@ func scaleDirectory(r *run) {
 	writes := other.put(r.key("writes"), "x", 0)
 	var all []backend.Entry
 	for i := range n {
-		by := s
-		if i%3 == 0 {
-			by = other
-		}
-		all = append(all, by.enqueue(dir, "x"))
+		all = append(all, []sess{other, s, s}[i%3].enqueue(dir, "x"))
 		if i%(n/3) == 0 { // these are far apart in the order of all writes
 			for range apart {
 				writes = other.set(writes, "x")

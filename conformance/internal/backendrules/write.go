@@ -66,11 +66,7 @@ func writeEnqueue(r *run) {
 	s, other, dir := r.pair()
 	var all []backend.Entry
 	for i := range 12 {
-		by := s
-		if i%3 == 1 {
-			by = other
-		}
-		value := fmt.Sprint(i)
+		by, value := []sess{s, other, s}[i%3], fmt.Sprint(i)
 		e := by.enqueue(dir, value)
 		r.isNew("enqueue", e, dir+"/"+path.Base(e.Key), value, by.ID())
 		r.Must("enqueue chose a key that cannot be used", backend.CheckKey(e.Key))
