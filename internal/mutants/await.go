@@ -114,14 +114,14 @@ var readMutants = []Mutant{
 		"Get returns what it read under the key the last time.",
 		ofSession(func(s *backend.Session, o *over) {
 			var cache sync.Map
-			gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-				e, err := s.Get(ctx, key)
+			on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+				err := c.By(ctx, s)
 				if isNoEntry(err) {
-					cache.Delete(key)
-				} else if old, had := cache.Swap(key, e); had {
-					return old.(backend.Entry), nil
+					cache.Delete(c.Key)
+				} else if old, had := cache.Swap(c.Key, c.Found); had {
+					c.Found = old.(backend.Entry)
 				}
-				return e, err
+				return err
 			})(s, o)
 		})),
 	mutant("refused by what is not read", rules{Backend: {"read/decided"}},
@@ -136,11 +136,11 @@ var readMutants = []Mutant{
 					done.Store(true)
 				}
 				return made, err
-			}), gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+			}), on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 				if refused.Load() && !done.Load() {
-					return backend.Entry{}, backend.ErrNoEntry
+					return backend.ErrNoEntry
 				}
-				return s.Get(ctx, key)
+				return c.By(ctx, s)
 			}))(s, o)
 		})),
 	mutant("listing upside down", rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
@@ -151,34 +151,34 @@ var readMutants = []Mutant{
 		}, backend.CallList, backend.CallAwaitList))),
 	mutant("foreign child taken for an entry", rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
 		"A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
-		ofSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-			before, err := s.Predecessor(ctx, e)
-			if err != nil || before.Exists() {
-				return before, err
+		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			err := c.By(ctx, s)
+			if err != nil || c.Found.Exists() {
+				return err
 			}
-			alien, err := s.Get(ctx, backend.Parent(e.Key)+"/n_0000000001")
-			if isNoEntry(err) {
-				return backend.Entry{}, nil
+			if c.Found, err = s.Get(ctx, backend.Parent(c.Key)+"/n_0000000001"); isNoEntry(err) {
+				return nil
 			}
-			return alien, err
+			return err
 		}))),
 	mutant("list read before it is watched", rules{Backend: {"list/nothing-missed"}},
 		"AwaitList reads first and subscribes then: a change in between is missed.",
-		ofSession(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
-			read, err := s.List(ctx, known.Dir)
-			if err != nil || read.Rev != known.Rev {
-				return read, err
+		ofSession(on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			read, err := s.List(ctx, c.Key)
+			if err == nil && read.Rev == c.KnownListing.Rev {
+				gap()
+				if read, err = s.List(ctx, c.Key); err == nil {
+					read, err = s.AwaitList(ctx, read)
+				}
 			}
-			gap()
-			if read, err = s.List(ctx, known.Dir); err != nil {
-				return read, err
-			}
-			return s.AwaitList(ctx, read)
+			c.Listing = read
+			return err
 		}))),
 	mutant("list never waited for", rules{Backend: {"list/await"}},
 		"AwaitList returns at once, whether or not there is a change.",
-		ofSession(lists(func(ctx context.Context, s *backend.Session, known backend.Listing) (backend.Listing, error) {
-			return s.List(ctx, known.Dir)
+		ofSession(on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
+			c.Listing, err = s.List(ctx, c.Key)
+			return err
 		}))),
 	mutant("entry enqueued under another key first", rules{Backend: {"list/while-enqueued"}},
 		"Enqueue makes an entry under a key that it gives up for another, in two steps.",

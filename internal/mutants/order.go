@@ -53,16 +53,15 @@ var orderMutants = []Mutant{
 		"Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
 		// Those who lead at once take turns without end, at one instant.
 		endless("run/failing-candidates"),
-		ofSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-			before, err := s.Predecessor(ctx, e)
-			if err != nil || !before.Exists() {
-				return before, err
+		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			err := c.By(ctx, s)
+			if err != nil || !c.Found.Exists() {
+				return err
 			}
-			before, err = s.Predecessor(ctx, before)
-			if isNoEntry(err) {
-				return backend.Entry{}, nil
+			if c.Found, err = s.Predecessor(ctx, c.Found); isNoEntry(err) {
+				return nil
 			}
-			return before, err
+			return err
 		}))),
 	mutant("predecessor's going taken for the win",
 		rules{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},

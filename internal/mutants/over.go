@@ -136,34 +136,13 @@ func refused(with error, instead func(context.Context, *backend.Session, commit)
 	})
 }
 
-func gets(get func(context.Context, *backend.Session, string) (backend.Entry, error)) worsening {
-	return on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
-		c.Found, err = get(ctx, s, c.Key)
-		return err
-	})
-}
-
 func drops(drop func(context.Context, *backend.Session, backend.Entry) error) worsening {
 	return on(backend.CallDiscard, func(ctx context.Context, s *backend.Session, c *backend.Call) error { return drop(ctx, s, c.Entry) })
-}
-
-func precedes(predecessor func(context.Context, *backend.Session, backend.Entry) (backend.Entry, error)) worsening {
-	return on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
-		c.Found, err = predecessor(ctx, s, c.Entry)
-		return err
-	})
 }
 
 func awaits(await func(context.Context, *backend.Session, []backend.Entry) ([]backend.Entry, error)) worsening {
 	return on(backend.CallAwait, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
 		c.Entries, err = await(ctx, s, c.KnownEntries)
-		return err
-	})
-}
-
-func lists(list func(context.Context, *backend.Session, backend.Listing) (backend.Listing, error)) worsening {
-	return on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
-		c.Listing, err = list(ctx, s, c.KnownListing)
 		return err
 	})
 }

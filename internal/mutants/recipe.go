@@ -188,12 +188,12 @@ var rankedMutants = []Mutant{
 		})))),
 	mutant("candidate that moves is not looked for", rules{"ranked": {"ranked/listed"}},
 		"Candidates leaves out whoever has another entry by the time at which it is read.",
-		ofTrusted(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-			e, err := s.Get(ctx, key)
-			if errors.Is(err, backend.ErrNoEntry) && strings.Contains(key, "-") { // no seat, nor record
-				return backend.Entry{Key: key, Rev: 1, Version: 1}, nil // a foreign one
+		ofTrusted(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			err := c.By(ctx, s)
+			if isNoEntry(err) && strings.Contains(c.Key, "-") { // no seat, nor record
+				c.Found, err = backend.Entry{Key: c.Key, Rev: 1, Version: 1}, nil // a foreign one
 			}
-			return e, err
+			return err
 		}))),
 }
 

@@ -131,8 +131,8 @@ var serviceMutants = []Mutant{
 		}))),
 	mutant("ended context not heeded", rules{Backend: {"errors/context"}},
 		"A read whose context has ended is answered all the same.",
-		ofSession(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-			return s.Get(context.WithoutCancel(ctx), key)
+		ofSession(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			return c.By(context.WithoutCancel(ctx), s)
 		}))),
 	mutant("error without a key", rules{Backend: {"errors/wrapped"}},
 		"An error is the bare sentinel, which names neither backend nor key.",

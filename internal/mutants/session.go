@@ -90,11 +90,11 @@ var sessionMutants = []Mutant{
 	mutant("call fails while suspended",
 		rules{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
 		"A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
-		ofSession(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+		ofSession(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			if s.State() == backend.Suspended {
-				return backend.Entry{}, backend.ErrUnavailable
+				return backend.ErrUnavailable
 			}
-			return s.Get(ctx, key)
+			return c.By(ctx, s)
 		}))),
 	mutant("watches forgotten at a reconnection", rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
 		"An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",

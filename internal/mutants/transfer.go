@@ -54,13 +54,11 @@ var transferMutants = []Mutant{
 		})))),
 	mutant("heir does not wait for the leader", rules{"fair": {"transfer/prepare"}},
 		"A candidate that the leader has named leads as soon as nobody stands between them.",
-		ofCampaign(inSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-			before, err := s.Predecessor(ctx, e)
-			if h, named := layout.Named(before.Value); named && h.Key == e.Key && h.Rev == e.Rev {
-				return backend.Entry{}, nil
+		ofCampaign(inSession(answering(func(c *backend.Call) {
+			if h, named := layout.Named(c.Found.Value); named && h.Key == c.Entry.Key && h.Rev == c.Entry.Rev {
+				c.Found = backend.Entry{}
 			}
-			return before, err
-		})))),
+		}, backend.CallPredecessor)))),
 	mutant("stands by the old entry", rules{"fair": {"transfer/heir", "transfer/prepare"}},
 		"A candidate that has stepped aside goes on with the entry that it had before.",
 		ofCampaign(inSession(answering(func(c *backend.Call) {

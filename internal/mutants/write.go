@@ -126,8 +126,9 @@ var writeMutants = []Mutant{
 		}))),
 	mutant("keys silently cleaned", rules{Backend: {"write/keys"}},
 		"A key that cannot be stored is rewritten instead of refused.",
-		ofSession(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-			return s.Get(ctx, path.Join("/", key))
+		ofSession(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
+			c.Found, err = s.Get(ctx, path.Join("/", c.Key))
+			return err
 		}))),
 	mutant("no more than 32 segments", rules{Backend: {"write/key-limits"}},
 		"A key of more than 32 segments is ErrTooLarge where it has to be made with all above it.",
