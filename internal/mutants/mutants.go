@@ -127,11 +127,8 @@ type wrapped struct {
 
 func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s, err := w.Backend.Open(ctx, o)
-	switch {
-	case err != nil:
-		return nil, err
-	case w.worsen == nil:
-		return s, nil
+	if err != nil || w.worsen == nil {
+		return s, err
 	}
 	return (*w.worsen)(w.Backend, s), nil
 }

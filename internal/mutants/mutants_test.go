@@ -83,13 +83,12 @@ func TestMutants(t *testing.T) {
 
 // checkUnbroken compares the rules that no mutant breaks with those that are known.
 func checkUnbroken(t *testing.T, rules map[string][]string, results []result) {
-	broken := make(map[string]bool)
+	broken, all := make(map[string]bool), make(map[string]bool)
 	for _, r := range results {
 		for _, rule := range r.mutant.Rules[r.suite] {
 			broken[rule] = true
 		}
 	}
-	all := make(map[string]bool)
 	for _, suite := range rules {
 		for _, rule := range suite {
 			all[rule] = true

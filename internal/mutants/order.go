@@ -118,10 +118,5 @@ func checkThenWrite() []Mutant {
 
 // differ tells whether any entry is not the known one.
 func differ(read, known []backend.Entry) bool {
-	for i, e := range known {
-		if !read[i].Same(e) {
-			return true
-		}
-	}
-	return false
+	return !slices.EqualFunc(read, known, backend.Entry.Same)
 }

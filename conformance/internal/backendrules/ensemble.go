@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -72,15 +73,10 @@ func (s sess) beats() {
 // without takes the first one's member away, and brings it back after meanwhile.
 func (x *trio) without(what string, away, back func(member int) error, meanwhile func()) {
 	x.Must(what, away(x.member))
-	is := false
-	defer func() {
-		if !is {
-			_ = back(x.member) // the rule is broken already
-		}
-	}()
+	bring := sync.OnceValue(func() error { return back(x.member) })
+	defer func() { _ = bring() }() // if the rule is broken before
 	meanwhile()
-	is = true
-	x.Must("bring the member back", back(x.member))
+	x.Must("bring the member back", bring())
 }
 
 // others has the writer do something, in another session if its own is lost: until another

@@ -1,7 +1,6 @@
 package backendrules
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,11 +59,7 @@ func readDecided(r *run) {
 func readSurvey(r *run) {
 	s, other := r.session(), r.session()
 	shows := func(key, known string, want ...backend.Entry) {
-		have, err := s.Get(r.ctx, key)
-		if !errors.Is(err, backend.ErrNoEntry) {
-			r.Must("get "+key, err)
-		}
-		asked := backend.Entry{}
+		have, asked := s.peek(key), backend.Entry{}
 		e, strangers, err := s.Survey(r.ctx, key, func(e backend.Entry) string { asked = e; return known })
 		r.Must("survey "+key, err)
 		r.FailIf(e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value),

@@ -88,9 +88,7 @@ func (s sess) soon(what string, began time.Time) {
 }
 
 // session opens a session in a new process.
-func (r *run) session() sess {
-	return r.open(r.client())
-}
+func (r *run) session() sess { return r.open(r.client()) }
 
 // times is how often something is tried: on a real service, and where it costs no time.
 func (r *run) times(real, virtual int) int {

@@ -27,12 +27,9 @@ var scaleRules = []rule{
 	},
 }
 
-// scaleOps is how many ops a commit has here.
-const scaleOps = 100
-
 func scaleCommit(r *run) {
 	s, other, dir := r.pair()
-	n, half := scaleOps, scaleOps
+	n, half := 100, 100
 	if most := r.Service.MaxOps; most > 0 {
 		n, half = min(n, most*3/4), min(half, most/4) // the rest may be the backend's: most ops have conditions
 	}

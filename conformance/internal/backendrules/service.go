@@ -120,7 +120,7 @@ func serviceDown(r *run) {
 
 // calls is one call of each kind, on an entry that does not change, and on the directory that it is in.
 func (s sess) calls(e backend.Entry, known backend.Listing) map[string]func(ctx context.Context) error {
-	dir := known.Dir
+	dir, put := known.Dir, backend.CompareAndSet(s.r.key("never"), nil, 0)
 	return map[string]func(ctx context.Context) error{
 		"get":         func(ctx context.Context) error { _, err := s.Get(ctx, e.Key); return err },
 		"survey":      func(ctx context.Context) error { _, _, err := s.Survey(ctx, e.Key, nil); return err },
@@ -129,10 +129,7 @@ func (s sess) calls(e backend.Entry, known backend.Listing) map[string]func(ctx 
 		"predecessor": func(ctx context.Context) error { _, err := s.Predecessor(ctx, e); return err },
 		"await":       func(ctx context.Context) error { _, err := s.Await(ctx, e); return err },
 		"await list":  func(ctx context.Context) error { _, err := s.AwaitList(ctx, known); return err },
-		"commit": func(ctx context.Context) error {
-			_, err := s.Commit(ctx, nil, backend.CompareAndSet(s.r.key("never"), nil, 0))
-			return err
-		},
+		"commit":      func(ctx context.Context) error { _, err := s.Commit(ctx, nil, put); return err },
 		"await state": func(ctx context.Context) error { _, err := s.awaitEnd(ctx); return err },
 	}
 }
@@ -223,10 +220,7 @@ func manyClose(r *run) {
 		s.sees(other.get(dir))
 		calls := s.calls(s.enqueue(dir, "x"), s.list(dir))
 		for i := range 4 {
-			calls[fmt.Sprintf("enqueue %d", i)] = func(ctx context.Context) error {
-				_, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil))
-				return err
-			}
+			calls[fmt.Sprint("enqueue ", i)] = func(ctx context.Context) error { _, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil)); return err }
 		}
 		// Fake time stands still while calls go on, so it is their number that says
 		// when they are in full swing.
@@ -307,12 +301,8 @@ func manyGoroutines(r *run) {
 // servers, which may live as long as the process does, do not count.
 func (r *run) backendStacks(pkg string) []string {
 	shared := reflect.TypeFor[backend.Entry]().PkgPath()
-	var out []string
-	for _, stack := range r.Goroutines() {
+	return slices.DeleteFunc(r.Goroutines(), func(stack string) bool {
 		of := strings.Contains(stack, pkg+".") || strings.Contains(stack, shared+".")
-		if of && !strings.Contains(stack, "_test.") {
-			out = append(out, stack)
-		}
-	}
-	return out
+		return !of || strings.Contains(stack, "_test.")
+	})
 }

@@ -2,6 +2,7 @@ package backendrules
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -170,13 +171,8 @@ func sessionLateRequests(r *run) {
 	c, s, other, dir := r.process((*run).brief)
 	own, record := s.enqueue(dir, "x"), s.put(dir+"/record", "x", 0)
 	other.sees(own, record)
-	release := c.HoldRequests()
-	released := false
-	defer func() {
-		if !released {
-			release() // the rule is broken already
-		}
-	}()
+	release := sync.OnceFunc(c.HoldRequests())
+	defer release() // if the rule is broken before
 	for _, op := range []backend.Op{
 		backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/new", nil, 0),
 		backend.Update(record, []byte("y")), backend.Delete(record),
@@ -190,7 +186,6 @@ func sessionLateRequests(r *run) {
 	other.misses(own.Key)
 	s.is(backend.Lost, "the service has dropped the entry, and")
 	release()
-	released = true
 	time.Sleep(r.Service.TTL / 2) // for what was held to be done
 	other.lists(dir)
 	other.has("after the end of the session that was to write to it", record)

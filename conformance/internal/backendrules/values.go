@@ -40,6 +40,7 @@ func writeKeys(r *run) {
 		r.key("a\x00b"), r.key("a\tb"), r.key("a\u00a0b"), r.key("a\u200bb"), r.key(strings.Repeat("d/", backend.MaxSegments) + "d"), "/zookeeper/x", "/.elector/x",
 		r.key("\xff"), r.key("\ue000"), r.key("🦆"), r.key(strings.Repeat("x", backend.MaxKey))} {
 		bad := backend.Entry{Key: key, Rev: e.Rev, Version: e.Version}
+		guards := []backend.Condition{backend.IfExists(bad)}
 		calls := map[string]func() error{
 			"get":         func() error { _, err := s.Get(r.ctx, key); return err },
 			"list":        func() error { _, err := s.List(r.ctx, key); return err },
@@ -47,10 +48,7 @@ func writeKeys(r *run) {
 			"await list":  func() error { _, err := s.AwaitList(r.ctx, backend.Listing{Dir: key}); return err },
 			"predecessor": func() error { _, err := s.Predecessor(r.ctx, bad); return err },
 			"drop":        func() error { return s.Discard(r.ctx, bad) },
-			"guard": func() error {
-				_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(bad)}, backend.Enqueue(dir, nil))
-				return err
-			},
+			"guard":       func() error { _, err := s.Commit(r.ctx, guards, backend.Enqueue(dir, nil)); return err },
 		}
 		for _, op := range []backend.Op{backend.CreateEphemeral(key, nil), backend.Enqueue(key, nil), backend.CompareAndSet(key, nil, 0),
 			backend.Update(bad, nil), backend.Delete(bad)} {
