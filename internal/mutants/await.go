@@ -5,132 +5,193 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/elector-go/elector/backend"
 )
 
 // awaitMutants break rules about waiting for a change.
-func awaitMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "change before the wait ignored",
-			Breaks: "Await waits for the next change, though the entries are not as known any more.",
-			Rules:  map[string][]string{Backend: {"await/changed-already"}, "fair": {"data/predecessor-gone"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
-					return s.Await(ctx, known...) // that is a read
+var awaitMutants = []Mutant{
+	mutant("change before the wait ignored", rules{Backend: {"await/wakes"}, "fair": {"data/predecessor-gone"}},
+		"Await waits for the next change, though the entries are not as known any more.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
+				return s.Await(ctx, known...) // that is a read
+			}
+			read, err := now(ctx, s, known)
+			if err != nil {
+				return nil, err
+			}
+			return s.Await(ctx, read...)
+		}))),
+	mutant("new value not noticed", rules{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
+		"Await returns when an entry comes or goes, but not when it has a new value.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			for at := known; ; {
+				now, err := s.Await(ctx, at...)
+				if err != nil || slices.ContainsFunc(now, func(e backend.Entry) bool {
+					return !slices.ContainsFunc(known, func(k backend.Entry) bool { return k.Key == e.Key && k.Rev == e.Rev })
+				}) {
+					return now, err
 				}
-				read, err := now(ctx, s, known)
+				at = now
+			}
+		}))),
+	mutant("wait that ends without a change", rules{Backend: {"await/blocks"}},
+		"Await returns after the session's timeout though nothing has changed.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			bound, cancel := context.WithTimeout(ctx, s.TTL())
+			defer cancel()
+			now, err := s.Await(bound, known...)
+			if err != nil && bound.Err() != nil && ctx.Err() == nil {
+				return known, nil
+			}
+			return now, err
+		}))),
+	mutant("answers in the order of the keys", rules{Backend: {"await/several"}},
+		"What Await returns is in the order of the keys instead of the order given.",
+		ofSession(answering(func(c *backend.Call) {
+			slices.SortFunc(c.Entries, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
+		}, backend.CallAwait))),
+	mutant("entries read one by one", rules{Backend: {"await/in-order", "await/snapshot"}},
+		"Await reads one entry after the other, so that it can show a later change without an earlier one.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			var read []backend.Entry
+			for _, e := range known {
+				one, err := now(ctx, s, []backend.Entry{e})
 				if err != nil {
 					return nil, err
 				}
-				return s.Await(ctx, read...)
-			})),
-		},
-		{
-			Name:   "new value not noticed",
-			Breaks: "Await returns when an entry comes or goes, but not when it has a new value.",
-			Rules:  map[string][]string{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				for at := known; ; {
-					now, err := s.Await(ctx, at...)
-					if err != nil || slices.ContainsFunc(now, func(e backend.Entry) bool {
-						return !slices.ContainsFunc(known, func(k backend.Entry) bool { return k.Key == e.Key && k.Rev == e.Rev })
-					}) {
-						return now, err
-					}
-					at = now
-				}
-			})),
-		},
-		{
-			Name:   "wait that ends without a change",
-			Breaks: "Await returns after the session's timeout though nothing has changed.",
-			Rules:  map[string][]string{Backend: {"await/blocks"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				bound, cancel := context.WithTimeout(ctx, s.TTL())
-				defer cancel()
-				now, err := s.Await(bound, known...)
-				if err != nil && bound.Err() != nil && ctx.Err() == nil {
-					return known, nil
-				}
-				return now, err
-			})),
-		},
-		{
-			Name:   "answers in the order of the keys",
-			Breaks: "What Await returns is in the order of the keys instead of the order given.",
-			Rules:  map[string][]string{Backend: {"await/several"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				now, err := s.Await(ctx, known...)
-				slices.SortFunc(now, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
-				return now, err
-			})),
-		},
-		{
-			Name:   "entries read one by one",
-			Breaks: "Await reads one entry after the other, so that it can show a later change without an earlier one.",
-			Rules:  map[string][]string{Backend: {"await/in-order", "await/snapshot"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				var read []backend.Entry
-				for _, e := range known {
-					one, err := now(ctx, s, []backend.Entry{e})
-					if err != nil {
-						return nil, err
-					}
-					read = append(read, one...)
-					gap()
-				}
-				if differ(read, known) {
-					return read, nil
-				}
-				return s.Await(ctx, known...)
-			})),
-		},
-		{
-			Name:   "cancelled wait takes the watch along",
-			Breaks: "When one Await of a key is cancelled, no other of the session hears of that key again.",
-			Rules:  map[string][]string{Backend: {"await/again"}},
-			session: calls(func(s *backend.Session, o *over) {
-				var deaf sync.Map // to which keys
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					if _, is := deaf.Load(known[0].Key); is {
-						return s.Await(ctx, backend.Entry{Key: "/never"})
-					}
-					now, err := s.Await(ctx, known...)
-					if err != nil && ctx.Err() != nil {
-						deaf.Store(known[0].Key, true)
-					}
-					return now, err
-				}
-			}),
-		},
-		{
-			Name:   "operator's delete not noticed",
-			Breaks: "Await goes on when the whole directory of its entries is gone.",
-			Rules:  map[string][]string{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				now, err := s.Await(ctx, known...)
-				if err != nil || now[0].Exists() || !known[0].Exists() {
-					return now, err
-				}
-				if _, err := s.Get(ctx, backend.Parent(now[0].Key)); isNoEntry(err) {
-					return s.Await(ctx, now...)
-				}
-				return now, nil
-			})),
-		},
-		{
-			Name:   "own deletion not noticed",
-			Breaks: "Await of an entry that the session itself has made does not return when somebody deletes it.",
-			Rules:  map[string][]string{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				now, err := s.Await(ctx, known...)
-				if err == nil && len(known) == 1 && known[0].Session == s.ID() && !now[0].Exists() {
+				read = append(read, one...)
+				gap()
+			}
+			if differ(read, known) {
+				return read, nil
+			}
+			return s.Await(ctx, known...)
+		}))),
+	mutant("cancelled wait takes the watch along", rules{Backend: {"await/again"}},
+		"When one Await of a key is cancelled, no other of the session hears of that key again.",
+		ofSession(func(s *backend.Session, o *over) {
+			var deaf sync.Map // to which keys
+			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+				if _, is := deaf.Load(known[0].Key); is {
 					return s.Await(ctx, backend.Entry{Key: "/never"})
 				}
+				now, err := s.Await(ctx, known...)
+				if err != nil && ctx.Err() != nil {
+					deaf.Store(known[0].Key, true)
+				}
 				return now, err
-			})),
-		},
-	}
+			})(s, o)
+		})),
+	mutant("operator's delete not noticed", rules{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
+		"Await goes on when the whole directory of its entries is gone.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			now, err := s.Await(ctx, known...)
+			if err != nil || now[0].Exists() || !known[0].Exists() {
+				return now, err
+			}
+			if _, err := s.Get(ctx, backend.Parent(now[0].Key)); isNoEntry(err) {
+				return s.Await(ctx, now...)
+			}
+			return now, nil
+		}))),
+	mutant("own deletion not noticed", rules{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
+		"Await of an entry that the session itself has made does not return when somebody deletes it.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			now, err := s.Await(ctx, known...)
+			if err == nil && len(known) == 1 && known[0].Session == s.ID() && !now[0].Exists() {
+				return s.Await(ctx, backend.Entry{Key: "/never"})
+			}
+			return now, err
+		}))),
+}
+
+// readMutants break rules about what is read at once.
+var readMutants = []Mutant{
+	mutant("read from a cache", rules{Backend: {"write/update"}},
+		"Get returns what it read under the key the last time.",
+		ofSession(func(s *backend.Session, o *over) {
+			var cache sync.Map
+			on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+				err := c.By(ctx, s)
+				if isNoEntry(err) {
+					cache.Delete(c.Key)
+				} else if old, had := cache.Swap(c.Key, c.Found); had {
+					c.Found = old.(backend.Entry)
+				}
+				return err
+			})(s, o)
+		})),
+	mutant("refused by what is not read", rules{Backend: {"read/decided"}},
+		"A session whose commit was refused goes on to read what there was when it was opened.",
+		ofSession(func(s *backend.Session, o *over) {
+			var refused, done atomic.Bool
+			all(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				made, err := c.by(ctx, s)
+				if err != nil {
+					refused.Store(true)
+				} else {
+					done.Store(true)
+				}
+				return made, err
+			}), on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+				if refused.Load() && !done.Load() {
+					return backend.ErrNoEntry
+				}
+				return c.By(ctx, s)
+			}))(s, o)
+		})),
+	mutant("listing upside down", rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
+		"List has the youngest entry first.",
+		ofSession(answering(func(c *backend.Call) {
+			c.Listing.Keys = slices.Clone(c.Listing.Keys) // it may be shared
+			slices.Reverse(c.Listing.Keys)
+		}, backend.CallList, backend.CallAwaitList))),
+	mutant("foreign child taken for an entry", rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
+		"A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
+		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			err := c.By(ctx, s)
+			if err != nil || c.Found.Exists() {
+				return err
+			}
+			if c.Found, err = s.Get(ctx, backend.Parent(c.Key)+"/n_0000000001"); isNoEntry(err) {
+				return nil
+			}
+			return err
+		}))),
+	mutant("list read before it is watched", rules{Backend: {"list/nothing-missed"}},
+		"AwaitList reads first and subscribes then: a change in between is missed.",
+		ofSession(on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			read, err := s.List(ctx, c.Key)
+			if err == nil && read.Rev == c.KnownListing.Rev {
+				gap()
+				if read, err = s.List(ctx, c.Key); err == nil {
+					read, err = s.AwaitList(ctx, read)
+				}
+			}
+			c.Listing = read
+			return err
+		}))),
+	mutant("list never waited for", rules{Backend: {"list/await"}},
+		"AwaitList returns at once, whether or not there is a change.",
+		ofSession(on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
+			c.Listing, err = s.List(ctx, c.Key)
+			return err
+		}))),
+	mutant("entry enqueued under another key first", rules{Backend: {"list/while-enqueued"}},
+		"Enqueue makes an entry under a key that it gives up for another, in two steps.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			made, err := c.by(ctx, s)
+			if err != nil || !c.is(backend.OpEnqueue) {
+				return made, err
+			}
+			gap()
+			made, err = s.Commit(ctx, nil, backend.Delete(made[0]), c.ops[0])
+			if err != nil {
+				return nil, err
+			}
+			return made[1:], nil
+		}))),
 }

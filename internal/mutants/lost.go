@@ -4,130 +4,204 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/memory"
 )
 
 // lostMutants break rules about requests and replies that are lost.
-func lostMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "lost reply retried as a second entry",
-			Breaks: "A commit whose reply was lost is sent again as if nothing had been done.",
-			Rules: map[string][]string{
-				Backend: {"lost-reply/once", "lost-reply/overwritten"},
-				"fair":  {"reply/lost"},
-			},
-			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
-				return c.by(ctx, s)
-			}),
-		},
-		{
-			Name:   "lost reply told as a failure",
-			Breaks: "A commit whose reply was lost returns an error that says that nothing was written.",
-			Rules: map[string][]string{
-				Backend: {"lost-reply/once", "lost-reply/race", "lost-reply/deleted"},
-				"fair":  {"reply/lost"},
-			},
-			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
-				if c.reached {
-					return nil, fmt.Errorf("%v: connection lost: %w", "memory", backend.ErrConflict)
+var lostMutants = []Mutant{
+	mutant("lost reply retried as a second entry",
+		rules{Backend: {"lost-reply/once", "lost-reply/overwritten"}, "fair": {"reply/lost"}},
+		"A commit whose reply was lost is sent again as if nothing had been done.",
+		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+			return c.by(ctx, s)
+		}))),
+	mutant("lost reply told as a failure",
+		rules{Backend: {"lost-reply/once", "lost-reply/race", "lost-reply/deleted"}, "fair": {"reply/lost"}},
+		"A commit whose reply was lost returns an error that says that nothing was written.",
+		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+			if c.reached {
+				return nil, fmt.Errorf("memory: connection lost: %w", backend.ErrConflict)
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("lost reply resolved by the value", rules{Backend: {"lost-reply/refused", "lost-reply/not-mine"}},
+		"A commit whose reply was lost takes what stands under its keys for its own if the value is the same.",
+		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+			var found []backend.Entry
+			for _, op := range c.ops {
+				e, err := s.Get(ctx, op.Key)
+				if err != nil || string(e.Value) != string(op.Value) || op.Kind == backend.OpEnqueue {
+					return answer(ctx, s, c)
 				}
-				return c.by(ctx, s)
-			}),
-		},
-		{
-			Name:   "lost reply resolved by the value",
-			Breaks: "A commit whose reply was lost takes what stands under its keys for its own if the value is the same.",
-			Rules:  map[string][]string{Backend: {"lost-reply/refused", "lost-reply/not-mine"}},
-			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
-				var found []backend.Entry
-				for _, op := range c.ops {
-					e, err := s.Get(ctx, op.Key)
-					if err != nil || string(e.Value) != string(op.Value) || op.Kind == backend.OpEnqueue {
-						return c.answer(ctx, s)
-					}
-					found = append(found, e)
+				found = append(found, e)
+			}
+			return found, nil
+		}))),
+	mutant("late reply believed", rules{Backend: {"lost-reply/deleted"}},
+		"A commit whose reply comes late returns what it made, though somebody has removed it since.",
+		ofBackend(lossy(answer))),
+	mutant("lost request not sent again", rules{Backend: {"lost-request/once"}, "fair": {"reply/lost-request"}},
+		"A commit whose request was lost returns an error, though it could be sent again.",
+		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+			if !c.reached {
+				return nil, fmt.Errorf("memory: commit: %w", backend.ErrUnavailable)
+			}
+			return answer(ctx, s, c)
+		}))),
+	mutant("ghost of an abandoned commit", rules{Backend: {"lost-reply/cancelled"}, "fair": {"cancel/lost-reply"}},
+		"An entry whose creation could not be reported, because the context ended, stays.",
+		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+			if c.cut != nil {
+				return nil, fmt.Errorf("memory: commit: %w: %w", backend.ErrIndeterminate, c.cut)
+			}
+			return answer(ctx, s, c)
+		}))),
+	mutant("commit given up done late", rules{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
+		"A commit that is given up before it is answered is done a second later, whatever has been done since.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) (made []backend.Entry, err error) {
+			select {
+			case <-time.After(time.Millisecond / 2): // of a fake clock
+				if made, err = c.by(ctx, s); !errors.Is(err, backend.ErrIndeterminate) {
+					return made, err
 				}
-				return found, nil
-			}),
-		},
-		{
-			Name:   "late reply believed",
-			Breaks: "A commit whose reply comes late returns what it made, though somebody has removed it since.",
-			Rules:  map[string][]string{Backend: {"lost-reply/deleted"}},
-			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
-				return c.answer(ctx, s)
-			}),
-		},
-		{
-			Name:   "lost request not sent again",
-			Breaks: "A commit whose request was lost returns an error, though it could be sent again.",
-			Rules: map[string][]string{
-				Backend: {"lost-request/once"},
-				"fair":  {"reply/lost-request"},
-			},
-			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
-				if !c.reached {
-					return nil, fmt.Errorf("memory: commit: %w", backend.ErrUnavailable)
+			case <-ctx.Done():
+				err = driver.Indeterminate(ctx.Err())
+			}
+			time.AfterFunc(time.Second, func() { _, _ = c.by(context.Background(), s) })
+			return nil, err
+		}))),
+	mutant("unknown outcome told as a failure",
+		rules{Backend: {"lost-reply/cancelled", "lost-reply/session-lost", "lost-reply/deleted"}, "fair": {"fence/lost-and-cut", "fence/cancel"}},
+		"A commit whose outcome could not be learnt returns why, and not ErrIndeterminate.",
+		ofSession(failing(func(err error) error {
+			if !errors.Is(err, backend.ErrIndeterminate) {
+				return err
+			}
+			for _, plain := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
+				if errors.Is(err, plain) {
+					return fmt.Errorf("memory: commit: %w", plain)
 				}
-				return c.answer(ctx, s)
-			}),
-		},
-		{
-			Name:   "ghost of an abandoned commit",
-			Breaks: "An entry whose creation could not be reported, because the context ended, stays.",
-			Rules:  map[string][]string{Backend: {"lost-reply/cancelled"}, "fair": {"cancel/lost-reply"}},
-			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
-				if c.cut != nil {
-					return nil, fmt.Errorf("memory: commit: %w: %w", backend.ErrIndeterminate, c.cut)
-				}
-				return c.answer(ctx, s)
-			}),
-		},
-		{
-			Name:   "commit given up done late",
-			Breaks: "A commit that is given up before it is answered is done a second later, whatever has been done since.",
-			Rules:  map[string][]string{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) (made []backend.Entry, err error) {
-				select {
-				case <-time.After(time.Millisecond / 2): // of a fake clock
-					if made, err = c.by(ctx, s); !errors.Is(err, backend.ErrIndeterminate) {
-						return made, err
-					}
-				case <-ctx.Done():
-					err = driver.Indeterminate(ctx.Err())
-				}
-				time.AfterFunc(time.Second, func() { _, _ = c.by(context.Background(), s) })
-				return nil, err
-			})),
-		},
-		{
-			Name:   "unknown outcome told as a failure",
-			Breaks: "A commit whose outcome could not be learnt returns why, and not ErrIndeterminate.",
-			Rules: map[string][]string{
-				Backend: {"lost-reply/cancelled", "lost-reply/session-lost", "lost-reply/deleted"},
-				"fair":  {"fence/lost-and-cut", "fence/cancel"},
-			},
-			session: calls(failing(func(err error) error {
-				if !errors.Is(err, backend.ErrIndeterminate) {
-					return err
-				}
-				for _, plain := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
-					if errors.Is(err, plain) {
-						return fmt.Errorf("memory: commit: %w", plain)
-					}
-				}
-				return fmt.Errorf("memory: commit: %w", backend.ErrNoEntry)
-			})),
-		},
-		{
-			Name:    "unknown outcome ends the campaign",
-			Breaks:  "A commit whose outcome could not be learnt returns an error that nobody knows.",
-			Rules:   map[string][]string{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
-			session: calls(told(backend.ErrIndeterminate, errors.New("connection lost"))),
-		},
+			}
+			return fmt.Errorf("memory: commit: %w", backend.ErrNoEntry)
+		}))),
+	mutant("unknown outcome ends the campaign", rules{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
+		"A commit whose outcome could not be learnt returns an error that nobody knows.",
+		ofSession(told(backend.ErrIndeterminate, errors.New("connection lost")))),
+}
+
+// link is what a client can do with its connection.
+type link interface {
+	Suspend()
+	Resume()
+}
+
+// lost is a commit whose reply or request was lost.
+type lost struct {
+	commit
+	reached bool // the service has it, and answered:
+	made    []backend.Entry
+	err     error
+	cut     error // why the process gave up before the link was back
+}
+
+// answer is the right one, but that nobody looks whether what was made still stands.
+func answer(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+	switch {
+	case !c.reached:
+		return c.by(ctx, s)
+	case c.err != nil:
+		return nil, c.err
+	case c.cut != nil:
+		for _, e := range c.made {
+			if e.Session != "" {
+				_ = s.Discard(ctx, e) // goes on in the background
+			}
+		}
+		return nil, driver.Indeterminate(c.cut)
 	}
+	return c.made, nil
+}
+
+// lossy is the backend of a mutant that does wrong what follows a loss.
+func lossy(resolve func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error)) func(backend.Backend) backend.Backend {
+	return func(b backend.Backend) backend.Backend { return &losing{below: below{b}, resolve: resolve} }
+}
+
+// losing is a process whose losses are armed here, and not at the client below, as what it does about
+// them is what is wrong.
+type losing struct {
+	below
+	resolve func(context.Context, *backend.Session, *lost) ([]backend.Entry, error)
+
+	mu    sync.Mutex
+	armed []loss
+}
+
+type loss struct {
+	match   memory.Match
+	request bool // and not the reply
+	cut     bool // until the link is resumed
+}
+
+func (b *losing) arm(l loss) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.armed = append(b.armed, l)
+}
+
+func (b *losing) loseReply(kind backend.OpKind) { b.arm(loss{match: memory.Kind(kind)}) }
+func (b *losing) cutReply(kind backend.OpKind)  { b.arm(loss{match: memory.Kind(kind), cut: true}) }
+func (b *losing) loseRequest(kind backend.OpKind) {
+	b.arm(loss{match: memory.Kind(kind), request: true})
+}
+
+// next disarms the loss that is meant for ops, if there is one.
+func (b *losing) next(ops []backend.Op) (loss, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.armed, func(l loss) bool { return l.match(ops) })
+	if i < 0 {
+		return loss{}, false
+	}
+	l := b.armed[i]
+	b.armed = slices.Delete(b.armed, i, i+1)
+	return l, true
+}
+
+func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return worsened(s, commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		l, ok := b.next(c.ops)
+		if !ok {
+			return c.by(ctx, s)
+		}
+		lost := &lost{commit: c, reached: !l.request}
+		if lost.reached {
+			lost.made, lost.err = c.by(ctx, s)
+		}
+		if at, ok := b.Backend.(link); ok && l.cut {
+			at.Suspend()
+			_, lost.cut = s.List(ctx, "/any") // blocks until the link is back
+		}
+		return b.resolve(ctx, s, lost)
+	})), nil
+}
+
+// losingBy returns the process in the backend of a mutant that is one.
+func losingBy(b backend.Backend) (*losing, bool) {
+	w, ok := b.(wrapped)
+	if !ok {
+		return nil, false
+	}
+	l, ok := w.Backend.(*losing)
+	return l, ok
 }

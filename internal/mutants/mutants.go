@@ -25,7 +25,7 @@ type Mutant struct {
 	// Rules are those that have to fail at least, by suite: Backend, or the name of
 	// the strategy that the rules of an election are tried with. Suites that are not
 	// named are not tried.
-	Rules map[string][]string
+	Rules rules
 	// Endless are rules that never end on it, not even on a fake clock. A suite would
 	// end the program by force, with the rule's name; they are left out.
 	Endless []string
@@ -40,11 +40,41 @@ type Mutant struct {
 	elector  electorOf
 }
 
+type rules = map[string][]string
+
+// A fault is what a mutant does wrong.
+type fault func(*Mutant)
+
+func mutant(name string, found rules, breaks string, faults ...fault) Mutant {
+	m := Mutant{Name: name, Breaks: breaks, Rules: found}
+	for _, f := range faults {
+		f(&m)
+	}
+	return m
+}
+
+func ofBackend(worse func(backend.Backend) backend.Backend) fault {
+	return func(m *Mutant) { m.backend = worse }
+}
+func ofSession(worse ...worsening) fault { return func(m *Mutant) { m.session = calls(worse...) } }
+func ofOpened(worse opener) fault        { return func(m *Mutant) { m.session = &worse } }
+func ofTrusted(worse ...worsening) fault { return func(m *Mutant) { m.trusted = calls(worse...) } }
+func ofCampaign(worse campaigner) fault  { return func(m *Mutant) { m.campaign = worse } }
+func ofStrategy(worse func(elector.Strategy) elector.Strategy) fault {
+	return func(m *Mutant) { m.strategy = worse }
+}
+func ofConfig(worse func(*elector.Config)) fault { return func(m *Mutant) { m.config = worse } }
+func ofRefusal(worse func(error) error) fault    { return func(m *Mutant) { m.refusal = worse } }
+func ofElector(worse electorOf) fault            { return func(m *Mutant) { m.elector = worse } }
+
+// endless are rules that never end on the mutant.
+func endless(rules ...string) fault { return func(m *Mutant) { m.Endless = rules } }
+
 // Backend names the suite of the backends' rules.
 const Backend = "backend"
 
 // An opener makes a session worse that has been opened.
-type opener func(b backend.Backend, o backend.OpenOptions, s *backend.Session) *backend.Session
+type opener func(b backend.Backend, s *backend.Session) *backend.Session
 
 // A campaigner is the Campaign of a strategy, worse than inner.
 type campaigner func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error)
@@ -57,9 +87,10 @@ type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, er
 // All returns every mutant.
 func All() []Mutant {
 	return slices.Concat(
-		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
-		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), willMutants(), soakMutants(), scaleMutants(),
-		recipeMutants(), rankedMutants(), directoryMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+		checkThenWrite(), orderMutants, sessionMutants, windowMutants, writeMutants, guardMutants,
+		lostMutants, readMutants, awaitMutants, serviceMutants, willMutants, soakMutants, scaleMutants,
+		recipeMutants, rankedMutants, directoryMutants, seatMutants, askMutants, transferMutants, fitMutants,
+		tokenMutants, termMutants, fenceMutants, viewMutants, configMutants,
 	)
 }
 
@@ -96,13 +127,10 @@ type wrapped struct {
 
 func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s, err := w.Backend.Open(ctx, o)
-	switch {
-	case err != nil:
-		return nil, err
-	case w.worsen == nil:
-		return s, nil
+	if err != nil || w.worsen == nil {
+		return s, err
 	}
-	return (*w.worsen)(w.Backend, o, s), nil
+	return (*w.worsen)(w.Backend, s), nil
 }
 
 // Strategy returns s as the mutant has it.

@@ -83,13 +83,12 @@ func TestMutants(t *testing.T) {
 
 // checkUnbroken compares the rules that no mutant breaks with those that are known.
 func checkUnbroken(t *testing.T, rules map[string][]string, results []result) {
-	broken := make(map[string]bool)
+	broken, all := make(map[string]bool), make(map[string]bool)
 	for _, r := range results {
 		for _, rule := range r.mutant.Rules[r.suite] {
 			broken[rule] = true
 		}
 	}
-	all := make(map[string]bool)
 	for _, suite := range rules {
 		for _, rule := range suite {
 			all[rule] = true
@@ -138,20 +137,16 @@ func tryAll(t *testing.T) []result {
 		}
 	}
 	program := child(t)
-	next := make(chan *result)
-	var workers sync.WaitGroup
-	for range runtime.NumCPU() {
-		workers.Go(func() {
-			for r := range next {
-				r.try(t, program)
-			}
+	free := make(chan struct{}, runtime.NumCPU())
+	var trying sync.WaitGroup
+	for i := range results {
+		trying.Go(func() {
+			free <- struct{}{}
+			results[i].try(t, program)
+			<-free
 		})
 	}
-	for i := range results {
-		next <- &results[i]
-	}
-	close(next)
-	workers.Wait()
+	trying.Wait()
 	return results
 }
 

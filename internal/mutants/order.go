@@ -12,114 +12,81 @@ import (
 
 // orderMutants break rules about what happens before what. They show under a scheduler
 // that decides it.
-func orderMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "event lost between read and watch",
-			Breaks: "Await reads first and subscribes then: a change in between is missed.",
-			Rules:  map[string][]string{Backend: {"await/nothing-missed"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				read, err := now(ctx, s, known)
-				if err != nil || differ(read, known) {
-					return read, err
+var orderMutants = []Mutant{
+	mutant("event lost between read and watch", rules{Backend: {"await/nothing-missed"}},
+		"Await reads first and subscribes then: a change in between is missed.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			read, err := now(ctx, s, known)
+			if err != nil || differ(read, known) {
+				return read, err
+			}
+			gap()
+			if read, err = now(ctx, s, known); err != nil {
+				return nil, err
+			}
+			return s.Await(ctx, read...)
+		}))),
+	mutant("guard ignored",
+		rules{Backend: {"condition/holds", "condition/race", "condition/incarnations"}, "fair": {"fence/ended", "fence/frozen", "fence/stalled", "ask/proclaim"}},
+		"Commit writes whether or not the guards hold.",
+		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+			if len(c.ops) > 0 {
+				c.conditions = nil
+			}
+		}))),
+	mutant("delete hits another incarnation", rules{Backend: {"condition/incarnations"}, "unfair": {"leave/zombie"}},
+		"Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
+		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
+			for i, op := range c.ops {
+				if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
+					c.ops[i] = backend.Delete(e)
 				}
-				gap()
-				if read, err = now(ctx, s, known); err != nil {
-					return nil, err
-				}
-				return s.Await(ctx, read...)
-			})),
-		},
-		{
-			Name:   "guard ignored",
-			Breaks: "Commit writes whether or not the guards hold.",
-			Rules: map[string][]string{
-				Backend: {"condition/if-exists", "condition/if-unchanged", "condition/race", "condition/incarnations"},
-				"fair":  {"fence/ended", "fence/frozen", "fence/stalled", "ask/proclaim"},
-			},
-			session: calls(asks(func(_ context.Context, _ *backend.Session, c *commit) {
-				if len(c.ops) > 0 {
-					c.conditions = nil
-				}
-			})),
-		},
-		{
-			Name:   "delete hits another incarnation",
-			Breaks: "Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
-			Rules: map[string][]string{
-				Backend:  {"condition/incarnations"},
-				"unfair": {"leave/zombie"},
-			},
-			session: calls(func(s *backend.Session, o *over) {
-				asks(func(ctx context.Context, s *backend.Session, c *commit) {
-					for i, op := range c.ops {
-						if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
-							c.ops[i] = backend.Delete(e)
-						}
-					}
-				})(s, o)
-				o.drop = func(ctx context.Context, e backend.Entry) error {
-					if now, err := s.Get(ctx, e.Key); err == nil && now.Rev != e.Rev {
-						_, err = s.Commit(ctx, nil, backend.Delete(now))
-						return err
-					}
-					return s.Discard(ctx, e)
-				}
-			}),
-		},
-		{
-			Name:   "predecessor skipped",
-			Breaks: "Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
-			Rules:  map[string][]string{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
-			// Those who lead at once take turns without end, at one instant.
-			Endless: []string{"run/failing-candidates"},
-			session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-				before, err := s.Predecessor(ctx, e)
-				if err != nil || !before.Exists() {
-					return before, err
-				}
-				before, err = s.Predecessor(ctx, before)
-				if isNoEntry(err) {
-					return backend.Entry{}, nil
-				}
-				return before, err
-			})),
-		},
-		{
-			Name:   "predecessor's going taken for the win",
-			Breaks: "A candidate leads when its predecessor goes, whether or not that one led.",
-			Rules:  map[string][]string{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
-			campaign: inSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-				before, err := s.Predecessor(ctx, e)
-				if err == nil && before.Exists() {
-					c := layout.DecodeCandidate(before.Value)
-					c.Leads = true
-					before.Value = c.Encode()
-				}
-				return before, err
-			})),
-		},
-		{
-			Name:   "win without own entry",
-			Breaks: "A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",
-			Rules:  map[string][]string{"fair": {"loss/at-handover", "loss/after-handover", "data/waiting-deleted"}},
-			campaign: inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				now, err := s.Await(ctx, known[1:]...)
-				return append([]backend.Entry{known[0]}, now...), err
-			})),
-		},
-		{
-			Name:   "taken seat is taken for the own",
-			Breaks: "A candidate whose offer is refused because the seat is taken takes itself for the leader: two are elected for one term.",
-			Rules:  map[string][]string{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
-			// Those who lead at once take turns without end, at one instant.
-			Endless: []string{"run/failing-candidates"},
-			campaign: inSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				e, err := s.Get(ctx, c.ops[0].Key)
-				return []backend.Entry{e}, err
-			})),
-		},
-	}
+			}
+		}), drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			if now, err := s.Get(ctx, e.Key); err == nil && now.Rev != e.Rev {
+				_, err = s.Commit(ctx, nil, backend.Delete(now))
+				return err
+			}
+			return s.Discard(ctx, e)
+		}))),
+	mutant("predecessor skipped", rules{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
+		"Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
+		// Those who lead at once take turns without end, at one instant.
+		endless("run/failing-candidates"),
+		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			err := c.By(ctx, s)
+			if err != nil || !c.Found.Exists() {
+				return err
+			}
+			if c.Found, err = s.Predecessor(ctx, c.Found); isNoEntry(err) {
+				return nil
+			}
+			return err
+		}))),
+	mutant("predecessor's going taken for the win",
+		rules{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
+		"A candidate leads when its predecessor goes, whether or not that one led.",
+		ofCampaign(inSession(answering(func(c *backend.Call) {
+			if c.Found.Exists() {
+				before := layout.DecodeCandidate(c.Found.Value)
+				before.Leads = true
+				c.Found.Value = before.Encode()
+			}
+		}, backend.CallPredecessor)))),
+	mutant("win without own entry", rules{"fair": {"loss/at-handover", "loss/after-handover", "data/waiting-deleted"}},
+		"A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",
+		ofCampaign(inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			now, err := s.Await(ctx, known[1:]...)
+			return append([]backend.Entry{known[0]}, now...), err
+		})))),
+	mutant("taken seat is taken for the own", rules{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
+		"A candidate whose offer is refused because the seat is taken takes itself for the leader: two are elected for one term.",
+		// Those who lead at once take turns without end, at one instant.
+		endless("run/failing-candidates"),
+		ofCampaign(inSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			e, err := s.Get(ctx, c.ops[0].Key)
+			return []backend.Entry{e}, err
+		})))),
 }
 
 // checkThenWrite has a mutant for each kind of op, as a backend may do some in one step and
@@ -127,17 +94,15 @@ func orderMutants() []Mutant {
 func checkThenWrite() []Mutant {
 	var all []Mutant
 	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
-		rules := map[string][]string{Backend: {"condition/race"}}
+		found := rules{Backend: {"condition/race"}}
 		if kind == backend.OpCompareAndSet || kind == backend.OpDelete { // of which the commits of a term are made
 			for _, strategy := range catalog.Names() {
-				rules[strategy] = []string{"fence/race"}
+				found[strategy] = []string{"fence/race"}
 			}
 		}
-		all = append(all, Mutant{
-			Name:   fmt.Sprintf("guard checked before %v", kind),
-			Breaks: fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
-			Rules:  rules,
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		all = append(all, mutant(fmt.Sprintf("guard checked before %v", kind), found,
+			fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
+			ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 				if !slices.ContainsFunc(c.ops, func(op backend.Op) bool { return op.Kind == kind }) {
 					return c.by(ctx, s)
 				}
@@ -146,18 +111,12 @@ func checkThenWrite() []Mutant {
 				}
 				gap()
 				return s.Commit(ctx, nil, c.ops...)
-			})),
-		})
+			}))))
 	}
 	return all
 }
 
 // differ tells whether any entry is not the known one.
 func differ(read, known []backend.Entry) bool {
-	for i, e := range known {
-		if !read[i].Same(e) {
-			return true
-		}
-	}
-	return false
+	return !slices.EqualFunc(read, known, backend.Entry.Same)
 }

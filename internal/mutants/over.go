@@ -10,47 +10,22 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// over is a session of which the calls that are set are done otherwise.
+// over is a session of which what is set is done otherwise.
 type over struct {
 	*backend.Session
-	id          func() string
-	ttl         func() time.Duration
-	deadline    func() time.Time
-	state       func() backend.State
-	awaitState  func(context.Context, backend.State) (backend.State, error)
-	get         func(context.Context, string) (backend.Entry, error)
-	survey      func(context.Context, string, func(backend.Entry) string) (backend.Entry, []string, error)
-	children    func(context.Context, string, int) ([]string, bool, error)
-	list        func(context.Context, string) (backend.Listing, error)
-	awaitList   func(context.Context, backend.Listing) (backend.Listing, error)
-	predecessor func(context.Context, backend.Entry) (backend.Entry, error)
-	await       func(context.Context, ...backend.Entry) ([]backend.Entry, error)
-	commit      func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)
-	drop        func(context.Context, backend.Entry) error
-	close       func(context.Context) error
-	// all does every call.
-	all func(context.Context, *backend.Call) error
+	deadline   func() time.Time
+	state      func() backend.State
+	awaitState func(context.Context, backend.State) (backend.State, error)
+	calls      map[backend.CallKind]func(context.Context, *backend.Call) error
 	// failed turns the error of any call but Close into another.
 	failed func(error) error
 }
 
-// worse returns the session with these calls.
-func (o *over) worse() *backend.Session {
-	return o.Session.Around(backend.Layer{Life: o, Call: o.call})
-}
-
-func (o *over) ID() string {
-	if o.id != nil {
-		return o.id()
-	}
-	return o.Session.ID()
-}
-
-func (o *over) TTL() time.Duration {
-	if o.ttl != nil {
-		return o.ttl()
-	}
-	return o.Session.TTL()
+// worsened returns the session with what is wrong with it.
+func worsened(s *backend.Session, worsen worsening) *backend.Session {
+	o := &over{Session: s, calls: make(map[backend.CallKind]func(context.Context, *backend.Call) error)}
+	worsen(s, o)
+	return s.Around(backend.Layer{Life: o, Call: o.call})
 }
 
 func (o *over) Deadline() time.Time {
@@ -75,30 +50,9 @@ func (o *over) AwaitState(ctx context.Context, prev backend.State) (backend.Stat
 }
 
 func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Context) error) (err error) {
-	switch {
-	case o.all != nil:
-		err = o.all(ctx, c)
-	case c.Kind == backend.CallGet && o.get != nil:
-		c.Found, err = o.get(ctx, c.Key)
-	case c.Kind == backend.CallSurvey && o.survey != nil:
-		c.Found, c.Strangers, err = o.survey(ctx, c.Key, c.Known)
-	case c.Kind == backend.CallChildren && o.children != nil:
-		c.Children, c.More, err = o.children(ctx, c.Key, c.Most)
-	case c.Kind == backend.CallList && o.list != nil:
-		c.Listing, err = o.list(ctx, c.Key)
-	case c.Kind == backend.CallAwaitList && o.awaitList != nil:
-		c.Listing, err = o.awaitList(ctx, c.KnownListing)
-	case c.Kind == backend.CallPredecessor && o.predecessor != nil:
-		c.Found, err = o.predecessor(ctx, c.Entry)
-	case c.Kind == backend.CallAwait && o.await != nil:
-		c.Entries, err = o.await(ctx, c.KnownEntries...)
-	case c.Kind == backend.CallCommit && o.commit != nil:
-		c.Entries, err = o.commit(ctx, c.Conditions, c.Ops...)
-	case c.Kind == backend.CallDiscard && o.drop != nil:
-		err = o.drop(ctx, c.Entry)
-	case c.Kind == backend.CallClose && o.close != nil:
-		err = o.close(ctx)
-	default:
+	if do, is := o.calls[c.Kind]; is {
+		err = do(ctx, c)
+	} else {
 		err = next(ctx)
 	}
 	if err != nil && c.Kind != backend.CallClose && o.failed != nil {
@@ -109,6 +63,37 @@ func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Cont
 
 // A worsening replaces some calls of a session.
 type worsening = func(s *backend.Session, o *over)
+
+// on does a kind of call otherwise.
+func on(kind backend.CallKind, do func(context.Context, *backend.Session, *backend.Call) error) worsening {
+	return func(s *backend.Session, o *over) {
+		o.calls[kind] = func(ctx context.Context, c *backend.Call) error { return do(ctx, s, c) }
+	}
+}
+
+// answering changes what calls are answered that succeed.
+func answering(change func(*backend.Call), kinds ...backend.CallKind) worsening {
+	return func(s *backend.Session, o *over) {
+		for _, kind := range kinds {
+			o.calls[kind] = func(ctx context.Context, c *backend.Call) error {
+				err := c.By(ctx, s)
+				if err == nil {
+					change(c)
+				}
+				return err
+			}
+		}
+	}
+}
+
+// all is several faults of one session.
+func all(of ...worsening) worsening {
+	return func(s *backend.Session, o *over) {
+		for _, worsen := range of {
+			worsen(s, o)
+		}
+	}
+}
 
 // A commit is what a Commit is asked to do.
 type commit struct {
@@ -125,11 +110,10 @@ func (c commit) by(ctx context.Context, s *backend.Session) ([]backend.Entry, er
 func (c commit) is(kind backend.OpKind) bool { return len(c.ops) == 1 && c.ops[0].Kind == kind }
 
 func commits(do func(context.Context, *backend.Session, commit) ([]backend.Entry, error)) worsening {
-	return func(s *backend.Session, o *over) {
-		o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-			return do(ctx, s, commit{conditions, ops})
-		}
-	}
+	return on(backend.CallCommit, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
+		c.Entries, err = do(ctx, s, commit{c.Conditions, c.Ops})
+		return err
+	})
 }
 
 // asks changes what each commit asks for. change gets a copy.
@@ -152,30 +136,19 @@ func refused(with error, instead func(context.Context, *backend.Session, commit)
 	})
 }
 
-func gets(get func(context.Context, *backend.Session, string) (backend.Entry, error)) worsening {
-	return func(s *backend.Session, o *over) {
-		o.get = func(ctx context.Context, key string) (backend.Entry, error) { return get(ctx, s, key) }
-	}
-}
-
 func drops(drop func(context.Context, *backend.Session, backend.Entry) error) worsening {
-	return func(s *backend.Session, o *over) {
-		o.drop = func(ctx context.Context, e backend.Entry) error { return drop(ctx, s, e) }
-	}
-}
-
-func precedes(predecessor func(context.Context, *backend.Session, backend.Entry) (backend.Entry, error)) worsening {
-	return func(s *backend.Session, o *over) {
-		o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) { return predecessor(ctx, s, e) }
-	}
+	return on(backend.CallDiscard, func(ctx context.Context, s *backend.Session, c *backend.Call) error { return drop(ctx, s, c.Entry) })
 }
 
 func awaits(await func(context.Context, *backend.Session, []backend.Entry) ([]backend.Entry, error)) worsening {
-	return func(s *backend.Session, o *over) {
-		o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-			return await(ctx, s, known)
-		}
-	}
+	return on(backend.CallAwait, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
+		c.Entries, err = await(ctx, s, c.KnownEntries)
+		return err
+	})
+}
+
+func closes(stop func(context.Context, *backend.Session) error) worsening {
+	return on(backend.CallClose, func(ctx context.Context, s *backend.Session, _ *backend.Call) error { return stop(ctx, s) })
 }
 
 func failing(other func(error) error) worsening {
@@ -196,11 +169,9 @@ func instead(of, other error) func(error) error {
 }
 
 // calls is the opener of a mutant that does some calls of a session otherwise.
-func calls(worsen worsening) *opener {
-	var open opener = func(_ backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
-		o := &over{Session: s}
-		worsen(s, o)
-		return o.worse()
+func calls(worse ...worsening) *opener {
+	var open opener = func(_ backend.Backend, s *backend.Session) *backend.Session {
+		return worsened(s, all(worse...))
 	}
 	return &open
 }
@@ -209,9 +180,8 @@ func calls(worsen worsening) *opener {
 // its session.
 func inSession(worsen worsening) campaigner {
 	return func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
-		with, o := *c, &over{Session: c.Session}
-		worsen(c.Session, o)
-		with.Session = o.worse()
+		with := *c
+		with.Session = worsened(c.Session, worsen)
 		return inner(ctx, &with)
 	}
 }
@@ -238,4 +208,3 @@ func now(ctx context.Context, s *backend.Session, known []backend.Entry) ([]back
 }
 
 func isNoEntry(err error) bool { return errors.Is(err, backend.ErrNoEntry) }
-func isExists(err error) bool  { return errors.Is(err, backend.ErrExists) }

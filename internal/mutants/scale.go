@@ -2,93 +2,187 @@ package mutants
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 )
 
 // scaleMutants are right for few, for a while, and the first times.
-func scaleMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "ops beyond the 64th forgotten",
-			Breaks: "A commit does its first 64 ops, and tells that all are done.",
-			Rules:  map[string][]string{Backend: {"scale/commit"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				all := c.ops
-				c.ops = all[:min(len(all), 64)]
-				made, err := c.by(ctx, s)
-				for _, op := range all[len(c.ops):] {
-					if err == nil {
-						made = append(made, backend.Entry{Key: op.Key, Value: op.Value, Rev: made[0].Rev, Version: op.Version + 1})
-					}
+var scaleMutants = []Mutant{
+	mutant("ops beyond the 64th forgotten", rules{Backend: {"scale/commit"}},
+		"A commit does its first 64 ops, and tells that all are done.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			all := c.ops
+			c.ops = all[:min(len(all), 64)]
+			made, err := c.by(ctx, s)
+			for _, op := range all[len(c.ops):] {
+				if err == nil {
+					made = append(made, backend.Entry{Key: op.Key, Value: op.Value, Rev: made[0].Rev, Version: op.Version + 1})
 				}
-				return made, err
-			})),
-		},
-		{
-			Name:   "predecessor that is far away not seen",
-			Breaks: "Predecessor finds none whose revision is more than fifty lower.",
-			Rules:  map[string][]string{Backend: {"scale/directory"}},
-			session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-				p, err := s.Predecessor(ctx, e)
-				if p.Rev+50 < e.Rev {
-					p = backend.Entry{}
+			}
+			return made, err
+		}))),
+	mutant("predecessor that is far away not seen", rules{Backend: {"scale/directory"}},
+		"Predecessor finds none whose revision is more than fifty lower.",
+		ofSession(answering(func(c *backend.Call) {
+			if c.Found.Rev+50 < c.Entry.Rev {
+				c.Found = backend.Entry{}
+			}
+		}, backend.CallPredecessor))),
+	mutant("ninth awaited entry not watched", rules{Backend: {"await/several"}},
+		"Await of more than eight entries waits for the first eight.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			if len(known) <= 8 {
+				return s.Await(ctx, known...)
+			}
+			now, err := s.Await(ctx, known[:8]...)
+			return append(now, known[8:]...), err
+		}))),
+	mutant("wait that goes deaf", rules{Backend: {"await/blocks"}},
+		"What changes later than half an hour after Await has begun is not noticed.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			began := time.Now()
+			now, err := s.Await(ctx, known...)
+			if err == nil && time.Since(began) > 30*time.Minute {
+				return s.Await(ctx, backend.Entry{Key: "/never"})
+			}
+			return now, err
+		}))),
+	mutant("twentieth removal forgotten", rules{Backend: {"scale/again"}},
+		"A session confirms that its twentieth entry is discarded, and later ones, and does nothing.",
+		ofSession(func(s *backend.Session, o *over) {
+			var n atomic.Int64
+			drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+				if n.Add(1) >= 20 {
+					return nil
 				}
-				return p, err
-			})),
-		},
-		{
-			Name:   "ninth awaited entry not watched",
-			Breaks: "Await of more than eight entries waits for the first eight.",
-			Rules:  map[string][]string{Backend: {"scale/waits"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				if len(known) <= 8 {
-					return s.Await(ctx, known...)
+				return s.Discard(ctx, e)
+			})(s, o)
+		})),
+}
+
+// A hoard keeps what it is given.
+type hoard[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (h *hoard[T]) keep(some ...T) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, some...)
+}
+
+// keptSessions are those of one mutant.
+var keptSessions hoard[*over]
+
+// soakMutants break rules about what is kept of what is over.
+var soakMutants = []Mutant{
+	mutant("closed sessions kept", rules{Backend: {"soak/sessions"}},
+		"A process keeps each session that it has opened, closed ones included.",
+		ofSession(func(_ *backend.Session, o *over) { keptSessions.keep(o) })),
+	mutant("entries kept that are gone", rules{Backend: {"soak/entries"}},
+		"A session keeps each entry that it has made, whether or not it is gone.",
+		ofSession(func(s *backend.Session, o *over) {
+			var made hoard[backend.Op]
+			asks(func(_ context.Context, _ *backend.Session, c *commit) { made.keep(c.ops...) })(s, o)
+		})),
+	mutant("watches kept for each link", rules{Backend: {"soak/links"}},
+		"A session keeps a channel for each watch that it sets, and sets all of them again on each link.",
+		ofSession(func(s *backend.Session, o *over) {
+			var watches hoard[chan backend.Entry]
+			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+				for range known {
+					watches.keep(make(chan backend.Entry, 1))
 				}
-				now, err := s.Await(ctx, known[:8]...)
-				return append(now, known[8:]...), err
-			})),
-		},
-		{
-			Name:   "revisions as floating point",
-			Breaks: "Commit tells of revisions that have gone through a float64, as those of JSON in other languages do.",
-			Rules:  map[string][]string{Backend: {"write/revisions"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				made, err := c.by(ctx, s)
-				for i := range made {
-					made[i].Rev = uint64(float64(made[i].Rev))
+				return s.Await(ctx, known...)
+			})(s, o)
+		})),
+	mutant("terms kept that are over", rules{"fair": {"soak/terms"}},
+		"An elector keeps all its terms.",
+		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
+			var terms hoard[*elector.Term]
+			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+				t, err := e.Campaign(ctx)
+				terms.keep(t)
+				return t, err
+			})(cfg, e)
+		})),
+}
+
+// serviceMutants break rules about opening, errors, and what is left behind.
+var serviceMutants = []Mutant{
+	mutant("open ignores its context", rules{Backend: {"session/open"}},
+		"Open goes on when its context has ended.",
+		ofBackend(opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+			return b.Open(context.WithoutCancel(ctx), o)
+		}))),
+	mutant("unreachable service is final",
+		rules{Backend: {"service/down"}, "fair": {"server/unreachable-at-start", "server/outage"}},
+		"The error of an Open that reached no server is one that nobody knows.",
+		ofBackend(opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+			s, err := b.Open(ctx, o)
+			return s, instead(backend.ErrUnavailable, errors.New("connection refused"))(err)
+		}))),
+	mutant("ended context not heeded", rules{Backend: {"errors/context"}},
+		"A read whose context has ended is answered all the same.",
+		ofSession(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			return c.By(context.WithoutCancel(ctx), s)
+		}))),
+	mutant("error without a key", rules{Backend: {"errors/wrapped"}},
+		"An error is the bare sentinel, which names neither backend nor key.",
+		ofSession(failing(func(err error) error {
+			for _, bare := range []error{backend.ErrNoEntry, backend.ErrCondition, backend.ErrExists} {
+				if errors.Is(err, bare) {
+					return bare
 				}
-				return made, err
-			})),
-		},
-		{
-			Name:   "wait that goes deaf",
-			Breaks: "What changes later than half an hour after Await has begun is not noticed.",
-			Rules:  map[string][]string{Backend: {"scale/age"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				began := time.Now()
-				now, err := s.Await(ctx, known...)
-				if err == nil && time.Since(began) > 30*time.Minute {
-					return s.Await(ctx, backend.Entry{Key: "/never"})
-				}
-				return now, err
-			})),
-		},
-		{
-			Name:   "twentieth removal forgotten",
-			Breaks: "A session confirms that its twentieth entry is discarded, and later ones, and does nothing.",
-			Rules:  map[string][]string{Backend: {"scale/again"}},
-			session: calls(func(s *backend.Session, o *over) {
-				var n atomic.Int64
-				o.drop = func(ctx context.Context, e backend.Entry) error {
-					if n.Add(1) >= 20 {
-						return nil
-					}
-					return s.Discard(ctx, e)
-				}
-			}),
-		},
-	}
+			}
+			return err
+		}))),
+	mutant("goroutine left behind", rules{Backend: {"many/goroutines"}},
+		"Each session starts a goroutine that outlives its Close.",
+		ofSession(func(*backend.Session, *over) {
+			go func() { time.Sleep(lingering) }()
+		})),
+	mutant("key left behind by each commit", rules{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
+		"Each commit leaves a key of a kilobyte that nobody asked for.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			made, err := c.by(ctx, s)
+			if err == nil {
+				_, _ = s.Commit(ctx, nil, backend.CompareAndSet("/notes/"+rand.Text(), make([]byte, 1024), 0))
+			}
+			return made, err
+		}))),
+	mutant("watch left behind", rules{"fair": {"recipe/two-watches"}},
+		"A wait that has ended leaves a watch in the service until the session ends.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			now, err := s.Await(ctx, known...)
+			go func() { // ends with the session
+				_, _ = s.Await(context.Background(), backend.Entry{Key: "/never"})
+			}()
+			return now, err
+		}))),
+}
+
+// lingering is longer than a rule of a backend is patient. It ends, so that a bubble can
+// be left.
+const lingering = 2 * time.Hour
+
+// opening is the backend of a mutant that opens sessions otherwise.
+func opening(open func(context.Context, backend.Backend, backend.OpenOptions) (*backend.Session, error)) func(backend.Backend) backend.Backend {
+	return func(b backend.Backend) backend.Backend { return &opens{below{b}, open} }
+}
+
+type opens struct {
+	below
+	open func(context.Context, backend.Backend, backend.OpenOptions) (*backend.Session, error)
+}
+
+func (b *opens) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	return b.open(ctx, b.Backend, o)
 }

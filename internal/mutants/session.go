@@ -12,243 +12,266 @@ import (
 )
 
 // sessionMutants break rules about the life of a session.
-func sessionMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "lost session opened again",
-			Breaks: "A process that has lost its session is given the same one when it opens another.",
-			Rules:  map[string][]string{Backend: {"session/lost-for-good"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
-			backend: func(b backend.Backend) backend.Backend {
-				var mu sync.Mutex
-				var last *backend.Session
-				return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if last != nil && last.State() == backend.Lost {
-						return last, nil
-					}
-					s, err := b.Open(ctx, o)
-					if err == nil {
-						last = s
-					}
-					return s, err
-				}}
-			},
-		},
-		{
-			Name:    "loss told as some other error",
-			Breaks:  "The calls of a lost session return an error that is not ErrSessionLost.",
-			Rules:   map[string][]string{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
-			session: calls(told(backend.ErrSessionLost, errors.New("connection closed"))),
-		},
-		{
-			Name:   "wait not released at the loss",
-			Breaks: "An Await that blocks when the session is lost goes on blocking.",
-			Rules:  map[string][]string{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
-			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-				now, err := s.Await(ctx, known...)
-				if errors.Is(err, backend.ErrSessionLost) {
-					<-ctx.Done()
-					return nil, ctx.Err()
+var sessionMutants = []Mutant{
+	mutant("lost session opened again",
+		rules{Backend: {"session/expired"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
+		"A process that has lost its session is given the same one when it opens another.",
+		ofBackend(func(b backend.Backend) backend.Backend {
+			var mu sync.Mutex
+			var last *backend.Session
+			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if last != nil && last.State() == backend.Lost {
+					return last, nil
 				}
-				return now, err
-			})),
-		},
-		{
-			Name:   "commit beside Close told as not done",
-			Breaks: "A commit that is done, and answered after Close has begun, returns that the session is lost.",
-			Rules:  map[string][]string{Backend: {"session/close-commit"}},
-			session: calls(func(s *backend.Session, o *over) {
-				var closed atomic.Bool
-				o.close = func(ctx context.Context) error {
-					closed.Store(true)
-					return s.Close(ctx)
+				s, err := b.Open(ctx, o)
+				if err == nil {
+					last = s
 				}
-				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, conditions, ops...)
-					if len(ops) != 1 || ops[0].Kind != backend.OpCompareAndSet {
-						return made, err
-					}
-					time.Sleep(time.Millisecond) // of a fake clock
-					if err == nil && closed.Load() {
-						return nil, fmt.Errorf("%w: closed", backend.ErrSessionLost)
-					}
+				return s, err
+			}}
+		})),
+	mutant("loss told as some other error",
+		rules{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
+		"The calls of a lost session return an error that is not ErrSessionLost.",
+		ofSession(told(backend.ErrSessionLost, errors.New("connection closed")))),
+	mutant("wait not released at the loss",
+		rules{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
+		"An Await that blocks when the session is lost goes on blocking.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			now, err := s.Await(ctx, known...)
+			if errors.Is(err, backend.ErrSessionLost) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return now, err
+		}))),
+	mutant("commit beside Close told as not done", rules{Backend: {"session/close-commit"}},
+		"A commit that is done, and answered after Close has begun, returns that the session is lost.",
+		ofSession(func(s *backend.Session, o *over) {
+			var closed atomic.Bool
+			all(closes(func(ctx context.Context, s *backend.Session) error {
+				closed.Store(true)
+				return s.Close(ctx)
+			}), commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				made, err := c.by(ctx, s)
+				if !c.is(backend.OpCompareAndSet) {
 					return made, err
 				}
-			}),
-		},
-		{
-			Name:   "loss reported with an error",
-			Breaks: "AwaitState returns an error when the session is lost.",
-			Rules:  map[string][]string{Backend: {"session/await-state"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
-					state, err := s.AwaitState(ctx, prev)
-					if err == nil && state == backend.Lost {
-						err = backend.ErrSessionLost
-					}
-					return state, err
+				time.Sleep(time.Millisecond) // of a fake clock
+				if err == nil && closed.Load() {
+					return nil, fmt.Errorf("%w: closed", backend.ErrSessionLost)
 				}
-			}),
-		},
-		{
-			Name:   "suspension kept secret",
-			Breaks: "A session that is out of touch says that it is live until it is lost.",
-			Rules:  map[string][]string{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.awaitState = func(ctx context.Context, prev backend.State) (state backend.State, err error) {
-					for state, err = s.AwaitState(ctx, prev); err == nil && state == backend.Suspended; {
-						state, err = s.AwaitState(ctx, state)
-					}
-					return state, err
+				return made, err
+			}))(s, o)
+		})),
+	mutant("loss reported with an error", rules{Backend: {"session/close"}},
+		"AwaitState returns an error when the session is lost.",
+		ofSession(func(s *backend.Session, o *over) {
+			o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
+				state, err := s.AwaitState(ctx, prev)
+				if err == nil && state == backend.Lost {
+					err = backend.ErrSessionLost
 				}
-			}),
-		},
-		{
-			Name:   "suspended session given up",
-			Breaks: "A session that is out of touch for a moment is closed instead of waiting for the link.",
-			Rules:  map[string][]string{Backend: {"session/suspended-briefly"}, "fair": {"loss/short-cut-held", "loss/waiting-cut"}},
-			session: calls(func(s *backend.Session, o *over) {
-				go func() {
-					state, err := s.AwaitState(context.Background(), backend.Live)
-					if err == nil && state == backend.Suspended {
-						_ = s.Close(context.Background()) // out of touch it cannot be confirmed
-					}
-				}()
-			}),
-		},
-		{
-			Name:   "call fails while suspended",
-			Breaks: "A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
-			Rules:  map[string][]string{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
-			session: calls(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-				if s.State() == backend.Suspended {
-					return backend.Entry{}, backend.ErrUnavailable
+				return state, err
+			}
+		})),
+	mutant("suspension kept secret", rules{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
+		"A session that is out of touch says that it is live until it is lost.",
+		ofSession(func(s *backend.Session, o *over) {
+			o.awaitState = func(ctx context.Context, prev backend.State) (state backend.State, err error) {
+				for state, err = s.AwaitState(ctx, prev); err == nil && state == backend.Suspended; {
+					state, err = s.AwaitState(ctx, state)
 				}
-				return s.Get(ctx, key)
-			})),
-		},
-		{
-			Name:    "watches forgotten at a reconnection",
-			Breaks:  "An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
-			Rules:   map[string][]string{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
-			session: calls(forgetWatches),
-		},
-		{
-			Name:   "session given up where it is turned away",
-			Breaks: "A session ends when the service turns a commit away for now.",
-			Rules:  map[string][]string{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				soon, cancel := context.WithTimeout(ctx, time.Millisecond)
-				defer cancel()
-				made, err := c.by(soon, s)
-				switch {
-				case soon.Err() == nil || ctx.Err() != nil:
-					return made, err
-				case s.State() == backend.Live:
-					_ = s.Close(ctx)
-					return nil, backend.ErrSessionLost
-				}
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:   "session given up where it is denied",
-			Breaks: "A session ends when its credentials do not allow a commit.",
-			Rules:  map[string][]string{Backend: {"session/denied"}, "fair": {"loss/denied"}},
-			session: calls(refused(backend.ErrDenied, func(ctx context.Context, s *backend.Session, _ commit) ([]backend.Entry, error) {
+				return state, err
+			}
+		})),
+	mutant("call fails while suspended",
+		rules{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
+		"A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
+		ofSession(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			if s.State() == backend.Suspended {
+				return backend.ErrUnavailable
+			}
+			return c.By(ctx, s)
+		}))),
+	mutant("watches forgotten at a reconnection", rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
+		"An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
+		ofSession(awaits(forgetWatches))),
+	mutant("session given up where it is turned away", rules{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
+		"A session ends when the service turns a commit away for now.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			made, err := c.by(soon, s)
+			switch {
+			case soon.Err() == nil || ctx.Err() != nil:
+				return made, err
+			case s.State() == backend.Live:
 				_ = s.Close(ctx)
 				return nil, backend.ErrSessionLost
-			})),
-		},
-		{
-			Name:   "close tells the service nothing",
-			Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
-			Rules:  map[string][]string{Backend: {"session/close"}},
-			session: pointer(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
-				o := over{Session: s, close: func(ctx context.Context) error {
-					if at, ok := b.(link); ok && s.State() == backend.Live {
-						at.Suspend()
-						defer at.Resume()
-						_ = s.Close(ctx) // which is not confirmed
-						return nil
-					}
-					return s.Close(ctx)
-				}}
-				return o.worse()
-			}),
-		},
-		{
-			Name:    "close takes others along",
-			Breaks:  "Closing one session of a process closes all of them.",
-			Rules:   map[string][]string{Backend: {"session/close-one"}},
-			backend: func(b backend.Backend) backend.Backend { return &together{below: below{b}} },
-		},
-		{
-			Name:   "unconfirmed close says nil",
-			Breaks: "Close of a session that is out of touch returns nil though the service has confirmed nothing.",
-			Rules:  map[string][]string{Backend: {"session/close-suspended"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.close = func(ctx context.Context) error {
-					_ = s.Close(ctx) // that is the fault
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("session given up where it is denied", rules{Backend: {"session/denied"}, "fair": {"loss/denied"}},
+		"A session ends when its credentials do not allow a commit.",
+		ofSession(refused(backend.ErrDenied, func(ctx context.Context, s *backend.Session, _ commit) ([]backend.Entry, error) {
+			_ = s.Close(ctx)
+			return nil, backend.ErrSessionLost
+		}))),
+	mutant("close tells the service nothing", rules{Backend: {"session/close"}},
+		"Close leaves the session to its timeout instead of ending it in the service.",
+		ofOpened(func(b backend.Backend, s *backend.Session) *backend.Session {
+			return worsened(s, closes(func(ctx context.Context, s *backend.Session) error {
+				if at, ok := b.(link); ok && s.State() == backend.Live {
+					at.Suspend()
+					defer at.Resume()
+					_ = s.Close(ctx) // which is not confirmed
 					return nil
 				}
-			}),
-		},
-	}
+				return s.Close(ctx)
+			}))
+		})),
+	mutant("close takes others along", rules{Backend: {"many/sessions"}},
+		"Closing one session of a process closes all of them.",
+		ofBackend(func(b backend.Backend) backend.Backend {
+			var all hoard[*backend.Session]
+			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+				s, err := b.Open(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				all.keep(s)
+				return worsened(s, closes(func(ctx context.Context, _ *backend.Session) error {
+					all.mu.Lock()
+					defer all.mu.Unlock()
+					var err error
+					for _, each := range all.all {
+						err = errors.Join(err, each.Close(ctx))
+					}
+					return err
+				})), nil
+			}}
+		})),
+	mutant("unconfirmed close says nil", rules{Backend: {"session/close-suspended"}},
+		"Close of a session that is out of touch returns nil though the service has confirmed nothing.",
+		ofSession(closes(func(ctx context.Context, s *backend.Session) error {
+			_ = s.Close(ctx) // that is the fault
+			return nil
+		}))),
 }
-
-func pointer(o opener) *opener { return &o }
 
 // forgetWatches makes an Await begin anew after each cut.
-func forgetWatches(s *backend.Session, o *over) {
-	o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-		for {
-			waiting, cut := context.WithCancel(ctx)
-			suspended := make(chan struct{})
+func forgetWatches(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+	for {
+		waiting, cut := context.WithCancel(ctx)
+		suspended := make(chan struct{})
+		go func() {
+			defer close(suspended)
+			if state, err := s.AwaitState(waiting, backend.Live); err == nil && state == backend.Suspended {
+				cut()
+			}
+		}()
+		out, err := s.Await(waiting, known...)
+		wasCut := waiting.Err() != nil
+		cut()
+		<-suspended
+		if !wasCut || ctx.Err() != nil || s.State() == backend.Lost {
+			return out, err
+		}
+		if known, err = now(ctx, s, known); err != nil { // which waits for the link
+			return nil, err
+		}
+	}
+}
+
+// windowMutants break rules about the trust window.
+var windowMutants = []Mutant{
+	mutant("window anchored at the answer", rules{Backend: {"session/suspended-too-long"}},
+		"Heartbeats take a quarter of the timeout on their way, and the deadline counts from the answer instead of the sending.",
+		ofSession(func(s *backend.Session, o *over) {
+			o.deadline = func() time.Time { return s.Deadline().Add(s.TTL() / 4) }
+		})),
+	mutant("window that never ends",
+		rules{Backend: {"session/suspended-too-long", "session/expired"}, "fair": {"loss/deadline", "fence/overdue"}},
+		"The deadline is ahead of the clock whenever somebody looks, whatever was heard of the session.",
+		ofSession(aheadOfClock),
+		ofTrusted(aheadOfClock)),
+	mutant("window not extended", rules{Backend: {"session/deadline"}, "fair": {"loss/short-cut-held"}},
+		"The deadline stays where it was when the session was opened, however many heartbeats are answered.",
+		ofSession(func(s *backend.Session, o *over) {
+			first := s.Deadline()
+			o.deadline = func() time.Time { return first }
+		})),
+}
+
+func aheadOfClock(s *backend.Session, o *over) {
+	o.deadline = func() time.Time { return time.Now().Add(s.TTL()) }
+}
+
+// willMutants break rules about wills.
+var willMutants = []Mutant{
+	mutant("will said to be executed before it is", rules{Backend: {"will/executed", "will/out-of-touch", "will/one"}},
+		"Execute returns before the service has confirmed that the session is over.",
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			go func() {
-				defer close(suspended)
-				if state, err := s.AwaitState(waiting, backend.Live); err == nil && state == backend.Suspended {
-					cut()
-				}
+				time.Sleep(w.TTL / 100)
+				_ = b.Execute(context.WithoutCancel(ctx), w) // nobody is told of it
 			}()
-			out, err := s.Await(waiting, known...)
-			wasCut := waiting.Err() != nil
-			cut()
-			<-suspended
-			if !wasCut || ctx.Err() != nil || s.State() == backend.Lost {
-				return out, err
+			return nil
+		}))),
+	mutant("will executed when the session times out",
+		rules{Backend: {"will/executed", "will/out-of-touch"}, "fair": {"loss/process-dies"}},
+		"Execute waits until the service has dropped the session by itself.",
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
+			select {
+			case <-time.After(w.TTL):
+			case <-ctx.Done():
+				return ctx.Err()
 			}
-			if known, err = now(ctx, s, known); err != nil { // which waits for the link
-				return nil, err
+			return b.Execute(ctx, w)
+		}))),
+	mutant("will ends the next session, too", rules{Backend: {"will/one"}},
+		"Execute ends the session of the will, and the one that was opened after it.",
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
+			err := b.Execute(ctx, w)
+			var n uint64
+			if _, no := fmt.Sscanf(w.Session, "s%d", &n); no != nil {
+				return err
 			}
-		}
-	}
+			w.Session = fmt.Sprintf("s%d", n+1) // so memory names them
+			return errors.Join(err, b.Execute(ctx, w))
+		}))),
+	mutant("will executed without its secret", rules{Backend: {"will/wrong"}},
+		"Execute does not look at the secret.",
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
+			w.Secret = nil
+			return b.Execute(ctx, w)
+		}))),
+	mutant("will given up while no server answers", rules{Backend: {"will/down"}},
+		"Execute is ErrUnavailable as soon as no server answers.",
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
+			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			err := b.Execute(soon, w)
+			if soon.Err() != nil {
+				return backend.ErrUnavailable
+			}
+			return err
+		}))),
 }
 
-// together is a process whose sessions are closed together.
-type together struct {
+// executing is the backend of a mutant that executes wills otherwise.
+func executing(execute func(context.Context, below, backend.Will) error) func(backend.Backend) backend.Backend {
+	return func(b backend.Backend) backend.Backend { return &executes{below{b}, execute} }
+}
+
+type executes struct {
 	below
-	mu  sync.Mutex
-	all []*backend.Session
+	execute func(context.Context, below, backend.Will) error
 }
 
-func (b *together) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all = append(b.all, s)
-	with := over{Session: s, close: func(ctx context.Context) error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		err := s.Close(ctx)
-		for _, other := range b.all {
-			err = errors.Join(err, other.Close(ctx))
-		}
-		return err
-	}}
-	return with.worse(), nil
+func (b *executes) Execute(ctx context.Context, w backend.Will) error {
+	return b.execute(ctx, b.below, w)
 }

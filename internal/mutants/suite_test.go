@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/conformance/memtest"
 	"github.com/elector-go/elector/internal/strategies"
@@ -38,10 +36,8 @@ func (m Mutant) service(without []string, late time.Duration) func(testing.TB) *
 		svc.Client = func(t testing.TB) *conformance.Client {
 			c := newClient(t)
 			c.Backend = m.Backend(c.Backend)
-			if f, ok := FaulterOf(c.Backend); ok {
-				c.LoseReply = func(kind backend.OpKind) { f.LoseReply(memory.Kind(kind)) }
-				c.CutReply = func(kind backend.OpKind) { f.CutReply(memory.Kind(kind)) }
-				c.LoseRequest = func(kind backend.OpKind) { f.LoseRequest(memory.Kind(kind)) }
+			if l, ok := losingBy(c.Backend); ok {
+				c.LoseReply, c.CutReply, c.LoseRequest = l.loseReply, l.cutReply, l.loseRequest
 			}
 			return c
 		}

@@ -2,116 +2,306 @@ package mutants
 
 import (
 	"context"
+	"errors"
+	"iter"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 )
 
 // termMutants break rules about what is reported of a term.
-func termMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "elected twice",
-			Breaks: "Elected is called twice for one term.",
-			Rules:  map[string][]string{"fair": {"term/once"}},
-			config: func(c *elector.Config) {
-				tell := c.Hooks.Elected
-				c.Hooks.Elected = func(t *elector.Term) { tell(t); tell(t) }
-			},
-		},
-		{
-			Name:   "end not reported",
-			Breaks: "A term that ends is not reported.",
-			Rules:  map[string][]string{"fair": {"term/once"}},
-			config: func(c *elector.Config) { c.Hooks.Ended = nil },
-		},
-		{
-			Name:   "ended told beside the next term",
-			Breaks: "Ended is called on a goroutine of its own, so that the next term can begin meanwhile.",
-			Rules:  map[string][]string{"fair": {"term/once"}},
-			config: func(c *elector.Config) {
-				tell := c.Hooks.Ended
-				c.Hooks.Ended = func(t *elector.Term, cause error) { go tell(t, cause) }
-			},
-		},
-		{
-			Name:   "elected told beside the end",
-			Breaks: "Elected is called on a goroutine of its own, so that Ended can come before it has returned.",
-			Rules:  map[string][]string{"fair": {"term/once"}},
-			config: func(c *elector.Config) {
-				tell := c.Hooks.Elected
-				c.Hooks.Elected = func(t *elector.Term) { go tell(t) }
-			},
-		},
-		{
-			Name:   "no goodbye once ctx has ended",
-			Breaks: "Close returns at once when its ctx has ended, and leaves the session to time out.",
-			Rules:  map[string][]string{"fair": {"close/any-time"}},
-			elector: closing(func(ctx context.Context, e elector.Elector) error {
-				if err := ctx.Err(); err != nil {
-					return err
+var termMutants = []Mutant{
+	mutant("elected twice", rules{"fair": {"term/once"}},
+		"Elected is called twice for one term.",
+		ofConfig(func(c *elector.Config) {
+			tell := c.Hooks.Elected
+			c.Hooks.Elected = func(t *elector.Term) { tell(t); tell(t) }
+		})),
+	mutant("end not reported", rules{"fair": {"term/once"}},
+		"A term that ends is not reported.",
+		ofConfig(func(c *elector.Config) { c.Hooks.Ended = nil })),
+	mutant("ended told beside the next term", rules{"fair": {"term/once"}},
+		"Ended is called on a goroutine of its own, so that the next term can begin meanwhile.",
+		ofConfig(func(c *elector.Config) {
+			tell := c.Hooks.Ended
+			c.Hooks.Ended = func(t *elector.Term, cause error) { go tell(t, cause) }
+		})),
+	mutant("elected told beside the end", rules{"fair": {"term/once"}},
+		"Elected is called on a goroutine of its own, so that Ended can come before it has returned.",
+		ofConfig(func(c *elector.Config) {
+			tell := c.Hooks.Elected
+			c.Hooks.Elected = func(t *elector.Term) { go tell(t) }
+		})),
+	mutant("no goodbye once ctx has ended", rules{"fair": {"close/any-time"}},
+		"Close returns at once when its ctx has ended, and leaves the session to time out.",
+		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return e.Close(ctx)
+		}))),
+	mutant("stage not completed", rules{"fair": {"recipe/stages"}},
+		"The stage in which a candidate looks who stands before it is reported begun, and never completed.",
+		ofConfig(func(c *elector.Config) {
+			tell := c.Hooks.Stage
+			c.Hooks.Stage = func(e elector.StageEvent) {
+				if e.Stage != elector.StageDetermine || !e.Completed {
+					tell(e)
 				}
-				return e.Close(ctx)
-			}),
-		},
-		{
-			Name:   "stage not completed",
-			Breaks: "The stage in which a candidate looks who stands before it is reported begun, and never completed.",
-			Rules:  map[string][]string{"fair": {"recipe/stages"}},
-			config: func(c *elector.Config) {
-				tell := c.Hooks.Stage
-				c.Hooks.Stage = func(e elector.StageEvent) {
-					if e.Stage != elector.StageDetermine || !e.Completed {
-						tell(e)
-					}
+			}
+		})),
+	mutant("retries not reported", rules{"fair": {"server/unreachable-at-start", "server/outage"}},
+		"Nobody hears that a campaign reaches no server.",
+		ofConfig(func(c *elector.Config) { c.Hooks.Retry = nil })),
+	mutant("steps down at every cut", rules{"fair": {"loss/short-cut-held", "loss/long-cut", "server/restart"}},
+		"A term ends at the first disconnect, whatever the policy.",
+		ofConfig(func(c *elector.Config) { c.OnSuspend = elector.StepDownOnSuspend })),
+	mutant("never steps down", rules{"fair": {"loss/short-cut-steps-down", "loss/long-cut"}},
+		"A term outlives a disconnect, whatever the policy.",
+		ofConfig(func(c *elector.Config) { c.OnSuspend = elector.HoldWhileTrusted })),
+	mutant("goroutine left after the term", rules{"fair": {"term/order"}},
+		"Each term starts a goroutine that outlives it, and the Close of its elector.",
+		ofElector(onTerm(func(*elector.Term, *elector.TermConfig) { go time.Sleep(time.Minute) }))),
+	mutant("context outlives the term", rules{"fair": {"loss/long-cut", "loss/deadline"}},
+		"The Context of a term is done a second after the term has ended.",
+		// A lead function that returns at once is called again at once.
+		endless("run/failing-candidates"),
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
+			context.AfterFunc(t.Context(), func() {
+				time.AfterFunc(time.Second, func() { cancel(context.Cause(t.Context())) })
+			})
+			c.Context = ctx
+		}))),
+	mutant("valid for ever", rules{"fair": {"loss/deadline"}},
+		"Valid is true until the Context is done, without a look at the clock.",
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Valid = func() bool { return t.Context().Err() == nil }
+		}))),
+}
+
+// tokenMutants break rules about tokens and epochs.
+var tokenMutants = []Mutant{
+	mutant("token repeats", rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
+		"Two terms that follow one another can have the same token.",
+		ofCampaign(claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }))),
+	mutant("epoch begins anew with each founder", rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
+		"A candidate that has met no leader begins to count from 1.",
+		ofCampaign(inSession(func(s *backend.Session, o *over) {
+			met := false
+			answering(func(c *backend.Call) {
+				if met = met || c.Entries[0].Exists(); !met && c.Entries[1].Exists() {
+					c.Entries[1].Value = []byte("0")
 				}
-			},
-		},
-		{
-			Name:   "retries not reported",
-			Breaks: "Nobody hears that a campaign reaches no server.",
-			Rules:  map[string][]string{"fair": {"server/unreachable-at-start", "server/outage"}},
-			config: func(c *elector.Config) { c.Hooks.Retry = nil },
-		},
-		{
-			Name:   "steps down at every cut",
-			Breaks: "A term ends at the first disconnect, whatever the policy.",
-			Rules:  map[string][]string{"fair": {"loss/short-cut-held", "loss/long-cut", "server/restart"}},
-			config: func(c *elector.Config) { c.OnSuspend = elector.StepDownOnSuspend },
-		},
-		{
-			Name:   "never steps down",
-			Breaks: "A term outlives a disconnect, whatever the policy.",
-			Rules:  map[string][]string{"fair": {"loss/short-cut-steps-down", "loss/long-cut"}},
-			config: func(c *elector.Config) { c.OnSuspend = elector.HoldWhileTrusted },
-		},
-		{
-			Name:    "goroutine left after the term",
-			Breaks:  "Each term starts a goroutine that outlives it, and the Close of its elector.",
-			Rules:   map[string][]string{"fair": {"term/order"}},
-			elector: onTerm(func(*elector.Term, *elector.TermConfig) { go time.Sleep(time.Minute) }),
-		},
-		{
-			Name:   "context outlives the term",
-			Breaks: "The Context of a term is done a second after the term has ended.",
-			Rules:  map[string][]string{"fair": {"loss/long-cut", "loss/deadline"}},
-			// A lead function that returns at once is called again at once.
-			Endless: []string{"run/failing-candidates"},
-			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
-				ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
+			}, backend.CallAwait)(s, o)
+		}))),
+	mutant("epoch raised by two", rules{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
+		"A claim raises the epoch by two.",
+		ofCampaign(inSession(answering(func(c *backend.Call) {
+			if epoch := &c.Entries[1]; epoch.Exists() {
+				last, _ := strconv.Atoi(string(epoch.Value)) // what is no number stays refused
+				epoch.Value = strconv.AppendInt(nil, int64(last+1), 10)
+			}
+		}, backend.CallAwait)))),
+	mutant("claim in two steps", rules{"kafka": {"epoch/stalled-claim"}},
+		"The epoch is raised first, and the seat taken then.",
+		ofCampaign(inSession(commits(inParts(1))))),
+}
+
+// fenceMutants break rules about what a term may write.
+var fenceMutants = []Mutant{
+	mutant("get after the end", rules{"fair": {"fence/ended"}},
+		"Get reads on when the term is over.",
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Get = func(ctx context.Context, key string) (backend.Entry, error) { return t.Guard().Session.Get(ctx, key) }
+		}))),
+	mutant("bad input told without its key", rules{"fair": {"fence/bad-input"}},
+		"The error of a commit that cannot be right does not say what is wrong with it.",
+		ofElector(commitTells(backend.ErrBadKey, backend.ErrBadKey))),
+	mutant("end of the term kept from the writer", rules{"fair": {"fence/ended", "fence/frozen"}},
+		"A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
+		ofElector(commitTells(elector.ErrDeposed, context.Canceled))),
+	mutant("refused write told to its caller only", rules{"fair": {"fence/frozen"}},
+		"A term goes on after the service has refused its write for good.",
+		ofTrusted(told(backend.ErrCondition, errors.New("refused")))),
+	mutant("queued write without its guards", rules{"fair": {"fence/queued"}},
+		"A commit that waits for the link loses its conditions meanwhile.",
+		ofSession(asks(func(_ context.Context, s *backend.Session, c *commit) {
+			if s.State() == backend.Suspended && len(c.ops) > 0 {
+				c.conditions = nil
+			}
+		}))),
+	mutant("proclaimed value not published", rules{"fair": {"term/proclaim", "view/observe"}},
+		"Proclaim returns nil and writes nothing.",
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Proclaim = func(context.Context, []byte) error { return nil }
+		}))),
+}
+
+// commitTells is the elector of a mutant whose terms tell an error of Commit as another.
+func commitTells(err, as error) electorOf {
+	return onTerm(func(t *elector.Term, c *elector.TermConfig) {
+		c.Commit = func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
+			made, failed := t.Commit(ctx, ops...)
+			return made, instead(err, as)(failed)
+		}
+	})
+}
+
+// seatMutants break rules about the seat: how it is won, and given back.
+var seatMutants = []Mutant{
+	mutant("win in the old session", rules{"fair": {"loss/at-win"}},
+		"Who has won hears one question too late that its session was lost before.",
+		ofTrusted(lateNews)),
+	mutant("resignation releases nothing", rules{"fair": {"leave/resign", "run/ends"}},
+		"Resign ends the term, and leaves its entry where it is.",
+		ofElector(onTerm(keepSeat))),
+	mutant("unconfirmed resignation says nil", rules{"fair": {"leave/resign-out-of-touch"}},
+		"Resign returns nil though its context ended before the service had confirmed.",
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Resign = func(ctx context.Context) error {
+				_ = t.Resign(ctx) // that is the fault
+				return nil
+			}
+		}))),
+	mutant("term ends with the campaign's context", rules{"fair": {"term/outlives-campaign", "run/ends"}},
+		"A term is given up when the context ends with which its Campaign was called.",
+		// It is cancelled, and campaigns again, at one instant.
+		endless("term/exclusion"),
+		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			t, err := e.Campaign(ctx)
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = t.Resign(context.WithoutCancel(ctx)) })
+			}
+			return t, err
+		}))),
+	mutant("second campaign waits", rules{"fair": {"term/busy"}},
+		"A Campaign beside another waits instead of being refused.",
+		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			t, err := e.Campaign(ctx)
+			if errors.Is(err, elector.ErrBusy) {
+				<-ctx.Done()
+				err = ctx.Err()
+			}
+			return t, err
+		}))),
+	mutant("campaigns again while the lead function runs", rules{"fair": {"run/lost"}},
+		"When a term is lost, the next campaign begins at once, before its caller has asked for it.",
+		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			t, err := e.Campaign(ctx)
+			if err == nil {
 				context.AfterFunc(t.Context(), func() {
-					time.AfterFunc(time.Second, func() { cancel(context.Cause(t.Context())) })
+					if errors.Is(context.Cause(t.Context()), elector.ErrSessionLost) {
+						_, _ = e.Campaign(context.Background()) // ends with Close
+					}
 				})
-				c.Context = ctx
-			}),
-		},
-		{
-			Name:   "valid for ever",
-			Breaks: "Valid is true until the Context is done, without a look at the clock.",
-			Rules:  map[string][]string{"fair": {"loss/deadline"}},
-			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
-				c.Valid = func() bool { return t.Context().Err() == nil }
-			}),
-		},
+			}
+			return t, err
+		}))),
+	mutant("campaign deaf to its context", rules{"fair": {"cancel/out-of-touch", "cancel/lost-reply"}},
+		"A Campaign that waits goes on when its context ends.",
+		endless("cancel/deadline"),
+		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+			return e.Campaign(context.WithoutCancel(ctx))
+		}))),
+	mutant("close does not wait", rules{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
+		"Close returns before it has done its work.",
+		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
+			time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
+			return nil
+		}))),
+	mutant("close says nothing", rules{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
+		"Close is content, whatever has become of the candidate's entry.",
+		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
+			_ = e.Close(ctx)
+			return nil
+		}))),
+	mutant("close deaf to its context", rules{"fair": {"close/out-of-touch"}},
+		"Close waits for the service, and for hooks, however long that takes.",
+		endless("close/stalled-hook"),
+		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
+			return e.Close(context.WithoutCancel(ctx))
+		}))),
+}
+
+// lateNews has the session look alive for one more look after it was lost.
+func lateNews(s *backend.Session, o *over) {
+	var looks atomic.Int32
+	o.state = func() backend.State {
+		if state := s.State(); state != backend.Lost || looks.Add(1) > 1 {
+			return state
+		}
+		return backend.Live
+	}
+}
+
+// campaigning is the elector of a mutant that campaigns otherwise.
+func campaigning(campaign func(context.Context, elector.Elector) (*elector.Term, error)) electorOf {
+	return other(func(o *otherwise) {
+		o.campaign = func(ctx context.Context) (*elector.Term, error) { return campaign(ctx, o.Elector) }
+	})
+}
+
+// closing is the elector of a mutant that closes otherwise.
+func closing(stop func(context.Context, elector.Elector) error) electorOf {
+	return other(func(o *otherwise) { o.stop = func(ctx context.Context) error { return stop(ctx, o.Elector) } })
+}
+
+// otherwise is an elector of which some methods are replaced.
+type otherwise struct {
+	elector.Elector
+	campaign func(context.Context) (*elector.Term, error)
+	stop     func(context.Context) error
+	observe  func(context.Context) iter.Seq2[elector.Leader, error]
+	leader   func(context.Context) (elector.Leader, error)
+	status   func() elector.Status
+}
+
+// other is the elector of a mutant that has some methods replaced.
+func other(replace func(*otherwise)) electorOf {
+	return func(_ elector.Config, e elector.Elector) elector.Elector {
+		o := &otherwise{e, e.Campaign, e.Close, e.Observe, e.Leader, e.Status}
+		replace(o)
+		return o
+	}
+}
+
+func (o *otherwise) Campaign(ctx context.Context) (*elector.Term, error) { return o.campaign(ctx) }
+func (o *otherwise) Close(ctx context.Context) error                     { return o.stop(ctx) }
+func (o *otherwise) Observe(ctx context.Context) iter.Seq2[elector.Leader, error] {
+	return o.observe(ctx)
+}
+func (o *otherwise) Leader(ctx context.Context) (elector.Leader, error) { return o.leader(ctx) }
+func (o *otherwise) Status() elector.Status                             { return o.status() }
+
+// onTerm is the elector of a mutant whose terms do something otherwise. What worsen
+// gets does what the term does.
+func onTerm(worsen func(t *elector.Term, c *elector.TermConfig)) electorOf {
+	return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+		t, err := e.Campaign(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := elector.TermConfig{
+			Token: t.Token(), Context: t.Context(), Valid: t.Valid,
+			Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign, Get: t.Get,
+			Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
+		}
+		worsen(t, &c)
+		return elector.NewTerm(c), nil
+	})
+}
+
+// keepSeat ends the term for its caller only.
+func keepSeat(t *elector.Term, c *elector.TermConfig) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c.Context = ctx
+	c.Valid = func() bool { return ctx.Err() == nil && t.Valid() }
+	c.Resign = func(context.Context) error {
+		cancel(elector.ErrResigned)
+		return nil
 	}
 }

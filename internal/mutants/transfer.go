@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -12,111 +13,93 @@ import (
 )
 
 // transferMutants break rules about leadership that is transferred.
-func transferMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "heir is not waited for",
-			Breaks: "A transfer is a resignation: whoever is next leads.",
-			Rules: map[string][]string{
-				"fair":   {"transfer/heir", "transfer/prepare", "transfer/twice", "transfer/unknown", "transfer/request", "transfer/same-id"},
-				"unfair": {"transfer/refused"},
-			},
-			elector: onTerm(func(_ *elector.Term, c *elector.TermConfig) {
-				c.Prepare = func(context.Context, string) error { return nil }
-			}),
+var transferMutants = []Mutant{
+	mutant("heir is not waited for",
+		rules{
+			"fair":   {"transfer/heir", "transfer/prepare", "transfer/twice", "transfer/unknown", "transfer/request", "transfer/same-id"},
+			"unfair": {"transfer/refused"},
 		},
-		{
-			Name:   "leader goes though the heir is not next",
-			Breaks: "A transfer that fails ends the term all the same.",
-			Rules:  map[string][]string{"fair": {"transfer/fails", "transfer/unknown"}, "unfair": {"transfer/refused"}},
-			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
-				c.Prepare = func(ctx context.Context, id string) error {
-					err := t.Prepare(ctx, id)
-					if err != nil {
-						err = errors.Join(err, t.Resign(context.WithoutCancel(ctx)))
-					}
+		"A transfer is a resignation: whoever is next leads.",
+		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
+			c.Prepare = func(context.Context, string) error { return nil }
+		}))),
+	mutant("leader goes though the heir is not next",
+		rules{"fair": {"transfer/fails", "transfer/unknown"}, "unfair": {"transfer/refused"}},
+		"A transfer that fails ends the term all the same.",
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Prepare = func(ctx context.Context, id string) error {
+				err := t.Prepare(ctx, id)
+				if err != nil {
+					err = errors.Join(err, t.Resign(context.WithoutCancel(ctx)))
+				}
+				return err
+			}
+		}))),
+	mutant("transfer prepared twice", rules{"fair": {"transfer/next"}},
+		"A leader prepares a transfer once more when the heir is next.",
+		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
+			c.Prepare = func(ctx context.Context, id string) error {
+				if err := t.Prepare(ctx, id); err != nil {
 					return err
 				}
-			}),
-		},
-		{
-			Name:   "transfer prepared twice",
-			Breaks: "A leader prepares a transfer once more when the heir is next.",
-			Rules:  map[string][]string{"fair": {"transfer/next"}},
-			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
-				c.Prepare = func(ctx context.Context, id string) error {
-					if err := t.Prepare(ctx, id); err != nil {
-						return err
-					}
-					return t.Prepare(ctx, id)
+				return t.Prepare(ctx, id)
+			}
+		}))),
+	mutant("steps aside for one that has gone", rules{"fair": {"transfer/fails"}},
+		"A candidate steps aside without a look whether the leader and the heir still stand.",
+		ofCampaign(inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+			if stepsAside(c.ops) {
+				c.conditions = nil
+			}
+		})))),
+	mutant("heir does not wait for the leader", rules{"fair": {"transfer/prepare"}},
+		"A candidate that the leader has named leads as soon as nobody stands between them.",
+		ofCampaign(inSession(answering(func(c *backend.Call) {
+			if h, named := layout.Named(c.Found.Value); named && h.Key == c.Entry.Key && h.Rev == c.Entry.Rev {
+				c.Found = backend.Entry{}
+			}
+		}, backend.CallPredecessor)))),
+	mutant("fenced by nothing once it has stepped aside", rules{"fair": {"transfer/heir", "transfer/prepare", "transfer/fails"}},
+		"The writes of a candidate that has stepped aside before it led are bound to nothing.",
+		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+			aside := false
+			claim, err := inSession(answering(func(c *backend.Call) { aside = aside || stepsAside(c.Ops) }, backend.CallCommit))(ctx, c, inner)
+			if aside {
+				claim.Conditions = nil
+			}
+			return claim, err
+		})),
+	mutant("stands by the old entry", rules{"fair": {"transfer/heir", "transfer/prepare"}},
+		"A candidate that has stepped aside goes on with the entry that it had before.",
+		ofCampaign(inSession(answering(func(c *backend.Call) {
+			if stepsAside(c.Ops) {
+				c.Entries[0] = backend.Entry{Key: c.Ops[1].Key, Rev: c.Ops[1].Rev, Version: 1, Session: c.Entries[0].Session}
+			}
+		}, backend.CallCommit)))),
+	mutant("no room at the end is final", rules{"fair": {"transfer/used-up"}},
+		"A candidate that finds no room at the end of the line gives up.",
+		ofCampaign(inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			made, err := c.by(ctx, s)
+			if stepsAside(c.ops) && errors.Is(err, backend.ErrUsedUp) {
+				err = errors.New("no room")
+			}
+			return made, err
+		})))),
+	mutant("heir forgotten by a value", rules{"fair": {"transfer/prepare"}},
+		"A value that the leader publishes takes the heir's name out of its entry.",
+		ofTrusted(func(s *backend.Session, o *over) {
+			var named atomic.Bool // an heir was
+			asks(func(_ context.Context, _ *backend.Session, c *commit) {
+				if !c.is(backend.OpUpdate) {
+					return
 				}
-			}),
-		},
-		{
-			Name:   "steps aside for one that has gone",
-			Breaks: "A candidate steps aside without a look whether the leader and the heir still stand.",
-			Rules:  map[string][]string{"fair": {"transfer/fails"}},
-			campaign: inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
-				if stepsAside(c.ops) {
-					c.conditions = nil
+				if named.Load() {
+					c.ops[0].Value = withoutHeir(c.ops[0].Value)
+				} else if _, is := layout.Named(c.ops[0].Value); is {
+					named.Store(true)
 				}
-			})),
-		},
-		{
-			Name:   "heir does not wait for the leader",
-			Breaks: "A candidate that the leader has named leads as soon as nobody stands between them.",
-			Rules:  map[string][]string{"fair": {"transfer/prepare"}},
-			campaign: inSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
-				before, err := s.Predecessor(ctx, e)
-				if h, named := layout.Named(before.Value); named && h.Key == e.Key && h.Rev == e.Rev {
-					return backend.Entry{}, nil
-				}
-				return before, err
-			})),
-		},
-		{
-			Name:   "stands by the old entry",
-			Breaks: "A candidate that has stepped aside goes on with the entry that it had before.",
-			Rules:  map[string][]string{"fair": {"transfer/heir", "transfer/prepare"}},
-			campaign: inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				made, err := c.by(ctx, s)
-				if stepsAside(c.ops) && err == nil {
-					made[0] = backend.Entry{Key: c.ops[1].Key, Rev: c.ops[1].Rev, Version: 1, Session: s.ID()}
-				}
-				return made, err
-			})),
-		},
-		{
-			Name:   "no room at the end is final",
-			Breaks: "A candidate that finds no room at the end of the line gives up.",
-			Rules:  map[string][]string{"fair": {"transfer/used-up"}},
-			campaign: inSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				made, err := c.by(ctx, s)
-				if stepsAside(c.ops) && errors.Is(err, backend.ErrUsedUp) {
-					err = errors.New("no room")
-				}
-				return made, err
-			})),
-		},
-		{
-			Name:   "heir forgotten by a value",
-			Breaks: "A value that the leader publishes takes the heir's name out of its entry.",
-			Rules:  map[string][]string{"fair": {"transfer/prepare"}},
-			trusted: calls(func(s *backend.Session, o *over) {
-				var named atomic.Bool // an heir was
-				asks(func(_ context.Context, _ *backend.Session, c *commit) {
-					if !c.is(backend.OpUpdate) {
-						return
-					}
-					if named.Load() {
-						c.ops[0].Value = withoutHeir(c.ops[0].Value)
-					} else if _, is := layout.Named(c.ops[0].Value); is {
-						named.Store(true)
-					}
-				})(s, o)
-			}),
-		},
-	}
+			})(s, o)
+		})),
 }
 
 // stepsAside tells whether a commit is that of a candidate that steps aside.
@@ -133,4 +116,130 @@ func withoutHeir(payload []byte) []byte {
 	delete(object, "heir")
 	payload, _ = json.Marshal(object)
 	return payload
+}
+
+// askMutants break rules about leaders that are asked to go.
+var askMutants = []Mutant{
+	mutant("deaf leader", rules{"fair": {"ask/run", "ask/by-hand", "ask/proclaim", "ask/suspended"}, "kafka": {"ask/run"}},
+		"A term does not tell that it is asked to go.",
+		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
+			c.Asked, c.Request = nil, nil
+		}))),
+	mutant("asked is deposed", rules{"fair": {"ask/run", "ask/by-hand"}, "unfair": {"ask/run"}},
+		"A term that is asked to go ends by itself, while its leader still works.",
+		ofElector(onTerm(func(t *elector.Term, _ *elector.TermConfig) {
+			go func() {
+				select {
+				case <-t.Asked():
+					_ = t.Resign(context.Background())
+				case <-t.Context().Done():
+				}
+			}()
+		}))),
+	mutant("request is kept for the next term", rules{"fair": {"ask/run", "ask/lost"}},
+		"A candidate that was asked to go takes its next term for asked, too.",
+		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
+			var last *elector.Term
+			return onTerm(func(t *elector.Term, c *elector.TermConfig) {
+				if last == nil {
+					last = t
+				} else if _, was := last.Request(); was {
+					c.Asked, c.Request = last.Asked(), last.Request
+				}
+			})(cfg, e)
+		})),
+}
+
+// fitMutants break rules about the check of the application's own health.
+var fitMutants = []Mutant{
+	mutant("unfit leader goes on", rules{"fair": {"fit/leading", "fit/hangs"}, "unfair": {"fit/leading"}},
+		"A leader is not asked whether it is fit.",
+		ofConfig(checks(func(c *elector.Config, check check) check {
+			var leads atomic.Bool
+			elected, ended := c.Hooks.Elected, c.Hooks.Ended
+			c.Hooks.Elected = func(t *elector.Term) { leads.Store(true); elected(t) }
+			c.Hooks.Ended = func(t *elector.Term, cause error) { leads.Store(false); ended(t, cause) }
+			return unless(leads.Load, check)
+		}))),
+	mutant("unfit candidate waits on", rules{"fair": {"fit/withdraws"}, "parentwatch": {"fit/withdraws"}},
+		"A candidate that is not fit any more keeps its entry until it would lead.",
+		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+			ill, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+			defer cancel(nil)
+			defer context.AfterFunc(ctx, func() {
+				if cause := context.Cause(ctx); !errors.Is(cause, elector.ErrUnfit) {
+					cancel(cause)
+				}
+			})()
+			return inner(ill, c)
+		})),
+	mutant("fit once, fit until it leads",
+		rules{"fair": {"fit/withdraws", "fit/win"}, "unfair": {"fit/withdraws", "fit/win"}, "kafka": {"fit/win"}},
+		"What the check says is not heeded from the offer on.",
+		ofConfig(checks(func(c *elector.Config, check check) check {
+			var offered atomic.Bool
+			tell := c.Hooks.Stage
+			c.Hooks.Stage = func(e elector.StageEvent) {
+				offered.Store(e.Stage >= elector.StageOffer && e.Stage < elector.StageElected)
+				if tell != nil {
+					tell(e)
+				}
+			}
+			return unless(offered.Load, check)
+		}))),
+	mutant("asked when it has entered", rules{"fair": {"fit/waits"}, "unfair": {"fit/waits"}},
+		"A candidate enters before its application has said that it is fit.",
+		ofConfig(checks(func(c *elector.Config, check check) check {
+			var asked atomic.Bool
+			return unless(func() bool { return !asked.Swap(true) }, check)
+		}))),
+	mutant("hanging check has passed", rules{"fair": {"fit/hangs"}},
+		"A check that has not returned when its timeout is over counts as passed.",
+		ofConfig(checks(func(_ *elector.Config, check check) check {
+			return func(ctx context.Context) error {
+				said := make(chan error, 1)
+				go func() { said <- check(ctx) }()
+				select {
+				case err := <-said:
+					return err
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		}))),
+	mutant("checks go on", rules{"fair": {"fit/close"}},
+		"The application is asked for a while after Close has returned.",
+		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
+			return closing(func(ctx context.Context, e elector.Elector) error {
+				err := e.Close(ctx)
+				if check := cfg.Fit.Check; check != nil {
+					go func() {
+						time.Sleep(cfg.Fit.Every)
+						_ = check(ctx)
+					}()
+				}
+				return err
+			})(cfg, e)
+		})),
+}
+
+type check = func(context.Context) error
+
+// unless is a check that passes, unasked, as long as that is so.
+func unless(passes func() bool, check check) check {
+	return func(ctx context.Context) error {
+		if passes() {
+			return nil
+		}
+		return check(ctx)
+	}
+}
+
+// checks makes the check worse of candidates that have one.
+func checks(worsen func(c *elector.Config, check check) check) func(*elector.Config) {
+	return func(c *elector.Config) {
+		if c.Fit.Check != nil {
+			c.Fit.Check = worsen(c, c.Fit.Check)
+		}
+	}
 }

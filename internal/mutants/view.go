@@ -2,126 +2,157 @@ package mutants
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"strings"
 	"sync/atomic"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
 )
 
 // viewMutants break rules about what others see.
-func viewMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "observer misses a vacancy",
-			Breaks: "Observe does not tell that nobody leads.",
-			Rules:  map[string][]string{"fair": {"view/observe", "view/observe-founded", "view/observe-lost"}},
-			elector: observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
-				for l, err := range seq {
-					if (err != nil || !l.Vacant()) && !yield(l, err) {
-						return
-					}
+var viewMutants = []Mutant{
+	mutant("observer misses a vacancy", rules{"fair": {"view/observe", "view/observe-founded", "view/observe-lost"}},
+		"Observe does not tell that nobody leads.",
+		ofElector(observing(func(_, l elector.Leader, err error, tell telling) bool {
+			return err == nil && l.Vacant() || tell(l, err)
+		}))),
+	mutant("vacancy at each handover", rules{"fair": {"view/no-vacancy"}},
+		"Observe tells that nobody leads between one leader and the next, who has waited for it.",
+		ofElector(observing(func(last, l elector.Leader, err error, tell telling) bool {
+			if err == nil && last.Token != 0 && l.Token > last.Token && !tell(elector.Leader{}, nil) {
+				return false
+			}
+			return tell(l, err)
+		}))),
+	mutant("status is empty", rules{"fair": {"view/status"}},
+		"Status tells nothing.",
+		ofElector(other(func(o *otherwise) { o.status = func() elector.Status { return elector.Status{} } }))),
+	mutant("sixty-first campaign loses", rules{"fair": {"soak/campaigns"}},
+		"An elector's campaigns after the sixtieth wait until their context ends.",
+		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
+			var n atomic.Int64
+			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+				if n.Add(1) > 60 {
+					<-ctx.Done()
+					return nil, ctx.Err()
 				}
-			}),
-		},
-		{
-			Name:   "vacancy at each handover",
-			Breaks: "Observe tells that nobody leads between one leader and the next, who has waited for it.",
-			Rules:  map[string][]string{"fair": {"view/no-vacancy"}},
-			elector: observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
-				var last uint64
-				for l, err := range seq {
-					if err == nil && last != 0 && l.Token > last && !yield(elector.Leader{}, nil) {
-						return
-					}
-					last = l.Token
-					if !yield(l, err) {
-						return
-					}
-				}
-			}),
-		},
-		{
-			Name:   "status is empty",
-			Breaks: "Status tells nothing.",
-			Rules:  map[string][]string{"fair": {"view/status"}},
-			elector: func(_ elector.Config, e elector.Elector) elector.Elector {
-				return statusless{e}
-			},
-		},
-		{
-			Name:   "sixty-first campaign loses",
-			Breaks: "An elector's campaigns after the sixtieth wait until their context ends.",
-			Rules:  map[string][]string{"fair": {"soak/campaigns"}},
-			elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
-				var n atomic.Int64
-				return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
-					if n.Add(1) > 60 {
-						<-ctx.Done()
-						return nil, ctx.Err()
-					}
-					return e.Campaign(ctx)
-				})(cfg, e)
-			},
-		},
-		{
-			Name:   "observer ends without an error",
-			Breaks: "Observe just stops when its context ends or the elector is closed.",
-			Rules:  map[string][]string{"fair": {"view/observe", "close/any-time"}},
-			elector: observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
-				for l, err := range seq {
-					if err != nil || !yield(l, nil) {
-						return
-					}
-				}
-			}),
-		},
-		{
-			Name:   "nobody leads is no error",
-			Breaks: "Leader returns the zero Leader and no error while nobody leads.",
-			Rules:  map[string][]string{"fair": {"view/leader"}},
-			elector: looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
-				l, err := e.Leader(ctx)
-				return l, instead(elector.ErrNoLeader, nil)(err)
-			}),
-		},
-		{
-			Name:   "leader shown with another token",
-			Breaks: "Leader returns a token that is not that of the leader's term.",
-			Rules:  map[string][]string{"fair": {"view/leader", "term/same-id"}},
-			elector: looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
-				l, err := e.Leader(ctx)
-				if err == nil {
-					l.Token++
-				}
-				return l, err
-			}),
-		},
-		{
-			Name:   "closed elector goes on looking",
-			Breaks: "Leader on a closed elector says that nobody leads.",
-			Rules:  map[string][]string{"fair": {"close/any-time"}},
-			elector: looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
-				l, err := e.Leader(ctx)
-				return l, instead(elector.ErrClosed, elector.ErrNoLeader)(err)
-			}),
-		},
-	}
+				return e.Campaign(ctx)
+			})(cfg, e)
+		})),
+	mutant("observer ends without an error", rules{"fair": {"view/observe", "close/any-time"}},
+		"Observe just stops when its context ends or the elector is closed.",
+		ofElector(observing(func(_, l elector.Leader, err error, tell telling) bool {
+			return err == nil && tell(l, nil)
+		}))),
+	mutant("nobody leads is no error", rules{"fair": {"view/leader"}},
+		"Leader returns the zero Leader and no error while nobody leads.",
+		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
+			l, err := e.Leader(ctx)
+			return l, instead(elector.ErrNoLeader, nil)(err)
+		}))),
+	mutant("leader shown with another token", rules{"fair": {"view/leader", "term/same-id"}},
+		"Leader returns a token that is not that of the leader's term.",
+		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
+			l, err := e.Leader(ctx)
+			if err == nil {
+				l.Token++
+			}
+			return l, err
+		}))),
+	mutant("closed elector goes on looking", rules{"fair": {"close/any-time"}},
+		"Leader on a closed elector says that nobody leads.",
+		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
+			l, err := e.Leader(ctx)
+			return l, instead(elector.ErrClosed, elector.ErrNoLeader)(err)
+		}))),
 }
 
-type statusless struct{ elector.Elector }
+// telling passes on what is observed, and tells whether to go on.
+type telling = func(elector.Leader, error) bool
 
-func (statusless) Status() elector.Status { return elector.Status{} }
-
-// observing is the elector of a mutant that passes on otherwise what it observes.
-func observing(pass func(iter.Seq2[elector.Leader, error], func(elector.Leader, error) bool)) electorOf {
-	return func(_ elector.Config, e elector.Elector) elector.Elector {
-		return &otherwise{Elector: e, observe: pass}
-	}
+// observing is the elector of a mutant that passes on otherwise what it observes. last is what came
+// before.
+func observing(pass func(last, l elector.Leader, err error, tell telling) bool) electorOf {
+	return other(func(o *otherwise) {
+		o.observe = func(ctx context.Context) iter.Seq2[elector.Leader, error] {
+			return func(tell func(elector.Leader, error) bool) {
+				var last elector.Leader
+				for l, err := range o.Elector.Observe(ctx) {
+					if !pass(last, l, err, tell) {
+						return
+					}
+					last = l
+				}
+			}
+		}
+	})
 }
 
 // looking is the elector of a mutant that tells otherwise who leads.
 func looking(leader func(context.Context, elector.Elector) (elector.Leader, error)) electorOf {
-	return func(_ elector.Config, e elector.Elector) elector.Elector {
-		return &otherwise{Elector: e, leader: leader}
-	}
+	return other(func(o *otherwise) {
+		o.leader = func(ctx context.Context) (elector.Leader, error) { return leader(ctx, o.Elector) }
+	})
 }
+
+// configMutants break rules about what a candidate is, and what it finds.
+var configMutants = []Mutant{
+	mutant("one violation at a time", rules{"fair": {"config/all-violations"}},
+		"New reports the first thing that is wrong with a Config, and nothing more.",
+		ofRefusal(func(err error) error {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			if !errors.Is(err, elector.ErrConfig) {
+				return err
+			}
+			return &oneOf{first}
+		})),
+	mutant("duplicate not noticed", rules{"fair": {"config/duplicate"}},
+		"Two open electors of one process can have the same ID in one election.",
+		ofConfig(func(c *elector.Config) {
+			c.Backend = &distinct{c.Backend}
+		})),
+	mutant("strategies not compared", rules{"fair": {"data/mismatch", "run/fails"}},
+		"All strategies are recorded under one name.",
+		ofConfig(func(c *elector.Config) {
+			c.Strategy = named{c.Strategy, "any"}
+		})),
+	mutant("foreign data written over", rules{"fair": {"data/foreign-path"}},
+		"A path that holds something that is no election's record is taken for an empty one.",
+		ofTrusted(answering(func(c *backend.Call) {
+			if _, bad := layout.DecodeRecord(c.Found.Value); bad != nil {
+				c.Found.Value = nil
+			}
+		}, backend.CallSurvey))),
+	mutant("strangers not seen", rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
+		"Survey tells of no strangers.",
+		ofSession(answering(func(c *backend.Call) { c.Strangers = nil }, backend.CallSurvey))),
+	mutant("only the queue has children", rules{Backend: {"read/children"}},
+		"Children tells of enqueued entries alone.",
+		ofSession(on(backend.CallChildren, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			if c.Key == "/" {
+				return c.By(ctx, s)
+			}
+			l, err := s.List(ctx, c.Key)
+			c.Children, c.More = l.Keys[:min(c.Most, len(l.Keys))], len(l.Keys) > c.Most
+			return err
+		}))),
+}
+
+// oneOf is a part of an ErrConfig.
+type oneOf struct{ text string }
+
+func (o *oneOf) Error() string        { return o.text }
+func (o *oneOf) Is(target error) bool { return target == elector.ErrConfig }
+
+// distinct is a backend that is never the same as another.
+type distinct struct{ backend.Backend }
+
+type named struct {
+	elector.Strategy
+	name string
+}
+
+func (n named) Name() string { return n.name }

@@ -8,230 +8,180 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/memtest"
 )
 
 // writeMutants break rules about what a commit does.
-func writeMutants() []Mutant {
-	return []Mutant{
-		{
-			Name:   "own entry taken for the new one",
-			Breaks: "Create of a key that this session has made before succeeds, with the entry that stands there.",
-			Rules:  map[string][]string{Backend: {"write/create-ephemeral", "lost-reply/refused"}, "unfair": {"sharing/one-election"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				made, err := c.by(ctx, s)
-				if isExists(err) && len(c.ops) == 1 {
-					if e, got := s.Get(ctx, c.ops[0].Key); got == nil && e.Session == s.ID() {
-						return []backend.Entry{e}, nil
-					}
-				}
+var writeMutants = []Mutant{
+	mutant("own entry taken for the new one",
+		rules{Backend: {"write/create-ephemeral", "lost-reply/refused"}, "unfair": {"sharing/one-election"}},
+		"Create of a key that this session has made before succeeds, with the entry that stands there.",
+		ofSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if e, err := s.Get(ctx, c.ops[0].Key); err == nil && e.Session == s.ID() && len(c.ops) == 1 {
+				return []backend.Entry{e}, nil
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("enqueued entry looked up by age", rules{Backend: {"write/enqueue"}},
+		"Enqueue returns the youngest entry of the directory, which may be another's by then.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			made, err := c.by(ctx, s)
+			if err != nil || !c.is(backend.OpEnqueue) {
 				return made, err
-			})),
-		},
-		{
-			Name:   "enqueued entry looked up by age",
-			Breaks: "Enqueue returns the youngest entry of the directory, which may be another's by then.",
-			Rules:  map[string][]string{Backend: {"write/enqueue"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				made, err := c.by(ctx, s)
-				if err != nil || !c.is(backend.OpEnqueue) {
-					return made, err
+			}
+			gap()
+			if l, err := s.List(ctx, c.ops[0].Key); err == nil && len(l.Keys) > 0 {
+				if e, err := s.Get(ctx, l.Keys[len(l.Keys)-1]); err == nil {
+					made[0] = e
 				}
-				gap()
-				if l, err := s.List(ctx, c.ops[0].Key); err == nil && len(l.Keys) > 0 {
-					if e, err := s.Get(ctx, l.Keys[len(l.Keys)-1]); err == nil {
-						made[0] = e
+			}
+			return made, nil
+		}))),
+	mutant("missing parent made", rules{Backend: {"write/atomic", "await/operator"}},
+		"Create and Enqueue make the directory where it is missing.",
+		ofSession(refused(backend.ErrNoParent, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			dir := c.ops[0].Key
+			if c.ops[0].Kind == backend.OpCreateEphemeral {
+				dir = backend.Parent(dir)
+			}
+			_, _ = s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)) // otherwise it is refused again
+			return c.by(ctx, s)
+		}))),
+	mutant("put over any version", rules{Backend: {"write/compare-and-set", "lost-reply/refused"}, "fair": {"fence/conflict"}},
+		"Put writes over whatever version there is.",
+		ofSession(asks(overwrite))),
+	mutant("version compared before the write", rules{Backend: {"write/compare-and-set"}},
+		"Put compares the version first and writes then, in two steps.",
+		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
+			asked := slices.Clone(c.ops)
+			overwrite(ctx, s, c)
+			for i, op := range asked {
+				if op.Version != c.ops[i].Version {
+					c.ops = asked // which is refused
+					return
+				}
+			}
+			gap()
+			overwrite(ctx, s, c)
+		}))),
+	mutant("set brings back what is gone", rules{Backend: {"write/update"}},
+		"Set of an entry that is gone makes a new one.",
+		ofSession(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if c.is(backend.OpUpdate) {
+				c.ops = []backend.Op{backend.CompareAndSet(c.ops[0].Key, c.ops[0].Value, 0)}
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("update takes the entry over", rules{Backend: {"write/update-of-anothers"}},
+		"Update of another session's ephemeral entry makes it the writer's.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if !c.is(backend.OpUpdate) {
+				return c.by(ctx, s)
+			}
+			e, err := s.Get(ctx, c.ops[0].Key)
+			if err != nil || e.Session == "" || e.Session == s.ID() {
+				return c.by(ctx, s)
+			}
+			if _, err := s.Commit(ctx, c.conditions, backend.Delete(e)); err != nil {
+				return nil, err
+			}
+			return s.Commit(ctx, nil, backend.CreateEphemeral(e.Key, c.ops[0].Value))
+		}))),
+	mutant("delete of what is gone succeeds", rules{Backend: {"write/update", "lost-reply/refused"}, "fair": {"fence/stalled"}},
+		"Delete of an entry that is gone returns no error.",
+		ofSession(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if c.is(backend.OpDelete) {
+				return []backend.Entry{{Key: c.ops[0].Key}}, nil
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("ops done one by one",
+		rules{
+			Backend: {"write/atomic", "write/compare-and-set-parent", "write/conflict", "write/too-large"},
+			"fair":  {"fence/commit", "fence/conflict", "fence/too-large"},
+		},
+		"The ops of a commit are done one after the other, and those before one that fails stay done.",
+		ofSession(commits(inParts(1)))),
+	mutant("half of the limit of bytes", rules{Backend: {"write/too-large"}, "fair": {"fence/too-large"}},
+		"Commits of more than half of the bytes that the service takes are refused.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			size := 0
+			for _, op := range c.ops {
+				size += len(op.Value)
+			}
+			if size > memtest.MaxBytes/2 {
+				return nil, backend.ErrTooLarge
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("value ends at the first zero", rules{Backend: {"write/values"}},
+		"Values are stored up to their first zero byte.",
+		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+			for i := range c.ops {
+				c.ops[i].Value, _, _ = bytes.Cut(c.ops[i].Value, []byte{0})
+			}
+		}))),
+	mutant("keys silently cleaned", rules{Backend: {"write/keys"}},
+		"A key that cannot be stored is rewritten instead of refused.",
+		ofSession(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
+			c.Found, err = s.Get(ctx, path.Join("/", c.Key))
+			return err
+		}))),
+	mutant("no more than 32 segments", rules{Backend: {"write/key-limits"}},
+		"A key of more than 32 segments is ErrTooLarge where it has to be made with all above it.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			for _, op := range c.ops {
+				if op.Kind == backend.OpCompareAndSet && op.Version == 0 && op.Check() == nil && strings.Count(op.Key, "/") > 32 {
+					return nil, fmt.Errorf("%.40q: %w", op.Key, backend.ErrTooLarge)
+				}
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("end of the numbers is the end", rules{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
+		"That a directory takes no more is an error like any other, and ends the campaign.",
+		ofSession(told(backend.ErrUsedUp, errors.New("no number left")))),
+	mutant("removed with all in it", rules{"fair": {"remove/in-use", "remove/any-time"}},
+		"Delete of a directory first deletes what stands in it.",
+		ofSession(refused(backend.ErrConflict, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if c.is(backend.OpDelete) {
+				l, _ := s.List(ctx, c.ops[0].Key) // what is not deleted has it refused again
+				for _, key := range l.Keys {
+					if e, err := s.Get(ctx, key); err == nil {
+						_, _ = s.Commit(ctx, nil, backend.Delete(e))
 					}
 				}
-				return made, nil
-			})),
-		},
-		{
-			Name:   "missing parent made",
-			Breaks: "Create and Enqueue make the directory where it is missing.",
-			Rules:  map[string][]string{Backend: {"write/no-parent", "await/operator"}},
-			session: calls(refused(backend.ErrNoParent, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				dir := c.ops[0].Key
-				if c.ops[0].Kind == backend.OpCreateEphemeral {
-					dir = backend.Parent(dir)
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("emptied and not deleted", rules{"fair": {"remove/leaves-nothing"}},
+		"Delete of a persistent entry only takes its value away.",
+		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
+			for i, op := range c.ops {
+				if e, err := s.Get(ctx, op.Key); op.Kind == backend.OpDelete && err == nil && e.Session == "" {
+					c.ops[i] = backend.Update(e, nil)
 				}
-				_, _ = s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)) // otherwise it is refused again
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:    "put over any version",
-			Breaks:  "Put writes over whatever version there is.",
-			Rules:   map[string][]string{Backend: {"write/compare-and-set", "write/compare-and-set-race", "lost-reply/refused"}, "fair": {"fence/conflict"}},
-			session: calls(asks(overwrite)),
-		},
-		{
-			Name:   "version compared before the write",
-			Breaks: "Put compares the version first and writes then, in two steps.",
-			Rules:  map[string][]string{Backend: {"write/compare-and-set-race"}},
-			session: calls(asks(func(ctx context.Context, s *backend.Session, c *commit) {
-				asked := slices.Clone(c.ops)
-				overwrite(ctx, s, c)
-				for i, op := range asked {
-					if op.Version != c.ops[i].Version {
-						c.ops = asked // which is refused
-						return
-					}
-				}
-				gap()
-				overwrite(ctx, s, c)
-			})),
-		},
-		{
-			Name:   "set brings back what is gone",
-			Breaks: "Set of an entry that is gone makes a new one.",
-			Rules:  map[string][]string{Backend: {"write/update"}},
-			session: calls(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				if c.is(backend.OpUpdate) {
-					c.ops = []backend.Op{backend.CompareAndSet(c.ops[0].Key, c.ops[0].Value, 0)}
-				}
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:   "update takes the entry over",
-			Breaks: "Update of another session's ephemeral entry makes it the writer's.",
-			Rules:  map[string][]string{Backend: {"write/update-of-anothers"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				if !c.is(backend.OpUpdate) {
-					return c.by(ctx, s)
-				}
-				e, err := s.Get(ctx, c.ops[0].Key)
-				if err != nil || e.Session == "" || e.Session == s.ID() {
-					return c.by(ctx, s)
-				}
-				if _, err := s.Commit(ctx, c.conditions, backend.Delete(e)); err != nil {
-					return nil, err
-				}
-				return s.Commit(ctx, nil, backend.CreateEphemeral(e.Key, c.ops[0].Value))
-			})),
-		},
-		{
-			Name:   "delete of what is gone succeeds",
-			Breaks: "Delete of an entry that is gone returns no error.",
-			Rules:  map[string][]string{Backend: {"write/delete", "lost-reply/refused"}, "fair": {"fence/stalled"}},
-			session: calls(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				if c.is(backend.OpDelete) {
-					return []backend.Entry{{Key: c.ops[0].Key}}, nil
-				}
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:   "ops done one by one",
-			Breaks: "The ops of a commit are done one after the other, and those before one that fails stay done.",
-			Rules: map[string][]string{
-				Backend: {"write/atomic", "write/compare-and-set-parent", "write/conflict"},
-				"fair":  {"fence/commit", "fence/conflict"},
-			},
-			session: calls(commits(inParts(1))),
-		},
-		{
-			Name:    "conflict told as a failed guard",
-			Breaks:  "A commit that finds an entry other than its ops expect returns ErrCondition.",
-			Rules:   map[string][]string{Backend: {"write/conflict", "write/compare-and-set", "write/compare-and-set-race"}, "fair": {"fence/conflict"}},
-			session: calls(told(backend.ErrConflict, backend.ErrCondition)),
-		},
-		{
-			Name:   "half of the limit of bytes",
-			Breaks: "Commits of more than half of the bytes that the service takes are refused.",
-			Rules:  map[string][]string{Backend: {"write/too-large"}, "fair": {"fence/too-large"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				size := 0
-				for _, op := range c.ops {
-					size += len(op.Value)
-				}
-				if size > memtest.MaxBytes/2 {
-					return nil, backend.ErrTooLarge
-				}
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:    "large commit sent in parts",
-			Breaks:  "A commit of more ops than the service takes is done in several.",
-			Rules:   map[string][]string{Backend: {"write/too-large"}, "fair": {"fence/too-large"}},
-			session: calls(commits(inParts(memtest.MaxOps / 2))),
-		},
-		{
-			Name:   "value ends at the first zero",
-			Breaks: "Values are stored up to their first zero byte.",
-			Rules:  map[string][]string{Backend: {"write/values"}},
-			session: calls(asks(func(_ context.Context, _ *backend.Session, c *commit) {
-				for i := range c.ops {
-					c.ops[i].Value, _, _ = bytes.Cut(c.ops[i].Value, []byte{0})
-				}
-			})),
-		},
-		{
-			Name:   "keys silently cleaned",
-			Breaks: "A key that cannot be stored is rewritten instead of refused.",
-			Rules:  map[string][]string{Backend: {"write/keys"}},
-			session: calls(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-				return s.Get(ctx, path.Join("/", key))
-			})),
-		},
-		{
-			Name:   "no more than 32 segments",
-			Breaks: "A key of more than 32 segments is ErrTooLarge where it has to be made with all above it.",
-			Rules:  map[string][]string{Backend: {"write/key-limits"}},
-			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				for _, op := range c.ops {
-					if op.Kind == backend.OpCompareAndSet && op.Version == 0 && op.Check() == nil && strings.Count(op.Key, "/") > 32 {
-						return nil, fmt.Errorf("%.40q: %w", op.Key, backend.ErrTooLarge)
-					}
-				}
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:    "end of the numbers is the end",
-			Breaks:  "That a directory takes no more is an error like any other, and ends the campaign.",
-			Rules:   map[string][]string{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
-			session: calls(told(backend.ErrUsedUp, errors.New("no number left"))),
-		},
-		{
-			Name:   "removed with all in it",
-			Breaks: "Delete of a directory first deletes what stands in it.",
-			Rules:  map[string][]string{"fair": {"remove/in-use", "remove/any-time"}},
-			session: calls(refused(backend.ErrConflict, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
-				if c.is(backend.OpDelete) {
-					l, _ := s.List(ctx, c.ops[0].Key) // what is not deleted has it refused again
-					for _, key := range l.Keys {
-						if e, err := s.Get(ctx, key); err == nil {
-							_, _ = s.Commit(ctx, nil, backend.Delete(e))
-						}
-					}
-				}
-				return c.by(ctx, s)
-			})),
-		},
-		{
-			Name:   "emptied and not deleted",
-			Breaks: "Delete of a persistent entry only takes its value away.",
-			Rules:  map[string][]string{"fair": {"remove/leaves-nothing"}},
-			session: calls(asks(func(ctx context.Context, s *backend.Session, c *commit) {
-				for i, op := range c.ops {
-					if e, err := s.Get(ctx, op.Key); op.Kind == backend.OpDelete && err == nil && e.Session == "" {
-						c.ops[i] = backend.Update(e, nil)
-					}
-				}
-			})),
-		},
-		{
-			Name:    "revisions that do not rise",
-			Breaks:  "Every other entry has a lower revision than the one before.",
-			Rules:   map[string][]string{Backend: {"write/revisions"}, "fair": {"term/order"}},
-			session: calls(swapRevisions),
-		},
-	}
+			}
+		}))),
+	mutant("revisions that do not rise", rules{Backend: {"write/revisions"}},
+		"Commit tells of revisions of which every other is lower than the one before.",
+		ofSession(tellsRevision(func(rev uint64) uint64 { return (rev - 1) ^ 1 + 1 }))),
+	mutant("revisions as floating point", rules{Backend: {"write/revisions"}},
+		"Commit tells of revisions that have gone through a float64, as those of JSON in other languages do.",
+		ofSession(tellsRevision(func(rev uint64) uint64 { return uint64(float64(rev)) }))),
+}
+
+// tellsRevision has Commit tell of another revision of what it has made.
+func tellsRevision(other func(uint64) uint64) worsening {
+	return answering(func(c *backend.Call) {
+		for i, e := range c.Entries {
+			if e.Exists() {
+				c.Entries[i].Rev = other(e.Rev)
+			}
+		}
+	}, backend.CallCommit)
 }
 
 // overwrite lets CompareAndSets expect the version that is there now.
@@ -262,4 +212,64 @@ func inParts(size int) func(context.Context, *backend.Session, commit) ([]backen
 		}
 		return made, nil
 	}
+}
+
+// guardMutants break rules about conditions, and about the removal of entries.
+var guardMutants = []Mutant{
+	mutant("held asks for the version", rules{Backend: {"condition/holds"}, "fair": {"fence/ended"}},
+		"The condition that an entry exists fails when it has a new value.",
+		ofSession(exact(true))),
+	mutant("unchanged asks for no version", rules{Backend: {"condition/holds"}, "kafka": {"epoch/raised"}},
+		"The condition that an entry is unchanged holds as long as there is the entry.",
+		ofSession(exact(false))),
+	mutant("question not asked", rules{Backend: {"condition/holds"}, "fair": {"fence/ended"}},
+		"A commit of guards without ops always succeeds.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			if len(c.ops) == 0 {
+				return nil, nil
+			}
+			return c.by(ctx, s)
+		}))),
+	mutant("drop not confirmed", rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
+		"Drop returns at once and does its work a little later.",
+		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
+			return nil
+		}))),
+	mutant("drop of anybody's", rules{Backend: {"discard/confirmed"}},
+		"Drop removes an entry that is another session's, or nobody's.",
+		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			if e.Session == s.ID() {
+				return s.Discard(ctx, e)
+			}
+			_, err := s.Commit(ctx, nil, backend.Delete(e))
+			return err
+		}))),
+	mutant("drop given up with its context", rules{Backend: {"discard/background"}, "fair": {"cancel/out-of-touch"}},
+		"A Drop whose context ends before it could be sent is not done in the background.",
+		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
+				return err
+			}
+			return s.Discard(ctx, e)
+		}))),
+	mutant("withdrawn entry forgotten",
+		rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
+		"Drop says that the entry is gone, and removes nothing.",
+		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			_, err := s.Get(ctx, e.Key) // for the errors of the call itself
+			if isNoEntry(err) {
+				return nil
+			}
+			return err
+		}))),
+}
+
+// exact has all guards ask for the version, or none.
+func exact(all bool) worsening {
+	return asks(func(_ context.Context, _ *backend.Session, c *commit) {
+		for i := range c.conditions {
+			c.conditions[i].Exact = all
+		}
+	})
 }

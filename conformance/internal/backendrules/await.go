@@ -9,105 +9,66 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 var awaitRules = []rule{
-	{
-		Name: "await/changed-already",
-		Text: "Await returns at once if an entry is not as known any more: gone, changed, made, or made anew.",
-		Run:  awaitChanged,
-	}, {
-		Name: "await/wakes",
-		Text: "Await returns when an entry is deleted, changed or made, whoever does it.",
-		Run:  awaitWakes,
-	}, {
-		Name: "await/blocks",
-		Text: "Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context.",
-		Run:  awaitBlocks,
-	}, {
-		Name: "await/several",
-		Text: "Await returns what there is of each entry, in the order given.",
-		Run:  awaitSeveral,
-	}, {
-		Name: "await/in-order",
-		Text: "Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first.",
-		Run:  awaitInOrder,
-	}, {
-		Name: "await/snapshot",
-		Text: "What Await shows of several entries has stood at one moment, however fast they change.",
-		Run:  awaitSnapshot,
-	}, {
-		Name: "await/nothing-missed",
-		Text: "No change between a read and the Await that follows is missed.",
-		Run:  awaitNothingMissed,
-	}, {
-		Name: "await/again",
-		Text: "Await works again after one that was cancelled, and for many that wait for the same entry.",
-		Run:  awaitAgain,
-	}, {
-		Name: "await/operator",
-		Text: "An operator's delete of a directory and all in it ends every Await of an entry there.",
-		Need: []string{"Delete"},
-		Run:  awaitOperator,
-	},
-}
-
-func awaitChanged(r *run) {
-	s := r.session()
-	dir := s.dir("d")
-	for _, e := range s.threeKinds(dir) {
-		f := s.set(e, "y")
-		if got := one(s.await(e)); !got.Same(f) || string(got.Value) != "y" || got.Session != e.Session {
-			r.Failf("await of %+v, which has changed to %+v, returned %+v", e, f, got)
-		}
-		s.delete(f)
-		if got := one(s.await(f)); got.Exists() || got.Key != f.Key {
-			r.Failf("await of %+v, which is deleted, returned %+v", f, got)
-		}
-	}
-	absent := backend.Entry{Key: dir + "/seat"}
-	seat := s.create(absent.Key, "x")
-	if got := one(s.await(absent)); !got.Same(seat) {
-		r.Failf("await of %s, known to be absent and since made, returned %+v", absent.Key, got)
-	}
-	s.delete(seat)
-	again := s.create(absent.Key, "x")
-	if got := one(s.await(seat)); !got.Same(again) {
-		r.Failf("await of %+v, made anew as %+v, returned %+v", seat, again, got)
-	}
+	promise("await/wakes", awaitWakes,
+		"Await returns when an entry is deleted, changed, made, or made again, by its own session or another, and at once if that was before."),
+	promise("await/blocks", awaitBlocks,
+		"Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context. A wait that is old, and its session, do as new ones."),
+	promise("await/several", awaitSeveral,
+		"Await returns what there is of each entry, in the order given, when any of them changes, of many the last one, too; and so do many waits of one session."),
+	promise("await/in-order", awaitInOrder,
+		"Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first."),
+	promise("await/snapshot", awaitSnapshot,
+		"What Await shows of several entries has stood at one moment, however fast they change."),
+	promise("await/nothing-missed", awaitNothingMissed,
+		"No change between a read and the Await that follows is missed."),
+	promise("await/again", awaitAgain,
+		"Await works again after one that was cancelled, and for many that wait for the same entry."),
+	promise("await/operator", awaitOperator,
+		"An operator's delete of a directory and all in it ends every Await of an entry there.",
+		"Delete"),
 }
 
 func awaitWakes(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
+	s, other, dir := r.pair()
 	for _, by := range []sess{other, s} {
-		for _, e := range by.threeKinds(dir) {
-			s.sees(e)
-			waiting := s.await(e)
-			waiting.blocked("nothing happened")
-			f := by.set(e, "y")
-			if got := one(waiting); !got.Same(f) || string(got.Value) != "y" {
-				r.Failf("await of %+v, which became %+v, returned %+v", e, f, got)
+		for _, before := range []bool{true, false} {
+			wakes := func(known backend.Entry, change func() backend.Entry) (now backend.Entry) {
+				if known.Exists() {
+					s.sees(known)
+				}
+				var waiting *task[[]backend.Entry]
+				if before {
+					now = change()
+					waiting = s.await(known)
+				} else {
+					waiting = s.waits(known)
+					now = change()
+				}
+				if got := one(waiting); got.Key != now.Key || !got.Same(now) || string(got.Value) != string(now.Value) || got.Session != now.Session {
+					r.Failf("await of %+v, which became %+v, returned %+v", known, now, got)
+				}
+				return now
 			}
-			waiting = s.await(f)
-			waiting.blocked("nothing happened")
-			by.delete(f)
-			if got := one(waiting); got.Exists() || got.Key != f.Key {
-				r.Failf("await of %+v, which was deleted, returned %+v", f, got)
+			delete := func(e backend.Entry) backend.Entry {
+				return wakes(e, func() backend.Entry { by.delete(e); return backend.Entry{Key: e.Key} })
 			}
-		}
-		// Absent: in a directory, and where not even that is there yet.
-		for _, key := range []string{dir + "/new", r.key("not-yet-" + by.ID() + "/new")} {
-			waiting := s.await(backend.Entry{Key: key})
-			waiting.blocked("nothing happened")
-			e := by.put(key, "x", 0)
-			if got := one(waiting); !got.Same(e) || string(got.Value) != "x" {
-				r.Failf("await of %s, which was made as %+v, returned %+v", key, e, got)
+			for _, e := range by.threeKinds(dir) {
+				delete(wakes(e, func() backend.Entry { return by.set(e, "y") }))
 			}
-			by.delete(e)
-			s.misses(key)
+			// Absent: in a directory, and where not even that is there yet.
+			for _, key := range []string{dir + "/new", r.key(fmt.Sprintf("not-yet-%s-%t/new", by.ID(), before))} {
+				put := func() backend.Entry { return by.put(key, "x", 0) }
+				e := wakes(backend.Entry{Key: key}, put)
+				if before {
+					by.delete(wakes(e, func() backend.Entry { by.delete(e); return put() })) // made again
+				} else {
+					delete(e)
+				}
+				s.misses(key)
+			}
 		}
 	}
 }
@@ -115,76 +76,75 @@ func awaitWakes(r *run) {
 func awaitBlocks(r *run) {
 	s, other := r.brief(r.client()), r.session()
 	dir := s.dir("d")
-	e := s.enqueue(dir, "x")
-	waiting := s.await(e, backend.Entry{Key: dir + "/seat"})
+	e, absent := s.enqueue(dir, "x"), backend.Entry{Key: dir + "/seat"}
+	waiting, cancelled := s.await(e), s.await(e, absent)
 	other.sees(e)
 	f := other.enqueue(dir, "y")
 	other.set(f, "z")
-	other.delete(f)
-	other.delete(other.create(dir+"/seat2", "x"))
-	waiting.blocked("only other entries changed")
-	time.Sleep(2 * r.Service.TTL)
-	waiting.blocked("only time passed")
-	waiting.stop()
-	_, err := waiting.result()
-	r.Refused("await with a context that ended", err, context.Canceled)
+	other.delete(f, other.create(dir+"/seat2", "x"))
+	cancelled.blocked("only other entries changed")
+	coming, listing := s.waits(absent), s.waitsList(s.list(dir))
+	time.Sleep(time.Duration(r.times(2, 250)) * r.Service.TTL) // on fake time it is hours
+	cancelled.blocked("only time passed")
+	cancelled.stop()
+	cancelled.fails("await with a context that ended", context.Canceled)
+	for _, t := range []*task[[]backend.Entry]{waiting, coming} {
+		t.blocked("only time passed")
+	}
+	listing.blocked("only time passed")
+	became(coming, other.create(absent.Key, "x"))
+	second := other.enqueue(dir, "x")
+	got := listing.value()
+	r.FailIf(!slices.Equal(got.Keys, []string{e.Key, second.Key}), "a wait for a list that is old returned %q", got.Keys)
+	other.delete(e)
+	isGone(waiting)
 	s.lives()
 }
 
 func awaitSeveral(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	var known []backend.Entry
-	for i := range 4 {
+	const many = 12
+	for i := range many {
 		known = append(known, s.enqueue(dir, fmt.Sprint(i)))
 	}
 	known = append(known, backend.Entry{Key: dir + "/seat"}, known[0]) // twice the same, too
-	for _, i := range []int{2, 1, 3} {
-		waiting := s.await(known...)
-		waiting.blocked("nothing happened")
-		other.sees(known[i])
-		other.delete(known[i])
+	shows := func(waiting *task[[]backend.Entry], want ...backend.Entry) {
 		now := waiting.value()
-		if len(now) != len(known) {
-			r.Failf("await of %d entries returned %d", len(known), len(now))
+		r.FailIf(!slices.EqualFunc(now, want, backend.Entry.Same), "there is %+v; await returned %+v", want, now)
+	}
+	other.sees(known[:many]...)
+	for _, i := range []int{2, many - 1, 1, many * 3 / 4} {
+		var each []*task[[]backend.Entry]
+		for _, e := range known {
+			each = append(each, s.await(e))
 		}
-		for k, e := range now {
-			switch {
-			case e.Key != known[k].Key:
-				r.Failf("await of %q returned %q", harness.Keys(known), harness.Keys(now))
-			case k == i && e.Exists():
-				r.Failf("entry %d was deleted; await returned %+v", k, e)
-			case k != i && !e.Same(known[k]):
-				r.Failf("entry %d is still %+v; await returned %+v", k, known[k], e)
+		waiting := s.waits(known...)
+		other.delete(known[i])
+		known = slices.Clone(known) // what it was given stays as it was
+		known[i] = backend.Entry{Key: known[i].Key}
+		shows(waiting, known...)
+		isGone(each[i])
+		for k, one := range each {
+			if k != i {
+				one.blocked("another entry has changed")
+				one.stop()
 			}
 		}
-		known = now
 	}
 
 	// Beside one that waits for two entries of a directory another waits for one of them, and for one elsewhere.
 	near, next, far := s.enqueue(dir, "near"), s.enqueue(dir, "next"), s.enqueue(s.dir("e"), "far")
 	other.sees(far)
-	together, apart := s.await(near, next), s.await(near, far)
-	together.blocked("nothing happened")
-	apart.blocked("nothing happened")
-	shows := func(waiting *task[[]backend.Entry], want ...backend.Entry) {
-		if now := waiting.value(); !slices.EqualFunc(now, want, backend.Entry.Same) {
-			r.Failf("there is %+v; await returned %+v", want, now)
-		}
-	}
+	together, apart := s.waits(near, next), s.waits(near, far)
 	shows(together, near, other.set(next, "changed"))
 	apart.blocked("neither of its entries has changed")
 	shows(apart, near, other.set(far, "changed"))
 }
 
 func awaitInOrder(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
-	rounds := 30
-	if r.Service.Virtual {
-		rounds = 200
-	}
+	s, other, dir := r.pair()
+	rounds := r.times(30, 200)
 	for i := range rounds {
 		before := other.enqueue(dir, "predecessor")
 		own := s.enqueue(dir, "own")
@@ -201,16 +161,12 @@ func awaitInOrder(r *run) {
 		for range i % 16 {
 			runtime.Gosched()
 		}
-		other.delete(own)
-		other.delete(before)
+		other.delete(own, before)
 		for k, w := range waiting {
 			now := w.value()
-			if len(now) != 2 {
-				r.Failf("await of 2 entries returned %d", len(now))
-			}
-			if o, b := now[k%2], now[1-k%2]; o.Exists() {
-				r.Failf("the own entry was deleted before its predecessor; await shows it as %+v, and the predecessor as %+v", o, b)
-			}
+			r.FailIf(len(now) != 2, "await of 2 entries returned %d", len(now))
+			o, b := now[k%2], now[1-k%2]
+			r.FailIf(o.Exists(), "the own entry was deleted before its predecessor; await shows it as %+v, and the predecessor as %+v", o, b)
 		}
 	}
 }
@@ -221,10 +177,7 @@ func awaitSnapshot(r *run) {
 	s, other := r.session(), r.session()
 	dirs := []string{s.dir("a"), s.dir("b")}
 	other.sees(s.get(dirs[1]))
-	rounds := 5
-	if r.Service.Virtual {
-		rounds = 30
-	}
+	rounds := r.times(5, 30)
 	for i := range rounds {
 		// Two that are there and will be deleted, two that are not and will be made.
 		known := append(other.commit(backend.Enqueue(dirs[0], nil), backend.CompareAndSet(fmt.Sprintf("%s/c%d", dirs[1], i), nil, 0)),
@@ -319,28 +272,20 @@ func (r *run) stood(seen []backend.Entry, lives []life) {
 	from, until := uint64(0), uint64(math.MaxUint64)
 	for k, e := range seen {
 		at := slices.IndexFunc(lives[k], func(was stage) bool { return was.entry.Same(e) })
-		if at < 0 {
-			r.Failf("await shows %+v, which has never been", e)
-		}
+		r.FailIf(at < 0, "await shows %+v, which has never been", e)
 		from = max(from, lives[k][at].since)
 		if at+1 < len(lives[k]) {
 			until = min(until, lives[k][at+1].since)
 		}
 	}
-	if from >= until {
-		r.Failf("await shows %+v, which never stood at once: one came at revision %d, when another had gone at %d", seen, from, until)
-	}
+	r.FailIf(from >= until, "await shows %+v, which never stood at once: one came at revision %d, when another had gone at %d", seen, from, until)
 }
 
 func awaitNothingMissed(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	flag := s.put(r.key("flag"), "0", 0)
 	other.sees(flag)
-	changes := 40
-	if r.Service.Virtual {
-		changes = 400
-	}
+	changes := r.times(40, 400)
 	writer := start(r, "writer", func(ctx context.Context) (backend.Entry, error) {
 		e := flag
 		for i := range changes {
@@ -355,66 +300,50 @@ func awaitNothingMissed(r *run) {
 	for last := fmt.Sprint(changes); string(flag.Value) != last; {
 		// If a change is missed, the last one at the latest hangs here.
 		next := one(s.await(flag))
-		if next.Rev != flag.Rev || next.Same(flag) {
-			r.Failf("await of %+v returned %+v", flag, next)
-		}
+		r.FailIf(next.Rev != flag.Rev || next.Same(flag), "await of %+v returned %+v", flag, next)
 		flag = next
 	}
-	if want := writer.value(); !flag.Same(want) {
-		r.Failf("the last change that await showed is %+v, the last written %+v", flag, want)
-	}
+	want := writer.value()
+	r.FailIf(!flag.Same(want), "the last change that await showed is %+v, the last written %+v", flag, want)
 	// The predecessor goes while its successor is about to wait for it.
 	for range changes / 4 {
 		e := other.enqueue(dir, "x")
 		s.sees(e)
-		gone := start(r, "delete", func(ctx context.Context) ([]backend.Entry, error) {
-			return other.Commit(ctx, nil, backend.Delete(e))
-		})
-		if got := one(s.await(e)); got.Exists() {
-			r.Failf("await of a deleted entry returned %+v", got)
-		}
+		gone := other.committing("delete", backend.Delete(e))
+		isGone(s.await(e))
 		gone.value()
 	}
 }
 
 func awaitAgain(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	e := other.enqueue(dir, "x")
 	s.sees(e)
+	cancel := func(t *task[[]backend.Entry]) {
+		t.stop()
+		t.fails("await with a context that ended", context.Canceled)
+	}
 	for i := range 20 {
 		waiting := s.await(e)
 		if i%4 == 0 {
 			waiting.blocked("nothing happened")
 		}
-		waiting.stop()
-		_, err := waiting.result()
-		r.Refused("await with a context that ended", err, context.Canceled)
+		cancel(waiting)
 	}
 	var all []*task[[]backend.Entry]
 	for range 20 {
-		all = append(all, s.await(e))
-	}
-	for _, t := range all {
-		t.blocked("nothing happened")
+		all = append(all, s.waits(e))
 	}
 	for _, t := range all[:10] { // the end of some is not the end of the others
-		t.stop()
-		_, err := t.result()
-		r.Refused("await with a context that ended", err, context.Canceled)
+		cancel(t)
 	}
 	f := other.set(e, "y")
 	for _, t := range all[10:] {
-		if got := one(t); !got.Same(f) {
-			r.Failf("await of %+v, which became %+v, returned %+v", e, f, got)
-		}
+		became(t, f)
 	}
-	last := s.await(f)
-	last.blocked("nothing happened")
+	last := s.waits(f)
 	other.delete(f)
-	if got := one(last); got.Exists() {
-		r.Failf("await of a deleted entry returned %+v", got)
-	}
+	isGone(last)
 }
 
 func awaitOperator(r *run) {
@@ -423,35 +352,24 @@ func awaitOperator(r *run) {
 	a, b, seat := s.enqueue(dir, "x"), s.enqueue(dir, "y"), s.create(dir+"/seat", "x")
 	var all []*task[[]backend.Entry]
 	for _, known := range [][]backend.Entry{{a}, {b, a}, {seat}, {s.get(dir)}} {
-		t := s.await(known...)
-		t.blocked("nothing happened")
-		all = append(all, t)
+		all = append(all, s.waits(known...))
 	}
-	listing := s.awaitList(s.list(dir))
-	listing.blocked("nothing happened")
+	listing := s.waitsList(s.list(dir))
 	r.Must("operator's delete", r.Service.Delete(dir))
 	for _, t := range all {
-		gone := false
-		for _, e := range t.value() {
-			gone = gone || !e.Exists()
-		}
-		if !gone {
-			r.Failf("%s returned %+v after the operator's delete", t.what, t.v)
-		}
+		now := t.value()
+		r.FailIf(!slices.ContainsFunc(now, func(e backend.Entry) bool { return !e.Exists() }), "%s returned %+v after the operator's delete", t.what, now)
 	}
 	listing.value()
 	s.misses(dir)
 	s.lives()
-	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, nil))
-	r.Refused("enqueue in the deleted directory", err, backend.ErrNoParent)
+	s.refused("enqueue in the deleted directory", backend.ErrNoParent, nil, backend.Enqueue(dir, nil))
 	// The same directory anew: nothing of the old one is taken for its own.
 	s.dir("d")
 	c := s.enqueue(dir, "z")
 	s.lists(dir, c)
-	if got := s.predecessor(c); got.Exists() {
-		r.Failf("predecessor in the new directory is %+v", got)
-	}
-	_, err = s.Predecessor(r.ctx, b)
+	s.comesAfter(c, backend.Entry{})
+	_, err := s.Predecessor(r.ctx, b)
 	r.Refused("predecessor of an entry of the old directory", err, backend.ErrNoEntry)
 	s.guarded("an entry of the old directory", backend.IfExists(a), false)
 }

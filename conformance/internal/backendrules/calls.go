@@ -20,9 +20,7 @@ type sess struct {
 func (s sess) commit(ops ...backend.Op) []backend.Entry {
 	out, err := s.Commit(s.r.ctx, nil, ops...)
 	s.r.Must(fmt.Sprintf("commit %v %s", ops[0].Kind, ops[0].Key), err)
-	if len(out) != len(ops) {
-		s.r.Failf("commit of %d ops returned %d entries", len(ops), len(out))
-	}
+	s.r.FailIf(len(out) != len(ops), "commit of %d ops returned %d entries", len(ops), len(out))
 	return out
 }
 
@@ -42,8 +40,10 @@ func (s sess) set(e backend.Entry, value string) backend.Entry {
 	return s.commit(backend.Update(e, []byte(value)))[0]
 }
 
-func (s sess) delete(e backend.Entry) {
-	s.commit(backend.Delete(e))
+func (s sess) delete(all ...backend.Entry) {
+	for _, e := range all {
+		s.commit(backend.Delete(e))
+	}
 }
 
 // dir makes a directory.
@@ -69,17 +69,21 @@ func (s sess) predecessor(e backend.Entry) backend.Entry {
 	return p
 }
 
-// sees waits until this session sees e, which another has written.
-func (s sess) sees(e backend.Entry) {
-	s.r.Until(fmt.Sprintf("%+v is seen by another session", e), func() bool {
-		have := s.peek(e.Key)
-		return have.Same(e) && string(have.Value) == string(e.Value) && have.Session == e.Session
-	})
+// sees waits until this session sees entries, which another has written.
+func (s sess) sees(all ...backend.Entry) {
+	for _, e := range all {
+		s.r.Until(fmt.Sprintf("%+v is seen by another session", e), func() bool {
+			have := s.peek(e.Key)
+			return have.Same(e) && string(have.Value) == string(e.Value) && have.Session == e.Session
+		})
+	}
 }
 
-// misses waits until this session sees nothing under key.
-func (s sess) misses(key string) {
-	s.r.Until(key+" is gone for another session", func() bool { return !s.peek(key).Exists() })
+// misses waits until this session sees nothing under these keys.
+func (s sess) misses(keys ...string) {
+	for _, key := range keys {
+		s.r.Until(key+" is gone for another session", func() bool { return !s.peek(key).Exists() })
+	}
 }
 
 // peek returns what is under key, if anything is.
@@ -97,9 +101,7 @@ func (s sess) lists(dir string, want ...backend.Entry) {
 	var have []string
 	for {
 		l, err := s.List(s.r.ctx, dir)
-		if s.r.ctx.Err() != nil {
-			s.r.Failf("list %s is %q, want %q", dir, have, harness.Keys(want))
-		}
+		s.r.FailIf(s.r.ctx.Err() != nil, "list %s is %q, want %q", dir, have, harness.Keys(want))
 		s.r.Must("list "+dir, err)
 		if have = l.Keys; slices.Equal(have, harness.Keys(want)) {
 			return
@@ -108,11 +110,73 @@ func (s sess) lists(dir string, want ...backend.Entry) {
 	}
 }
 
+// has checks that an entry stands as this, value and all.
+func (s sess) has(what string, want backend.Entry) {
+	got := s.get(want.Key)
+	s.r.FailIf(!got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session, "%s: there is %+v, want %+v", what, got, want)
+}
+
+// none checks that there is nothing under key.
+func (s sess) none(what, key string) {
+	e, err := s.Get(s.r.ctx, key)
+	s.r.Refused(what, err, backend.ErrNoEntry)
+	s.r.FailIf(e.Exists(), "%s returned %+v", what, e)
+}
+
+// refused checks that a commit returns this error.
+func (s sess) refused(what string, want error, guards []backend.Condition, ops ...backend.Op) {
+	_, err := s.Commit(s.r.ctx, guards, ops...)
+	s.r.Refused(what, err, want)
+}
+
+// discard discards an entry of the session's own.
+func (s sess) discard(e backend.Entry) { s.r.Must("drop of "+e.Key, s.Discard(s.r.ctx, e)) }
+
+// close closes the session.
+func (s sess) close() {
+	began := time.Now()
+	s.r.confirmed("close", began, s.Close(s.r.ctx))
+}
+
+// confirmed checks that the service has confirmed the end of a session that it could be asked for since began. Backends give it
+// some seconds. A machine that stands still for as long leaves the end to the session's timeout.
+func (r *run) confirmed(what string, began time.Time, err error) bool {
+	if err != nil && !r.Service.Virtual && time.Since(began) > time.Second {
+		return false
+	}
+	r.Must(what, err)
+	return true
+}
+
+// committing starts a commit without conditions.
+func (s sess) committing(what string, ops ...backend.Op) *task[[]backend.Entry] {
+	return start(s.r, what, func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, nil, ops...) })
+}
+
+// getting starts a Get.
+func (s sess) getting(what, key string) *task[backend.Entry] {
+	return start(s.r, what, func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, key) })
+}
+
+// waits starts an Await of what does not change meanwhile, and has it begin to wait.
+func (s sess) waits(known ...backend.Entry) *task[[]backend.Entry] {
+	t := s.await(known...)
+	t.blocked("nothing happened")
+	return t
+}
+
 // await starts an Await.
 func (s sess) await(known ...backend.Entry) *task[[]backend.Entry] {
 	return start(s.r, fmt.Sprintf("await %q", harness.Keys(known)), func(ctx context.Context) ([]backend.Entry, error) {
 		return s.Await(ctx, known...)
 	})
+}
+
+// waitsList starts an AwaitList of what does not change meanwhile, and has it begin to wait.
+func (s sess) waitsList(known backend.Listing) *task[backend.Listing] {
+	t := s.awaitList(known)
+	t.blocked("nothing happened")
+	return t
 }
 
 // awaitList starts an AwaitList.
@@ -125,8 +189,18 @@ func (s sess) awaitList(known backend.Listing) *task[backend.Listing] {
 // one returns the result of an Await of one entry.
 func one(t *task[[]backend.Entry]) backend.Entry {
 	out := t.value()
-	if len(out) != 1 {
-		t.r.Failf("%s returned %d entries, want 1", t.what, len(out))
-	}
+	t.r.FailIf(len(out) != 1, "%s returned %d entries, want 1", t.what, len(out))
 	return out[0]
+}
+
+// isGone checks that an Await of one entry has returned that it is gone.
+func isGone(t *task[[]backend.Entry]) {
+	got := one(t)
+	t.r.FailIf(got.Exists(), "%s returned %+v, and the entry is gone", t.what, got)
+}
+
+// became checks that an Await of one entry has returned what it is now.
+func became(t *task[[]backend.Entry], now backend.Entry) {
+	got := one(t)
+	t.r.FailIf(!got.Same(now), "%s returned %+v, and there is %+v", t.what, got, now)
 }

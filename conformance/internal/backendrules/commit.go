@@ -9,24 +9,15 @@ import (
 )
 
 var commitRules = []rule{
-	{
-		Name: "write/compare-and-set-parent",
-		Text: "The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
-		Run:  writePutParent,
-	}, {
-		Name: "write/conflict",
-		Text: "Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written.",
-		Run:  writeConflict,
-	}, {
-		Name: "write/too-large",
-		Text: "A commit within the limits of bytes and ops is done; one that is over one is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
-		Run:  writeTooLarge,
-	}, {
-		Name: "write/used-up",
-		Text: "Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
-		Need: []string{"UseUp"},
-		Run:  writeUsedUp,
-	},
+	promise("write/compare-and-set-parent", writePutParent,
+		"The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left."),
+	promise("write/conflict", writeConflict,
+		"Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written."),
+	promise("write/too-large", writeTooLarge,
+		"A commit within the limits of bytes and ops is done; one that is over one is ErrTooLarge, which names the limit, nothing is written, and the session lives on."),
+	promise("write/used-up", writeUsedUp,
+		"Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
+		"UseUp"),
 }
 
 func writePutParent(r *run) {
@@ -48,24 +39,16 @@ func writePutParent(r *run) {
 				if _, err := s.Commit(r.ctx, nil, ops...); err == nil {
 					r.Failf("a put and %s were committed", what)
 				}
-				_, err := s.Get(r.ctx, made)
-				r.Refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
+				s.none("get of an ancestor that a refused commit would have made", made)
 			}
 			gone := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
-			_, err := s.Commit(r.ctx, []backend.Condition{gone}, put, backend.CreateEphemeral(seat, nil))
-			r.Refused("put and create with a guard that does not hold", err, backend.ErrCondition)
-			_, err = s.Commit(r.ctx, nil, backend.CreateEphemeral(seat, nil), put)
-			r.Refused("create before the put that makes its parent", err, backend.ErrNoParent)
-			_, err = s.Get(r.ctx, made)
-			r.Refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
+			s.refused("put and create with a guard that does not hold", backend.ErrCondition, []backend.Condition{gone}, put, backend.CreateEphemeral(seat, nil))
+			s.refused("create before the put that makes its parent", backend.ErrNoParent, nil, backend.CreateEphemeral(seat, nil), put)
+			s.none("get of an ancestor that a refused commit would have made", made)
 
 			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
-			if out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev {
-				r.Failf("one commit made %+v", out)
-			}
-			for _, e := range out {
-				other.sees(e)
-			}
+			r.FailIf(out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev, "one commit made %+v", out)
+			other.sees(out...)
 			// The seat is told from its successor as any other is.
 			s.guarded(base+" the seat", backend.IfExists(out[1]), true)
 			s.delete(out[1])
@@ -93,53 +76,46 @@ func writeConflict(r *run) {
 				{backend.Delete(parent), backend.CompareAndSet(r.key("no"), nil, 0)},
 				{backend.Delete(parent), backend.Delete(e)},
 			} {
-				_, err := s.Commit(r.ctx, guards, ops...)
-				r.Refused(fmt.Sprintf("delete of an entry with a child that is %s", name), err, backend.ErrConflict)
+				s.refused(fmt.Sprintf("delete of an entry with a child that is %s", name), backend.ErrConflict, guards, ops...)
 			}
 		}
 		// A child that the commit itself has made counts, too.
-		_, err := s.Commit(r.ctx, nil, backend.CreateEphemeral(parent.Key+"/another", nil), backend.Delete(parent))
-		r.Refused("delete of an entry whose child was made before it, in the same commit", err, backend.ErrConflict)
+		s.refused("delete of an entry whose child was made before it, in the same commit", backend.ErrConflict, nil,
+			backend.CreateEphemeral(parent.Key+"/another", nil), backend.Delete(parent))
 		for _, e := range []backend.Entry{record, parent, e} {
-			if got := s.get(e.Key); !got.Same(e) {
-				r.Failf("refused deletes changed %+v to %+v", e, got)
-			}
+			s.has("after refused deletes", e)
 		}
-		_, err = s.Get(r.ctx, r.key("no"))
-		r.Refused("get of what a refused commit would have made", err, backend.ErrNoEntry)
+		s.none("get of what a refused commit would have made", r.key("no"))
 		s.commit(backend.Delete(e), backend.Delete(parent))
 	}
 	// Where both are wrong, either may be said.
 	never := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
 	_, err := s.Commit(r.ctx, []backend.Condition{never}, backend.CompareAndSet(record.Key, nil, record.Version+1))
-	if !harness.IsAny(err, backend.ErrCondition, backend.ErrConflict) {
-		r.Failf("put over another version with a guard that does not hold: error is %v", harness.Text(err))
-	}
+	r.FailIf(!harness.IsAny(err, backend.ErrCondition, backend.ErrConflict),
+		"put over another version with a guard that does not hold: error is %v", harness.Text(err))
 }
 
 func writeTooLarge(r *run) {
+	put := func(i, size int) backend.Op {
+		return backend.CompareAndSet(fmt.Sprintf("/%d", i), make([]byte, size), 0)
+	}
 	if bytes := r.Service.MaxBytes; bytes > 0 {
+		var parts, more []backend.Op
+		for i := range 10 {
+			parts = append(parts, put(i, bytes*9/100))
+			more = append(more, put(i, bytes/10+1))
+		}
 		r.in("bytes", func() {
-			value := func(size int) []byte { return make([]byte, size) }
-			writeLimit(r, bytes, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
-				var parts, more []backend.Op
-				for i := range 10 {
-					parts = append(parts, put(i, value(bytes*9/100)))
-					more = append(more, put(i, value(bytes/10+1)))
-				}
-				return [][]backend.Op{{put(0, value(bytes*9/10))}, parts}, [][]backend.Op{{put(0, value(bytes))}, more}
-			})
+			writeLimit(r, bytes, [][]backend.Op{{put(0, bytes*9/10)}, parts}, [][]backend.Op{{put(0, bytes)}, more})
 		})
 	}
 	if ops := r.Service.MaxOps; ops > 0 {
+		var many []backend.Op
+		for i := range 2 * ops {
+			many = append(many, put(i, 0))
+		}
 		r.in("ops", func() {
-			writeLimit(r, ops, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
-				var many []backend.Op
-				for i := range 2 * ops {
-					many = append(many, put(i, nil))
-				}
-				return [][]backend.Op{many[:max(1, ops*9/10)]}, [][]backend.Op{many[:ops+1], many}
-			})
+			writeLimit(r, ops, [][]backend.Op{many[:max(1, ops*9/10)]}, [][]backend.Op{many[:ops+1], many})
 		})
 	}
 	if r.cases == 0 {
@@ -148,12 +124,11 @@ func writeTooLarge(r *run) {
 }
 
 // writeLimit tries commits within a limit and over it.
-func writeLimit(r *run, limit int, commits func(put func(i int, value []byte) backend.Op) (within, over [][]backend.Op)) {
+func writeLimit(r *run, limit int, within, over [][]backend.Op) {
 	s := r.session()
 	dir := s.dir("d")
 	record := s.put(r.key("record"), "x", 0)
 	held := s.enqueue(dir, "x")
-	within, over := commits(func(i int, value []byte) backend.Op { return backend.CompareAndSet(fmt.Sprintf("/%d", i), value, 0) })
 	in := func(place string, ops []backend.Op) []backend.Op {
 		var out []backend.Op
 		for _, op := range ops {
@@ -171,15 +146,10 @@ func writeLimit(r *run, limit int, commits func(put func(i int, value []byte) ba
 		ops := append([]backend.Op{backend.CompareAndSet(record.Key, nil, record.Version), backend.Enqueue(dir, nil)}, in(r.key("over/it"), ops)...)
 		_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(held)}, ops...)
 		r.Refused("commit over the limit", err, backend.ErrTooLarge)
-		if !strings.Contains(err.Error(), fmt.Sprint(limit)) {
-			r.Failf("the limit is %d, and the error does not say so: %q", limit, err)
-		}
+		r.FailIf(!strings.Contains(err.Error(), fmt.Sprint(limit)), "the limit is %d, and the error does not say so: %q", limit, err)
 	}
-	if got := s.get(record.Key); !got.Same(record) {
-		r.Failf("commits over the limit changed %+v to %+v", record, got)
-	}
-	_, err := s.Get(r.ctx, r.key("over"))
-	r.Refused("get of an ancestor of what a commit over the limit would have made", err, backend.ErrNoEntry)
+	s.has("after commits over the limit", record)
+	s.none("get of an ancestor of what a commit over the limit would have made", r.key("over"))
 	s.lists(dir, held)
 	s.lives()
 	s.put(record.Key, "y", record.Version)
@@ -190,7 +160,7 @@ func writeUsedUp(r *run) {
 	dir, elsewhere := s.dir("d"), s.dir("elsewhere")
 	made := s.get(dir)
 	s.delete(s.enqueue(dir, "x"))
-	r.Must("close", s.Close(r.ctx))
+	s.close()
 	r.Must("use up "+dir, r.Service.UseUp(dir, 3))
 
 	sessions := []sess{r.session(), r.session(), r.session()}
@@ -200,13 +170,9 @@ func writeUsedUp(r *run) {
 	}
 	refused := func(when string) {
 		for _, s := range sessions {
-			_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("late")))
-			r.Refused("enqueue "+when, err, backend.ErrUsedUp)
-			_, err = s.Commit(r.ctx, nil, backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil))
-			r.Refused("create and enqueue "+when, err, backend.ErrUsedUp)
-			if _, err := s.Get(r.ctx, dir+"/seat"); err == nil {
-				r.Failf("create and enqueue %s was refused, and the one is done", when)
-			}
+			s.refused("enqueue "+when, backend.ErrUsedUp, nil, backend.Enqueue(dir, []byte("late")))
+			s.refused("create and enqueue "+when, backend.ErrUsedUp, nil, backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil))
+			s.none("get of what was to be created with an enqueue "+when, dir+"/seat")
 		}
 		for _, s := range sessions {
 			s.lists(dir, stand...)
@@ -214,9 +180,7 @@ func writeUsedUp(r *run) {
 	}
 	refused("past the end of the numbers")
 	for i, e := range stand[1:] {
-		if got := sessions[0].predecessor(e); got.Key != stand[i].Key {
-			r.Failf("before %s comes %q, want %s", e.Key, got.Key, stand[i].Key)
-		}
+		sessions[0].comesAfter(e, stand[i])
 	}
 	for len(stand) > 0 {
 		sessions[0].delete(stand[0])

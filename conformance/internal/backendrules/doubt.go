@@ -1,7 +1,6 @@
 package backendrules
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -13,27 +12,18 @@ import (
 // doubtRules are about commits whose reply was lost and that are hard to tell from
 // what others have written.
 var doubtRules = []rule{
-	{
-		Name: "lost-reply/deleted",
-		Text: "A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
-		Need: []string{"Delete", "CutReply"},
-		Run:  doubtDeleted,
-	}, {
-		Name: "lost-reply/overwritten",
-		Text: "A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
-		Need: []string{"CutReply"},
-		Run:  doubtOverwritten,
-	}, {
-		Name: "lost-reply/not-mine",
-		Text: "A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
-		Need: []string{"LoseReply"},
-		Run:  doubtNotMine,
-	}, {
-		Name: "lost-reply/race",
-		Text: "Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
-		Need: []string{"LoseRequest", "LoseReply"},
-		Run:  doubtRace,
-	},
+	promise("lost-reply/deleted", doubtDeleted,
+		"A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
+		"Delete", "CutReply"),
+	promise("lost-reply/overwritten", doubtOverwritten,
+		"A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
+		"CutReply"),
+	promise("lost-reply/not-mine", doubtNotMine,
+		"A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
+		"LoseReply"),
+	promise("lost-reply/race", doubtRace,
+		"Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
+		"LoseRequest", "LoseReply"),
 }
 
 // cutOff starts a commit whose reply is lost, and waits until it is done.
@@ -41,9 +31,7 @@ func (s sess) cutOff(c *kit.Client, by sess, ops ...backend.Op) *task[[]backend.
 	was := s.at(ops[0].Key)
 	s.r.Until("both see the same", func() bool { return by.at(ops[0].Key) == was })
 	c.CutReply(ops[0].Kind)
-	commit := start(s.r, fmt.Sprintf("%v with a lost reply", ops[0].Kind), func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, ops...)
-	})
+	commit := s.committing(fmt.Sprintf("%v with a lost reply", ops[0].Kind), ops...)
 	s.r.Until("the commit is done", func() bool { return by.at(ops[0].Key) != was })
 	commit.blocked("its outcome could not be known")
 	return commit
@@ -57,28 +45,25 @@ func (s sess) at(key string) string {
 
 // truth checks what a commit says that was done and whose reply was lost: either that
 // it cannot know, or what it made and, if that is ephemeral, stands.
-func (s sess) truth(what string, commit *task[[]backend.Entry]) {
-	made, err := commit.result()
+func (s sess) truth(what string, commit *task[[]backend.Entry]) (made []backend.Entry, err error) {
+	made, err = commit.result()
 	if err != nil {
 		s.r.Refused(what, err, backend.ErrIndeterminate)
 		for _, plain := range []error{backend.ErrConflict, backend.ErrExists, backend.ErrCondition, backend.ErrNoEntry, backend.ErrNoParent} {
-			if harness.IsAny(err, plain) {
-				s.r.Failf("%s: the error is %q, which says that nothing was written: %q", what, plain, err)
-			}
+			s.r.FailIf(harness.IsAny(err, plain), "%s: the error is %q, which says that nothing was written: %q", what, plain, err)
 		}
-		return
+		return nil, err
 	}
 	for _, e := range made {
 		if got, err := s.Get(s.r.ctx, e.Key); e.Session != "" && (err != nil || !got.Same(e)) {
 			s.r.Failf("%s: returned %+v, and there is %+v", what, e, got)
 		}
 	}
+	return made, nil
 }
 
 func doubtDeleted(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).open)
 	epoch, seat := s.put(r.key("epoch"), "0", 0), dir+"/seat"
 	claim := func(e backend.Entry, value string) []backend.Op {
 		return []backend.Op{backend.CompareAndSet(e.Key, []byte(value), e.Version), backend.CreateEphemeral(seat, []byte(value))}
@@ -107,8 +92,7 @@ func doubtDeleted(r *run) {
 		commit := s.cutOff(c, other, ops...)
 		try.meanwhile()
 		c.Resume()
-		s.truth(what+", and deleted since", commit)
-		made, err := commit.result()
+		made, err := s.truth(what+", and deleted since", commit)
 		if err == nil {
 			s.lists(dir, slices.DeleteFunc(made, func(e backend.Entry) bool { return backend.Parent(e.Key) != dir || e.Key == seat })...)
 		} else {
@@ -119,9 +103,8 @@ func doubtDeleted(r *run) {
 			})
 		}
 		if e := ops[0]; e.Key == epoch.Key {
-			if got := other.get(e.Key); !follows(got.Version, e.Version) {
-				r.Failf("%s: the put over version %d led to version %d", what, e.Version, got.Version)
-			}
+			got := other.get(e.Key)
+			r.FailIf(!follows(got.Version, e.Version), "%s: the put over version %d led to version %d", what, e.Version, got.Version)
 		}
 		for _, key := range []string{dir, r.key("p"), r.key("new")} {
 			remove(key)
@@ -149,25 +132,15 @@ func doubtOverwritten(r *run) {
 		}
 		c.Resume()
 		what := fmt.Sprintf("%d puts of which one was overwritten %d times since", len(ops), i/2+1)
-		made, err := commit.result()
-		if err != nil {
-			r.Refused(what, err, backend.ErrIndeterminate)
-			if harness.IsAny(err, backend.ErrConflict) {
-				r.Failf("%s: the error says that nothing was written: %v", what, harness.Text(err))
-			}
-		}
+		made, _ := s.truth(what, commit)
 		for j, e := range made {
-			if !follows(e.Version, known[j].Version) || e.Rev != known[j].Rev || string(e.Value) != string(ops[j].Value) {
-				r.Failf("%s: put over %+v returned %+v", what, known[j], e)
-			}
+			r.changed(what, known[j], e, string(ops[j].Value))
 		}
 		s.sees(theirs)
 		a = theirs
 		if len(ops) > 1 {
 			got := s.get(b.Key)
-			if !follows(got.Version, b.Version) || string(got.Value) != string(ops[1].Value) {
-				r.Failf("%s: over %+v there is %+v", what, b, got)
-			}
+			r.changed(what, b, got, string(ops[1].Value))
 			b = got
 		}
 	}
@@ -192,9 +165,7 @@ func doubtNotMine(r *run) {
 			r.Failf("a commit of what another session has committed before returned (%+v, %v)", made, harness.Text(err))
 		}
 		r.Settle()
-		for _, e := range theirs {
-			s.sees(e)
-		}
+		s.sees(theirs...)
 		epoch = theirs[0]
 		other.delete(theirs[1])
 		s.misses(seat)
@@ -209,12 +180,10 @@ func notAllMine(r *run, c *kit.Client, s, other sess) {
 	theirs := other.commit(backend.CompareAndSet(both[0].Key, value, both[0].Version))[0]
 	c.LoseReply(backend.OpCompareAndSet)
 	made, err := s.Commit(r.ctx, nil, backend.CompareAndSet(both[0].Key, value, both[0].Version), backend.CompareAndSet(both[1].Key, value, both[1].Version))
-	if !harness.IsAny(err, backend.ErrConflict, backend.ErrIndeterminate) {
-		r.Failf("a commit one half of which another session has committed before returned (%+v, %v)", made, harness.Text(err))
-	}
+	r.FailIf(!harness.IsAny(err, backend.ErrConflict, backend.ErrIndeterminate),
+		"a commit one half of which another session has committed before returned (%+v, %v)", made, harness.Text(err))
 	r.Settle()
-	s.sees(theirs)
-	s.sees(both[1])
+	s.sees(theirs, both[1])
 }
 
 func doubtRace(r *run) {
@@ -241,9 +210,7 @@ func doubtRace(r *run) {
 			s.sees(epoch)
 		}
 		for _, s := range all {
-			tasks = append(tasks, start(r, "put and create", func(ctx context.Context) ([]backend.Entry, error) {
-				return s.Commit(ctx, nil, backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value))
-			}))
+			tasks = append(tasks, s.committing("put and create", backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value)))
 		}
 		var made []backend.Entry
 		unknown := false
@@ -263,14 +230,11 @@ func doubtRace(r *run) {
 				r.Failf("put and create: error is %v", harness.Text(err))
 			}
 		}
-		if made == nil && !unknown {
-			r.Failf("none of the commits succeeded, and all say why not")
-		}
+		r.FailIf(made == nil && !unknown, "none of the commits succeeded, and all say why not")
 		if made != nil {
 			epoch = made[0]
 			for _, s := range all {
-				s.sees(epoch)
-				s.sees(made[1])
+				s.sees(epoch, made[1])
 			}
 			all[i%3].delete(made[1])
 		} else if epoch = all[0].get(epoch.Key); string(epoch.Value) != string(value) {

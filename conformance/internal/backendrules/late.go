@@ -11,16 +11,11 @@ import (
 
 // lateRules are about commits that were given up, and may yet be done.
 var lateRules = []rule{
-	{
-		Name: "late/overtaken",
-		Text: "Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
-		Need: []string{"DelayRequest"},
-		Run:  lateOvertaken,
-	}, {
-		Name: "late/given-up",
-		Text: "A commit that is given up at any moment does not undo one that comes right after it.",
-		Run:  lateGivenUp,
-	},
+	promise("late/overtaken", lateOvertaken,
+		"Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
+		"DelayRequest"),
+	promise("late/given-up", lateGivenUp,
+		"A commit that is given up at any moment does not undo one that comes right after it."),
 }
 
 func lateOvertaken(r *run) {
@@ -28,57 +23,47 @@ func lateOvertaken(r *run) {
 	s := r.open(c)
 	dir := s.dir("d")
 	delay := r.Service.TTL / 2
+	put := func(name string) backend.Entry { return s.put(dir+"/"+name, "first", 0) }
+	late := []byte("late")
+	updated, own, deleted, remade, beside := put("updated"), s.enqueue(dir, "first"), put("deleted"), put("remade"), put("beside")
 	var checks []func()
-	for i, try := range []struct {
+	for _, try := range []struct {
 		what  string
-		first backend.Entry
-		late  func(e backend.Entry) []backend.Op
-		later func(e backend.Entry) backend.Entry // returns what there is then
+		late  []backend.Op
+		later func() backend.Entry // returns what there is then
 	}{
 		{
-			"an Update before an Update", s.put(dir+"/0", "first", 0),
-			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Update(e, []byte("late"))} },
-			func(e backend.Entry) backend.Entry { return s.set(e, "later") },
+			"an Update before an Update", []backend.Op{backend.Update(updated, late)},
+			func() backend.Entry { return s.set(updated, "later") },
 		}, {
-			"an Update before an Update of the session's own entry", s.enqueue(dir, "first"),
-			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Update(e, []byte("late"))} },
-			func(e backend.Entry) backend.Entry { return s.set(e, "later") },
+			"an Update before an Update of the session's own entry", []backend.Op{backend.Update(own, late)},
+			func() backend.Entry { return s.set(own, "later") },
 		}, {
-			"a Delete before a CompareAndSet", s.put(dir+"/2", "first", 0),
-			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Delete(e)} },
-			func(e backend.Entry) backend.Entry { return s.put(e.Key, "later", e.Version) },
+			"a Delete before a CompareAndSet", []backend.Op{backend.Delete(deleted)},
+			func() backend.Entry { return s.put(deleted.Key, "later", deleted.Version) },
 		}, {
-			"a CompareAndSet before a CompareAndSet and a Delete", backend.Entry{Key: dir + "/3"},
-			func(e backend.Entry) []backend.Op {
-				return []backend.Op{backend.CompareAndSet(e.Key, []byte("late"), 0)}
-			},
-			func(e backend.Entry) backend.Entry {
-				s.delete(s.put(e.Key, "later", 0))
-				return e
+			"a CompareAndSet before a CompareAndSet and a Delete", []backend.Op{backend.CompareAndSet(dir+"/new", late, 0)},
+			func() backend.Entry {
+				s.delete(s.put(dir+"/new", "later", 0))
+				return backend.Entry{Key: dir + "/new"}
 			},
 		}, {
-			"an Update before a Delete and a CompareAndSet", s.put(dir+"/4", "first", 0),
-			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Update(e, []byte("late"))} },
-			func(e backend.Entry) backend.Entry {
-				s.delete(e)
-				return s.put(e.Key, "later", 0)
+			"an Update before a Delete and a CompareAndSet", []backend.Op{backend.Update(remade, late)},
+			func() backend.Entry {
+				s.delete(remade)
+				return s.put(remade.Key, "later", 0)
 			},
 		}, {
-			"several ops before an Update", s.put(dir+"/5", "first", 0),
-			func(e backend.Entry) []backend.Op {
-				return []backend.Op{backend.CompareAndSet(dir+"/beside", nil, 0), backend.Delete(e)}
-			},
-			func(e backend.Entry) backend.Entry { return s.set(e, "later") },
+			"several ops before an Update", []backend.Op{backend.CompareAndSet(dir+"/more", nil, 0), backend.Delete(beside)},
+			func() backend.Entry { return s.set(beside, "later") },
 		},
 	} {
-		ops := try.late(try.first)
-		sent := c.DelayRequest(ops[0].Kind, delay)
-		late := start(r, "commit whose request is late", func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, nil, ops...) })
-		r.Until(fmt.Sprintf("request %d is under way", i), sent)
+		sent := c.DelayRequest(try.late[0].Kind, delay)
+		late := s.committing("commit whose request is late", try.late...)
+		r.Until(try.what+": the request is under way", sent)
 		late.stop()
-		_, err := late.result()
-		r.Refused(try.what, err, backend.ErrIndeterminate, context.Canceled)
-		want := try.later(try.first)
+		late.fails(try.what, backend.ErrIndeterminate, context.Canceled)
+		want := try.later()
 		checks = append(checks, func() {
 			if got := s.peek(want.Key); got.Rev != want.Rev || !got.Same(want) && want.Exists() || string(got.Value) != string(want.Value) {
 				r.Failf("%s: the later commit left %+v, and there is %+v", try.what, want, got)
@@ -112,9 +97,7 @@ func lateGivenUp(r *run) {
 	}
 	time.Sleep(r.Service.TTL / 4) // for what was given up to be done
 	for _, e := range later {
-		if got := s.get(e.Key); !got.Same(e) || string(got.Value) != "later" {
-			r.Failf("a later commit left %+v, and there is %+v", e, got)
-		}
+		s.has("after a later commit", e)
 	}
 }
 

@@ -14,34 +14,24 @@ import (
 )
 
 var listRules = []rule{
-	{
-		Name: "list/await",
-		Text: "AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter.",
-		Run:  listAwait,
-	}, {
-		Name: "list/await-absent",
-		Text: "AwaitList of a directory that does not exist blocks, and returns once there is an entry enqueued.",
-		Run:  listAwaitAbsent,
-	}, {
-		Name: "list/nothing-missed",
-		Text: "No change between a List and the AwaitList that follows is missed.",
-		Run:  listNothingMissed,
-	}, {
-		Name: "list/while-enqueued",
-		Text: "Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued.",
-		Run:  listWhileEnqueued,
-	},
+	promise("list/await", listAwait,
+		"AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter, of a directory that did not exist, too."),
+	promise("list/nothing-missed", listNothingMissed,
+		"No change between a List and the AwaitList that follows is missed."),
+	promise("list/while-enqueued", listWhileEnqueued,
+		"Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued."),
 }
 
 func listAwait(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
+	s, other, dir := r.pair()
 	empty := s.list(dir)
 	a := s.enqueue(dir, "x")
-	if got := s.awaitList(empty).value(); !slices.Equal(got.Keys, []string{a.Key}) || got.Dir != dir || got.Rev <= empty.Rev {
-		r.Failf("await list of %+v, after enqueue of %s, returned %+v", empty, a.Key, got)
+	shows := func(what string, t *task[backend.Listing], known backend.Listing, want ...backend.Entry) {
+		if got := t.value(); !slices.Equal(got.Keys, harness.Keys(want)) || got.Dir != dir || got.Rev <= known.Rev {
+			r.Failf("%s: await list of %+v returned %+v, want %q", what, known, got, harness.Keys(want))
+		}
 	}
+	shows("after an enqueue", s.awaitList(empty), empty, a)
 	var want []backend.Entry
 	for i, step := range []func() []backend.Entry{
 		func() []backend.Entry { return []backend.Entry{a, other.enqueue(dir, "y")} },
@@ -52,52 +42,31 @@ func listAwait(r *run) {
 		known := s.list(dir)
 		var waiting []*task[backend.Listing]
 		for range 3 {
-			waiting = append(waiting, s.awaitList(known))
+			waiting = append(waiting, s.waitsList(known))
 		}
-		waiting[0].blocked("nothing happened")
 		want = step()
 		for _, t := range waiting {
-			got := t.value()
-			if !slices.Equal(got.Keys, harness.Keys(want)) || got.Dir != dir || got.Rev <= known.Rev {
-				r.Failf("step %d: await list of %+v returned %+v, want %q", i, known, got, harness.Keys(want))
-			}
+			shows(fmt.Sprintf("step %d", i), t, known, want...)
 		}
 	}
-	waiting := s.awaitList(s.list(dir))
-	waiting.blocked("nothing happened")
+	waiting := s.waitsList(s.list(dir))
 	waiting.stop()
-	_, err := waiting.result()
-	r.Refused("await list with a context that ended", err, context.Canceled)
-}
+	waiting.fails("await list with a context that ended", context.Canceled)
 
-func listAwaitAbsent(r *run) {
-	s, other := r.session(), r.session()
-	dir := r.key("later")
-	known := s.list(dir)
-	waiting := s.awaitList(known)
-	waiting.blocked("nothing happened")
+	known := s.list(r.key("later"))
+	waiting = s.waitsList(known)
 	other.dir("later")
-	e := other.enqueue(dir, "x")
-	for {
-		known = waiting.value()
-		if slices.Equal(known.Keys, []string{e.Key}) {
-			return
-		}
-		if len(known.Keys) > 0 {
+	e := other.enqueue(known.Dir, "x")
+	for known = waiting.value(); !slices.Equal(known.Keys, []string{e.Key}); known = s.awaitList(known).value() {
+		if len(known.Keys) > 0 { // else it was the directory that was made
 			r.Failf("await list returned %+v, want %s alone", known, e.Key)
 		}
-		waiting = s.awaitList(known) // that was the directory being made
 	}
 }
 
 func listNothingMissed(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
-	changes := 20
-	if r.Service.Virtual {
-		changes = 200
-	}
+	s, other, dir := r.pair()
+	changes := r.times(20, 200)
 	known := s.list(dir)
 	writer := start(r, "writer", func(ctx context.Context) ([]backend.Entry, error) {
 		var made []backend.Entry
@@ -112,20 +81,16 @@ func listNothingMissed(r *run) {
 	})
 	for len(known.Keys) < changes {
 		next := s.awaitList(known).value()
-		if !slices.Equal(next.Keys[:min(len(known.Keys), len(next.Keys))], known.Keys) || next.Rev <= known.Rev {
-			r.Failf("await list of %+v returned %+v though entries were only added", known, next)
-		}
+		r.FailIf(!slices.Equal(next.Keys[:min(len(known.Keys), len(next.Keys))], known.Keys) || next.Rev <= known.Rev,
+			"await list of %+v returned %+v though entries were only added", known, next)
 		known = next
 	}
-	if want := harness.Keys(writer.value()); !slices.Equal(known.Keys, want) {
-		r.Failf("the listing is %q, enqueued were %q", known.Keys, want)
-	}
+	want := harness.Keys(writer.value())
+	r.FailIf(!slices.Equal(known.Keys, want), "the listing is %q, enqueued were %q", known.Keys, want)
 	// An entry comes while somebody is about to wait for it.
 	for range changes / 4 {
 		known = s.list(dir)
-		made := start(r, "enqueue", func(ctx context.Context) ([]backend.Entry, error) {
-			return other.Commit(ctx, nil, backend.Enqueue(dir, nil))
-		})
+		made := other.committing("enqueue", backend.Enqueue(dir, nil))
 		if next := s.awaitList(known).value(); next.Rev <= known.Rev {
 			r.Failf("await list of %+v returned %+v", known, next)
 		}
@@ -180,14 +145,10 @@ func listWhileEnqueued(r *run) {
 	}
 	slices.SortFunc(all, func(a, b backend.Entry) int { return cmp.Compare(a.Rev, b.Rev) })
 	s.lists(dir, all...)
-	for _, e := range all {
-		s.sees(e)
-	}
+	s.sees(all...)
 	for _, t := range looking {
 		for _, key := range t.value() {
-			if !slices.Contains(harness.Keys(all), key) {
-				r.Failf("a listing had %s, which none of those enqueued is: %q", key, harness.Keys(all))
-			}
+			r.FailIf(!slices.Contains(harness.Keys(all), key), "a listing had %s, which none of those enqueued is: %q", key, harness.Keys(all))
 		}
 	}
 }

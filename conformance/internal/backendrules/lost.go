@@ -4,60 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// losses are the two ways in which a commit gets lost.
-var losses = []struct {
-	what, need string
-	fault      func(*kit.Client) func(backend.OpKind)
-}{
-	{"reply", "LoseReply", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
-	{"request", "LoseRequest", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
-}
-
-func lostRules() []rule {
-	rules := []rule{{
-		Name: "lost-reply/refused",
-		Text: "A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
-		Need: []string{"LoseReply"},
-		Run:  lostRefused,
-	}, {
-		Name: "lost-reply/cancelled",
-		Text: "A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
-		Need: []string{"CutReply"},
-		Run:  lostCancelled,
-	}, {
-		Name: "lost-reply/session-lost",
-		Text: "A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
-		Need: []string{"CutReply"},
-		Run:  lostSession,
-	}}
-	for _, lost := range losses {
-		rules = append(rules, rule{
-			Name: "lost-" + lost.what + "/once",
-			Text: fmt.Sprintf("A commit whose %s was lost is done once, and returns what it made, whichever ops it has.", lost.what),
-			Need: []string{lost.need},
-			Run: func(r *run) {
-				c := r.client()
-				lostOnce(r, r.open(c), r.session(), lost.fault(c))
-			},
-		})
-	}
-	return rules
+var lostRules = []rule{
+	promise("lost-reply/refused", lostRefused,
+		"A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
+		"LoseReply"),
+	promise("lost-reply/cancelled", lostCancelled,
+		"A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
+		"CutReply"),
+	promise("lost-reply/session-lost", lostSession,
+		"A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
+		"CutReply"),
+	promise("lost-reply/once", lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }),
+		"A commit whose reply was lost is done once, and returns what it made, whichever ops it has.",
+		"LoseReply"),
+	promise("lost-request/once", lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }),
+		"A commit whose request was lost is done once, and returns what it made, whichever ops it has.",
+		"LoseRequest"),
 }
 
 // lostOnce tries each op, and commits of several, under a fault.
-func lostOnce(r *run, s, other sess, fault func(backend.OpKind)) {
-	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
-		r.in(kind.String(), func() { lostOne(r, s, other, kind, fault) })
+func lostOnce(of func(*kit.Client) func(backend.OpKind)) func(*run) {
+	return func(r *run) {
+		c := r.client()
+		s, other, fault := r.open(c), r.session(), of(c)
+		for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
+			r.in(kind.String(), func() { lostOne(r, s, other, kind, fault) })
+		}
+		r.in("a CompareAndSet, an Enqueue and a Delete, with conditions", func() { lostAtomic(r, s, other, fault) })
+		r.in("a CompareAndSet and a CreateEphemeral", func() { lostPutCreate(r, s, other, fault) })
+		r.in("several CompareAndSets", func() { lostPuts(r, s, other, fault) })
 	}
-	r.in("a CompareAndSet, an Enqueue and a Delete, with conditions", func() { lostAtomic(r, s, other, fault) })
-	r.in("a CompareAndSet and a CreateEphemeral", func() { lostPutCreate(r, s, other, fault) })
-	r.in("several CompareAndSets", func() { lostPuts(r, s, other, fault) })
 }
 
 // lostOne tries an op of the kind, several times in one session.
@@ -75,41 +58,35 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 		}[kind]
 		fault(kind)
 		got := s.commit(op)[0]
-		var queue []backend.Entry
+		queue := []backend.Entry{old}
 		switch kind {
 		case backend.OpDelete:
-			if got.Exists() || got.Key != old.Key {
-				r.Failf("it returned %+v", got)
-			}
+			r.FailIf(got.Exists() || got.Key != old.Key, "it returned %+v", got)
 			other.misses(old.Key)
+			queue = nil
 		case backend.OpUpdate:
-			if !got.Exists() || got.Key != old.Key || got.Rev != old.Rev || got.Version == old.Version || string(got.Value) != "new" {
-				r.Failf("set on %+v returned %+v", old, got)
-			}
-			queue = append(queue, old)
-			other.sees(got)
+			r.changed("set", old, got, "new")
 		default:
-			owner := s.ID()
-			if kind == backend.OpCompareAndSet {
+			owner := id
+			switch kind {
+			case backend.OpCompareAndSet:
 				owner = ""
-			}
-			if !got.Exists() || got.Version != 1 || got.Session != owner || string(got.Value) != "new" || got.Rev <= old.Rev {
-				r.Failf("%v %s returned %+v", kind, op.Key, got)
-			}
-			queue = append(queue, old)
-			if kind == backend.OpEnqueue {
+			case backend.OpEnqueue:
+				key = dir + "/" + path.Base(got.Key)
 				queue = append(queue, got)
 			}
+			r.isNew(kind.String(), got, key, "new", owner)
+			r.FailIf(got.Rev <= old.Rev, "it returned %+v, after there was %+v", got, old)
+		}
+		if got.Exists() {
 			other.sees(got)
 		}
 		other.lists(dir, queue...)
 		r.Settle()
 		other.lists(dir, queue...)
-		if s.State() == backend.Lost || s.ID() != id {
-			r.Failf("the session was %q and is %v as %q", id, s.State(), s.ID())
-		}
+		r.FailIf(s.State() == backend.Lost || s.ID() != id, "the session was %q and is %v as %q", id, s.State(), s.ID())
 		for _, e := range queue {
-			r.Must("drop", s.Discard(r.ctx, e))
+			s.discard(e)
 		}
 		other.lists(dir)
 	}
@@ -127,17 +104,15 @@ func lostAtomic(r *run, s, other sess, fault func(backend.OpKind)) {
 			backend.Enqueue(dir, []byte("new")),
 			backend.Delete(seat))
 		r.Must("commit of several ops", err)
-		if len(out) != 3 || out[0].Rev != record.Rev || out[0].Version == record.Version || !out[1].Exists() || out[2].Exists() {
-			r.Failf("it returned %+v", out)
-		}
+		r.FailIf(len(out) != 3 || out[0].Rev != record.Rev || out[0].Version == record.Version || !out[1].Exists() || out[2].Exists(), "it returned %+v", out)
 		record = out[0]
 		other.lists(dir, held, out[1])
 		other.sees(record)
 		other.misses(seat.Key)
 		r.Settle()
 		other.lists(dir, held, out[1])
-		r.Must("drop", s.Discard(r.ctx, held))
-		r.Must("drop", s.Discard(r.ctx, out[1]))
+		s.discard(held)
+		s.discard(out[1])
 	}
 }
 
@@ -150,19 +125,16 @@ func lostPutCreate(r *run, s, other sess, fault func(backend.OpKind)) {
 		fault(kind)
 		out := s.commit(backend.CompareAndSet(epoch.Key, []byte(value), epoch.Version), backend.CreateEphemeral(seat, []byte(value)))
 		put, made := out[0], out[1]
-		if put.Key != epoch.Key || !follows(put.Version, epoch.Version) || string(put.Value) != value ||
-			made.Key != seat || made.Version != 1 || made.Session != s.ID() || string(made.Value) != value {
-			r.Failf("put over %+v and create returned %+v", epoch, out)
+		if !epoch.Exists() {
+			epoch.Rev = made.Rev // of one commit
 		}
-		if epoch.Exists() && put.Rev != epoch.Rev || !epoch.Exists() && put.Rev != made.Rev {
-			r.Failf("put over %+v and create returned the revisions of %+v", epoch, out)
-		}
+		r.changed("put with a create", epoch, put, value)
+		r.isNew("create with a put", made, seat, value, s.ID())
 		for range 2 {
-			other.sees(put)
-			other.sees(made)
+			other.sees(put, made)
 			r.Settle() // nothing comes late
 		}
-		r.Must("drop", s.Discard(r.ctx, made))
+		s.discard(made)
 		other.misses(seat)
 		epoch = put
 	}
@@ -178,10 +150,10 @@ func lostPuts(r *run, s, other sess, fault func(backend.OpKind)) {
 		fault(backend.OpCompareAndSet)
 		out := s.commit(ops...)
 		for j, e := range out {
-			was := known[j]
-			if e.Key != was.Key || !follows(e.Version, was.Version) || string(e.Value) != string(ops[j].Value) || was.Exists() && e.Rev != was.Rev {
-				r.Failf("put over %+v returned %+v", was, e)
+			if !known[j].Exists() {
+				known[j].Rev = e.Rev
 			}
+			r.changed("put", known[j], e, string(ops[j].Value))
 			other.sees(e)
 			r.Settle()
 			other.sees(e)
@@ -191,9 +163,7 @@ func lostPuts(r *run, s, other sess, fault func(backend.OpKind)) {
 }
 
 func lostRefused(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).open)
 	theirs := other.create(dir+"/theirs", "x")
 	s.sees(theirs)
 	mine := s.create(dir+"/mine", "x")
@@ -218,20 +188,15 @@ func lostRefused(r *run) {
 		r.Refused(try.what, err, try.err)
 	}
 	c.LoseReply(backend.OpEnqueue)
-	_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
-	r.Refused("enqueue guarded by an entry that is gone", err, backend.ErrCondition)
+	s.refused("enqueue guarded by an entry that is gone", backend.ErrCondition, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
 	for _, e := range []backend.Entry{theirs, mine, record} {
-		if got := s.get(e.Key); !got.Same(e) {
-			r.Failf("%+v has become %+v", e, got)
-		}
+		s.has("after refused commits", e)
 	}
 	s.lists(dir)
 }
 
 func lostCancelled(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).open)
 	keep := s.enqueue(dir, "keep")
 	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.CreateEphemeral(dir+"/seat", []byte("x"))} {
 		commit := s.cutOff(c, other, op)
@@ -240,14 +205,10 @@ func lostCancelled(r *run) {
 		_, err := commit.result()
 		c.Resume()
 		r.Refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, context.Canceled)
-		if errors.Is(err, backend.ErrSessionLost) {
-			r.Failf("%v: but it is another session that was lost", err)
-		}
+		r.FailIf(errors.Is(err, backend.ErrSessionLost), "%v: but it is another session that was lost", err)
 		other.lists(dir, keep)
 		other.misses(dir + "/seat")
-		if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
-			r.Failf("after the link came back the session is %v", got)
-		}
+		s.becomes(backend.Suspended, backend.Live, "after the link came back")
 		// It does not come late, either.
 		time.Sleep(r.Service.TTL / 4)
 		other.lists(dir, keep)
@@ -258,9 +219,7 @@ func lostCancelled(r *run) {
 }
 
 func lostSession(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).brief)
 	c.CutReply(backend.OpEnqueue)
 	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("x")))
 	c.Resume()

@@ -54,10 +54,7 @@ func (d defect) service() func(testing.TB) *kit.Service {
 				}
 				return nil
 			},
-			Start: func() error {
-				svc.Start()
-				return nil
-			},
+			Start: func() error { svc.Start(); return nil },
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package backendrules
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,73 +10,25 @@ import (
 )
 
 var readRules = []rule{
-	{
-		Name: "read/get",
-		Text: "Get reads what this session wrote last; ErrNoEntry if there is nothing.",
-		Run:  readGet,
-	}, {
-		Name: "read/decided",
-		Text: "A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is.",
-		Run:  readDecided,
-	}, {
-		Name: "read/survey",
-		Text: "Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others.",
-		Run:  readSurvey,
-	}, {
-		Name: "read/children",
-		Text: "Children has the keys directly under a key, of all kinds of entries, up to a number, and tells if there are more.",
-		Run:  readChildren,
-	}, {
-		Name: "read/list",
-		Text: "List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty.",
-		Run:  readList,
-	}, {
-		Name: "read/foreign",
-		Text: "Children that somebody else put, whatever their names, are left out of List and Predecessor, and do no harm.",
-		Need: []string{"Put"},
-		Run:  readForeign,
-	}, {
-		Name: "read/predecessor",
-		Text: "Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone.",
-		Run:  readPredecessor,
-	},
-}
-
-func readGet(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	for _, e := range s.threeKinds(dir) {
-		other.sees(e)
-		if got := other.get(e.Key); string(got.Value) != "x" || got.Session != e.Session {
-			r.Failf("get by another session returned %+v, want %+v", got, e)
-		}
-		for i := range 5 {
-			value := fmt.Sprint(i)
-			e = s.set(e, value)
-			if got := s.get(e.Key); !got.Same(e) || string(got.Value) != value {
-				r.Failf("get returned %+v after set returned %+v", got, e)
-			}
-		}
-		s.delete(e)
-		_, err := s.Get(r.ctx, e.Key)
-		r.Refused("get of a deleted entry", err, backend.ErrNoEntry)
-	}
-	for _, key := range []string{r.key("never"), r.key("never/there"), dir + "/never"} {
-		got, err := s.Get(r.ctx, key)
-		r.Refused("get of what never was", err, backend.ErrNoEntry)
-		if got.Exists() {
-			r.Failf("get of what never was returned %+v", got)
-		}
-	}
+	promise("read/decided", readDecided,
+		"A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is."),
+	promise("read/survey", readSurvey,
+		"Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others."),
+	promise("read/children", readChildren,
+		"Children has the keys directly under a key, of all kinds of entries, up to a number, and tells if there are more."),
+	promise("read/list", readList,
+		"List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty."),
+	promise("read/foreign", readForeign,
+		"Children that somebody else put, whatever their names, are left out of List and Predecessor, and do no harm.",
+		"Put"),
+	promise("read/predecessor", readPredecessor,
+		"Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone."),
 }
 
 func readDecided(r *run) {
 	s := r.session()
 	dir := s.dir("d")
-	rounds := 10
-	if r.Service.Virtual {
-		rounds = 40
-	}
+	rounds := r.times(10, 40)
 	for range rounds {
 		// The server of a new session may not know the latest of this.
 		e := s.enqueue(dir, "1")
@@ -96,41 +47,27 @@ func readDecided(r *run) {
 			{"the create of what is there", nil, []backend.Op{backend.CreateEphemeral(seat.Key, nil)}, backend.ErrExists},
 		} {
 			other := r.session()
-			_, err := other.Commit(r.ctx, by.guards, by.ops...)
-			r.Refused(by.what, err, by.err)
-			if got := other.peek(e.Key); !got.Same(e) {
-				r.Failf("%s was refused, and then get returned %+v, want %+v", by.what, got, e)
-			}
-			if got := other.peek(gone.Key); got.Exists() {
-				r.Failf("%s was refused, and then get returned %+v, which is gone", by.what, got)
-			}
-			r.Must("close", other.Close(r.ctx))
+			other.refused(by.what, by.err, by.guards, by.ops...)
+			other.has("get after "+by.what+" was refused", e)
+			other.none("get of what is gone, after "+by.what+" was refused", gone.Key)
+			other.close()
 		}
-		s.delete(e)
-		s.delete(seat)
+		s.delete(e, seat)
 	}
 }
 
 func readSurvey(r *run) {
 	s, other := r.session(), r.session()
 	shows := func(key, known string, want ...backend.Entry) {
-		have, err := s.Get(r.ctx, key)
-		if !errors.Is(err, backend.ErrNoEntry) {
-			r.Must("get "+key, err)
-		}
-		asked := backend.Entry{}
+		have, asked := s.peek(key), backend.Entry{}
 		e, strangers, err := s.Survey(r.ctx, key, func(e backend.Entry) string { asked = e; return known })
 		r.Must("survey "+key, err)
-		if e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value) {
-			r.Failf("survey of %s read %+v, and get %+v", key, e, have)
-		}
-		if asked.Exists() && !asked.Same(e) {
-			r.Failf("survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
-		}
+		r.FailIf(e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value),
+			"survey of %s read %+v, and get %+v", key, e, have)
+		r.FailIf(asked.Exists() && !asked.Same(e), "survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
 		slices.Sort(strangers)
-		if keys := harness.Keys(want); !slices.Equal(strangers, slices.Sorted(slices.Values(keys))) {
-			r.Failf("strangers under %s are %q, want %q", key, strangers, keys)
-		}
+		keys := harness.Keys(want)
+		r.FailIf(!slices.Equal(strangers, slices.Sorted(slices.Values(keys))), "strangers under %s are %q, want %q", key, strangers, keys)
 	}
 	shows(r.key("never"), "")
 	shows(r.key("never/there"), r.key("never/there/known"))
@@ -151,8 +88,7 @@ func readSurvey(r *run) {
 	c := s.create(dir+"/seat", "x")
 	shows(dir, known.Key, a, b, c)
 	shows(dir, "", a, b, c)
-	s.delete(a)
-	s.delete(c)
+	s.delete(a, c)
 	shows(dir, known.Key, b)
 	other.delete(b)
 	s.misses(b.Key)
@@ -192,37 +128,27 @@ func readChildren(r *run) {
 	shows(dir, queued, notes, seat, before)
 	shows(backend.Parent(deep.Key), deep)
 	shows(deep.Key)
-	s.delete(seat)
-	s.delete(queued)
+	s.delete(seat, queued)
 	shows(dir, notes, before)
 	first := dir[:1+strings.IndexByte(dir[1:], '/')]
 	keys, more, err := s.Children(r.ctx, "/", 1000)
 	r.Must("children of /", err)
-	if !more && !slices.Contains(keys, first) {
-		r.Failf("children of / are %q, without %s", keys, first)
-	}
+	r.FailIf(!more && !slices.Contains(keys, first), "children of / are %q, without %s", keys, first)
 	for _, key := range keys {
-		if backend.CheckKey(key) != nil || backend.Parent(key) != "/" {
-			r.Failf("children of / has %q", key)
-		}
+		r.FailIf(backend.CheckKey(key) != nil || backend.Parent(key) != "/", "children of / has %q", key)
 	}
 }
 
 func readList(r *run) {
 	s, other := r.session(), r.session()
-	if l := s.list(r.key("never")); len(l.Keys) != 0 || l.Dir != r.key("never") {
-		r.Failf("list of a directory that does not exist is %+v", l)
-	}
+	l := s.list(r.key("never"))
+	r.FailIf(len(l.Keys) != 0 || l.Dir != r.key("never"), "list of a directory that does not exist is %+v", l)
 	dir := s.dir("d")
 	last := s.list(dir)
-	if len(last.Keys) != 0 || last.Dir != dir {
-		r.Failf("list of an empty directory is %+v", last)
-	}
+	r.FailIf(len(last.Keys) != 0 || last.Dir != dir, "list of an empty directory is %+v", last)
 	change := func(what string) {
 		now := s.list(dir)
-		if now.Rev <= last.Rev {
-			r.Failf("%s: the listing's revision was %d and is %d", what, last.Rev, now.Rev)
-		}
+		r.FailIf(now.Rev <= last.Rev, "%s: the listing's revision was %d and is %d", what, last.Rev, now.Rev)
 		last = now
 	}
 	a := s.enqueue(dir, "x")
@@ -278,38 +204,24 @@ func readForeign(r *run) {
 	r.Until(dir+" lists the enqueued entries alone", func() bool {
 		return slices.Equal(s.list(dir).Keys, []string{a.Key, b.Key, c.Key})
 	})
-	for _, want := range []struct{ of, is backend.Entry }{{a, backend.Entry{}}, {b, a}, {c, b}} {
-		if got := s.predecessor(want.of); !got.Same(want.is) {
-			r.Failf("predecessor of %s is %+v, want %+v", want.of.Key, got, want.is)
-		}
-	}
+	s.comesAfter(a, backend.Entry{})
+	s.comesAfter(b, a)
+	s.comesAfter(c, b)
 	waiting, listing := s.await(b), s.awaitList(s.list(dir))
 	put(dir + "/another")
 	waiting.blocked("only a foreign entry was put")
-	r.Must("drop", s.Discard(r.ctx, b))
-	if got := one(waiting); got.Exists() {
-		r.Failf("await of a dropped entry returned %+v", got)
-	}
+	s.discard(b)
+	isGone(waiting)
 	listing.value()
-	if got := s.predecessor(c); !got.Same(a) {
-		r.Failf("predecessor of %s is %+v, want %+v", c.Key, got, a)
-	}
+	s.comesAfter(c, a)
 	// What a strategy reads may hold anything, too.
-	if got := s.get(dir + "/leader"); string(got.Value) != "\xfffo\x00reign" || got.Session != "" {
-		r.Failf("get of a foreign entry returned %+v", got)
-	}
+	got := s.get(dir + "/leader")
+	r.FailIf(string(got.Value) != "\xfffo\x00reign" || got.Session != "", "get of a foreign entry returned %+v", got)
 }
 
 func readPredecessor(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
-	is := func(of, want backend.Entry) {
-		got := s.predecessor(of)
-		if !got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session {
-			r.Failf("predecessor of %s is %+v, want %+v", of.Key, got, want)
-		}
-	}
+	s, other, dir := r.pair()
+	is := s.comesAfter
 	none := backend.Entry{}
 	a := s.enqueue(dir, "a")
 	is(a, none)
@@ -349,4 +261,11 @@ func readPredecessor(r *run) {
 		queue = slices.Delete(queue, at, at+1)
 	}
 	is(queue[0], none)
+}
+
+// comesAfter checks which one is the predecessor.
+func (s sess) comesAfter(e, before backend.Entry) {
+	if got := s.predecessor(e); !got.Same(before) || string(got.Value) != string(before.Value) || got.Session != before.Session {
+		s.r.Failf("predecessor of %s is %+v, want %+v", e.Key, got, before)
+	}
 }

@@ -11,17 +11,12 @@ import (
 )
 
 var refusedRules = []rule{
-	{
-		Name: "session/throttled",
-		Text: "What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
-		Need: []string{"Throttle"},
-		Run:  sessionThrottled,
-	}, {
-		Name: "session/denied",
-		Text: "What the credentials do not allow is ErrDenied and not done, and the session goes on: when they allow it again it is done. A Drop goes on by itself.",
-		Need: []string{"Deny"},
-		Run:  sessionDenied,
-	},
+	promise("session/throttled", sessionThrottled,
+		"What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
+		"Throttle"),
+	promise("session/denied", sessionDenied,
+		"What the credentials do not allow is ErrDenied and not done, and the session goes on: when they allow it again it is done. A Drop goes on by itself.",
+		"Deny"),
 }
 
 // throttledMost is how often one call and the heartbeats may ask in a second.
@@ -30,11 +25,10 @@ const throttledMost = 30
 func sessionThrottled(r *run) {
 	c := r.client()
 	q := ask(r, c)
-	waiting := q.s.await(q.held)
-	waiting.blocked("nothing happened")
+	waiting := q.s.waits(q.held)
 	for _, call := range append(q.calls, q.drop) {
 		release := c.Throttle()
-		throttled := start(r, call.what+" while throttled", call.make)
+		throttled := r.do(call.what+" while throttled", call.make)
 		throttled.blocked("all is turned away")
 		release()
 		throttled.value()
@@ -42,13 +36,12 @@ func sessionThrottled(r *run) {
 	waiting.value()
 	q.done()
 	release := c.Throttle()
-	call := start(r, "get while throttled", func(ctx context.Context) (backend.Entry, error) { return q.s.Get(ctx, q.record.Key) })
+	call := q.s.getting("get while throttled", q.record.Key)
 	began := time.Now()
 	time.Sleep(min(r.Service.TTL/8, time.Second))
 	asked, took := release(), time.Since(began)
-	if most := throttledMost * (1 + int(took/time.Second)); asked > most {
-		r.Failf("%d requests in %v, all of which were turned away, are more than %d", asked, took, most)
-	}
+	most := throttledMost * (1 + int(took/time.Second))
+	r.FailIf(asked > most, "%d requests in %v, all of which were turned away, are more than %d", asked, took, most)
 	call.value()
 	r.Until("the session is live", func() bool { return q.s.State() == backend.Live })
 	time.Sleep(q.s.TTL())
@@ -61,7 +54,7 @@ func sessionDenied(r *run) {
 	denied := func(calls ...call) {
 		started := make([]*task[struct{}], len(calls)) // side by side: some services are asked again for a while
 		for i, call := range calls {
-			started[i] = start(r, call.what+" while denied", call.make)
+			started[i] = r.do(call.what+" while denied", call.make)
 		}
 		for i, call := range calls {
 			if _, err := started[i].result(); !errors.Is(err, backend.ErrDenied) {
@@ -72,15 +65,12 @@ func sessionDenied(r *run) {
 	release := c.Deny()
 	denied(q.calls...)
 	time.Sleep(q.s.TTL())
-	for _, e := range []backend.Entry{q.held, q.gone, q.record} {
-		q.other.sees(e)
-	}
-	if n := len(q.other.list(q.dir).Keys); n != 2 {
-		r.Failf("%d entries stand where two stood before all was denied", n)
-	}
+	q.other.sees(q.held, q.gone, q.record)
+	n := len(q.other.list(q.dir).Keys)
+	r.FailIf(n != 2, "%d entries stand where two stood before all was denied", n)
 	release()
 	for _, call := range q.calls {
-		start(r, call.what+" when it is allowed again", call.make).value()
+		r.do(call.what+" when it is allowed again", call.make).value()
 	}
 	release = c.Deny()
 	denied(q.drop)
@@ -93,7 +83,7 @@ func sessionDenied(r *run) {
 // A call is one of a session's, ready to be made.
 type call struct {
 	what string
-	make func(context.Context) (struct{}, error)
+	make func(context.Context) error
 }
 
 // questions are one call of each kind that a session of one process can make.
@@ -112,7 +102,7 @@ func ask(r *run, c *kit.Client) *questions {
 	q.held, q.gone = s.enqueue(q.dir, "held"), s.enqueue(q.dir, "gone")
 	q.record = s.put(r.key("record"), "0", 0)
 	add := func(what string, do func(context.Context) error) {
-		q.calls = append(q.calls, call{what, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) }})
+		q.calls = append(q.calls, call{what, do})
 	}
 	commit := func(what string, guards []backend.Condition, ops ...backend.Op) {
 		add(what, func(ctx context.Context) error { _, err := s.Commit(ctx, guards, ops...); return err })
@@ -155,7 +145,6 @@ func (q *questions) done() {
 // goesOn checks that the session is not over, and can do what it could.
 func (q *questions) goesOn() {
 	q.other.sees(q.s.get(q.r.key("new")))
-	if state := q.s.State(); state == backend.Lost {
-		q.r.Failf("the session is %v", state)
-	}
+	state := q.s.State()
+	q.r.FailIf(state == backend.Lost, "the session is %v", state)
 }

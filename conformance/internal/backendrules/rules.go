@@ -11,6 +11,11 @@ import (
 
 type rule = harness.Rule[*run]
 
+// promise is the rule that try tries, where the service can do what it needs.
+func promise(name string, try func(*run), text string, needs ...string) rule {
+	return rule{Name: name, Text: text, Run: try, Need: needs}
+}
+
 // Run tries all of them, and calls parallel, if it is not nil, once those are done that measure
 // the process.
 func Run(t *testing.T, newService func(t testing.TB) *kit.Service, parallel func()) kit.Report {
@@ -27,7 +32,7 @@ func suite(newService func(t testing.TB) *kit.Service, parallel func()) harness.
 func all() []rule {
 	return slices.Concat(
 		sessionRules, suspendRules, refusedRules, writeRules, commitRules, valueRules, guardRules,
-		lostRules(), doubtRules, lateRules, readRules, awaitRules, listRules, serviceRules, willRules, soakRules, scaleRules,
+		lostRules, doubtRules, lateRules, readRules, awaitRules, listRules, serviceRules, willRules, soakRules, scaleRules,
 	)
 }
 

@@ -74,9 +74,7 @@ func (r *run) brief(c *kit.Client) sess { return r.openFor(c, r.Service.TTL) }
 
 func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 	s, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: ttl})
-	if err != nil {
-		r.Failf("open: %v", err)
-	}
+	r.Must("open", err)
 	out := sess{s, r}
 	r.sessions = append(r.sessions, out)
 	return out
@@ -85,14 +83,34 @@ func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 // soon fails the rule if what ended the session took so long that it may have timed out by itself:
 // its TTL, less the third or so since the last heartbeat.
 func (s sess) soon(what string, began time.Time) {
-	if took := time.Since(began); took > s.TTL()/2 {
-		s.r.Failf("the entries went %v after %s, and the session's timeout is %v", took, what, s.TTL())
-	}
+	took := time.Since(began)
+	s.r.FailIf(took > s.TTL()/2, "the entries went %v after %s, and the session's timeout is %v", took, what, s.TTL())
 }
 
 // session opens a session in a new process.
-func (r *run) session() sess {
-	return r.open(r.client())
+func (r *run) session() sess { return r.open(r.client()) }
+
+// times is how often something is tried: on a real service, and where it costs no time.
+func (r *run) times(real, virtual int) int {
+	if r.Service.Virtual {
+		return virtual
+	}
+	return real
+}
+
+// pair opens sessions in two processes, and makes a directory that both see.
+func (r *run) pair() (s, other sess, dir string) {
+	_, s, other, dir = r.process((*run).open)
+	return s, other, dir
+}
+
+// process is as pair, for a rule that does something to the first process.
+func (r *run) process(open func(*run, *kit.Client) sess) (c *kit.Client, s, other sess, dir string) {
+	c = r.client()
+	s, other = open(r, c), r.session()
+	dir = s.dir("d")
+	other.sees(s.get(dir))
+	return c, s, other, dir
 }
 
 // in tries one case of the rule, with keys of its own.

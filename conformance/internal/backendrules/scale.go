@@ -4,30 +4,20 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 // What is right for one, for a moment, and the first time, has to be so for many, for long, and each time.
 var scaleRules = []rule{
+	promise("scale/commit", scaleCommit,
+		"A commit of a hundred ops does and tells what as many of one op would, also with a value of 100 kB, whose bytes the caller then uses again."),
 	{
-		Name: "scale/commit",
-		Text: "A commit of a hundred ops does and tells what as many of one op would, also with a value of 100 kB, whose bytes the caller then uses again.",
-		Run:  scaleCommit,
-	}, {
 		Name: "scale/directory",
 		Text: "In a directory of hundreds, with writes of others between them, each is listed, in order, and each one's predecessor is the one before it.",
 		Long: "hundreds of commits",
 		Run:  scaleDirectory,
-	}, {
-		Name: "scale/waits",
-		Text: "Await of many entries returns when any of them changes, the last one, too; and so do many waits of one session.",
-		Run:  scaleWaits,
-	}, {
-		Name: "scale/age",
-		Text: "A wait that is hours old, and a session that has outlived hundreds of its timeouts, do as new ones.",
-		Run:  scaleAge,
 	}, {
 		Name: "scale/again",
 		Text: "A session that has lost its link many times does as one that has lost none: what waits is told, what was to be removed goes, and what is written is there.",
@@ -37,58 +27,41 @@ var scaleRules = []rule{
 	},
 }
 
-// scaleOps is how many ops a commit has here.
-const scaleOps = 100
-
 func scaleCommit(r *run) {
-	s, other := r.session(), r.session()
-	n, half := scaleOps, scaleOps
+	s, other, dir := r.pair()
+	n, half := 100, 100
 	if most := r.Service.MaxOps; most > 0 {
 		n, half = min(n, most*3/4), min(half, most/4) // the rest may be the backend's: most ops have conditions
 	}
-	dir := s.dir("d")
+	value := func(of string, i int) string { return fmt.Sprintf("%s %d", of, i) }
 	var ops []backend.Op
 	for i := range n {
-		ops = append(ops, backend.CompareAndSet(fmt.Sprintf("%s/%d", dir, i), fmt.Appendf(nil, "first %d", i), 0))
-	}
-	check := func(what, value string, made []backend.Entry) {
-		for i, e := range made {
-			want := fmt.Sprintf("%s %d", value, i)
-			if e.Key != ops[i].Key || string(e.Value) != want {
-				r.Failf("%s %d of %d told of %s, %.40q, want %s, %q", what, i, len(made), e.Key, e.Value, ops[i].Key, want)
-			}
-			other.sees(e)
-		}
+		ops = append(ops, backend.CompareAndSet(fmt.Sprintf("%s/%d", dir, i), []byte(value("first", i)), 0))
 	}
 	made := s.commit(ops...)
-	check("put", "first", made)
 	for i, e := range made {
-		ops[i] = backend.Update(e, fmt.Appendf(nil, "second %d", i))
+		r.isNew(fmt.Sprintf("put %d of %d", i, n), e, ops[i].Key, value("first", i), "")
+		ops[i] = backend.Update(e, []byte(value("second", i)))
 	}
+	other.sees(made...)
 	var changed []backend.Entry
 	for some := range slices.Chunk(ops, half) {
 		changed = append(changed, s.commit(some...)...)
 	}
-	check("update", "second", changed)
 	for i, e := range changed {
+		r.changed(fmt.Sprintf("update %d of %d", i, n), made[i], e, value("second", i))
 		ops[i] = backend.Delete(e)
-		if e.Rev != made[i].Rev || e.Version <= made[i].Version {
-			r.Failf("update %d of %d made %+v of %+v", i, n, e, made[i])
-		}
 	}
 	for some := range slices.Chunk(ops, half) {
 		bad := slices.Clone(some)
 		bad[len(bad)-1].Rev++
-		_, err := s.Commit(r.ctx, nil, bad...)
-		r.Refused("a commit whose last op is about an entry that is not there", err, backend.ErrNoEntry)
+		s.refused("a commit whose last op is about an entry that is not there", backend.ErrNoEntry, nil, bad...)
 	}
-	check("refused delete", "second", changed)
+	other.sees(changed...)
 	for some := range slices.Chunk(ops, half) {
 		s.commit(some...)
 	}
-	for _, e := range changed {
-		other.misses(e.Key)
-	}
+	other.misses(harness.Keys(changed)...)
 
 	size := 100 << 10
 	if most := r.Service.MaxBytes; most > 0 {
@@ -106,16 +79,11 @@ func scaleCommit(r *run) {
 
 func scaleDirectory(r *run) {
 	const n, apart = 300, 20
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	writes := other.put(r.key("writes"), "x", 0)
 	var all []backend.Entry
 	for i := range n {
-		by := s
-		if i%3 == 0 {
-			by = other
-		}
-		all = append(all, by.enqueue(dir, "x"))
+		all = append(all, []sess{other, s, s}[i%3].enqueue(dir, "x"))
 		if i%(n/3) == 0 { // these are far apart in the order of all writes
 			for range apart {
 				writes = other.set(writes, "x")
@@ -123,14 +91,9 @@ func scaleDirectory(r *run) {
 		}
 	}
 	s.lists(dir, all...)
-	before := func(e, want backend.Entry) {
-		if got := s.predecessor(e); got.Key != want.Key {
-			r.Failf("in a directory of hundreds %s comes before %s, want %s", got.Key, e.Key, want.Key)
-		}
-	}
-	before(all[n-1], all[n-2])
-	before(all[n/2], all[n/2-1])
-	before(all[0], backend.Entry{})
+	s.comesAfter(all[n-1], all[n-2])
+	s.comesAfter(all[n/2], all[n/2-1])
+	s.comesAfter(all[0], backend.Entry{})
 	for some := range slices.Chunk(slices.Clone(all[1:n-1]), 40) { // all between the first and the last
 		var ops []backend.Op
 		for _, e := range some {
@@ -138,82 +101,16 @@ func scaleDirectory(r *run) {
 		}
 		s.commit(ops...)
 	}
-	before(all[n-1], all[0])
+	s.comesAfter(all[n-1], all[0])
 	s.lists(dir, all[0], all[n-1])
-}
-
-func scaleWaits(r *run) {
-	const n = 12
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	var all []backend.Entry
-	for i := range n {
-		all = append(all, other.create(fmt.Sprintf("%s/%d", dir, i), "x"))
-	}
-	for _, e := range all {
-		s.sees(e)
-	}
-	for _, i := range []int{n - 1, n * 3 / 4, 0} {
-		var each []*task[[]backend.Entry]
-		for _, e := range all {
-			each = append(each, s.await(e))
-		}
-		together := s.await(slices.Clone(all)...)
-		together.blocked("nothing has changed")
-		all[i] = other.set(all[i], "y")
-		if seen := together.value(); len(seen) != n || !seen[i].Same(all[i]) {
-			r.Failf("await of %d entries, of which number %d has changed, returned %+v", n, i, seen)
-		}
-		if seen := one(each[i]); !seen.Same(all[i]) {
-			r.Failf("the wait for number %d of %d returned %+v", i, n, seen)
-		}
-		for k, waiting := range each {
-			if k != i {
-				waiting.blocked("another entry has changed")
-				waiting.stop()
-			}
-		}
-	}
-}
-
-func scaleAge(r *run) {
-	if !r.Service.Virtual {
-		r.NotApplicable = "it takes hours, and is tried on fake time"
-		return
-	}
-	s, other := r.brief(r.client()), r.session()
-	dir := s.dir("d")
-	e, absent := s.enqueue(dir, "x"), backend.Entry{Key: dir + "/seat"}
-	waiting, listing, coming := s.await(e), s.awaitList(s.list(dir)), s.await(absent)
-	time.Sleep(250 * r.Service.TTL)
-	waiting.blocked("nothing has changed for hours")
-	listing.blocked("nothing has changed for hours")
-	coming.blocked("nothing has changed for hours")
-	seat := other.create(absent.Key, "x")
-	if got := one(coming); !got.Same(seat) {
-		r.Failf("a wait that is hours old returned %+v, want %+v", got, seat)
-	}
-	second := other.enqueue(dir, "x")
-	if got := listing.value(); !slices.Equal(got.Keys, []string{e.Key, second.Key}) {
-		r.Failf("a wait for a list that is hours old returned %q", got.Keys)
-	}
-	other.delete(e)
-	if got := one(waiting); got.Exists() {
-		r.Failf("a wait that is hours old returned %+v, and the entry is gone", got)
-	}
-	s.lives()
 }
 
 func scaleAgain(r *run) {
 	const links, removals = 4, 7
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
-	other.sees(s.get(dir))
+	c, s, other, dir := r.process((*run).open)
 	for n := range links {
 		e := s.enqueue(dir, "x")
-		waiting := s.await(e)
-		waiting.blocked("nothing has changed")
+		waiting := s.waits(e)
 		var leave []backend.Entry
 		for i := range removals {
 			leave = append(leave, s.create(fmt.Sprintf("%s/%d-%d", dir, n, i), "x"))
@@ -225,12 +122,8 @@ func scaleAgain(r *run) {
 		s.put(r.key(fmt.Sprint("after", n)), "x", 0)
 		other.sees(e)
 		other.delete(e)
-		if got := one(waiting); got.Exists() {
-			r.Failf("after %d lost links a wait returned %+v, and the entry is gone", n+1, got)
-		}
-		for _, left := range leave {
-			other.misses(left.Key)
-		}
+		isGone(waiting)
+		other.misses(harness.Keys(leave)...)
 	}
 	s.lives()
 }

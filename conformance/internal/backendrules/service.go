@@ -15,94 +15,61 @@ import (
 )
 
 var serviceRules = []rule{
-	{
-		Name: "service/restart",
-		Text: "Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
-		Need: []string{"Stop"},
-		Run:  serviceRestart,
-	}, {
-		Name: "service/down",
-		Text: "Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
-		Need: []string{"Stop"},
-		Run:  serviceDown,
-	}, {
-		Name: "service/member-frozen",
-		Text: "While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
-		Need: []string{"PauseMember"},
-		Run:  serviceMemberFrozen,
-	}, {
-		Name: "service/member-cut-off",
-		Text: "A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
-		Need: []string{"CutOffMember"},
-		Run:  serviceMemberCutOff,
-	}, {
-		Name: "service/nothing-left",
-		Text: "Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
-		Need: []string{"Stored"},
-		Run:  serviceNothingLeft,
-	}, {
-		Name: "errors/context",
-		Text: "A call whose context has ended returns the context's error, and one with a deadline ends at it.",
-		Run:  errorsContext,
-	}, {
-		Name: "errors/wrapped",
-		Text: "An error names the backend and the key, and its sentinel once.",
-		Run:  errorsWrapped,
-	}, {
-		Name: "many/sessions",
-		Text: "Many sessions at once do not get in each other's way.",
-		Run:  manySessions,
-	}, {
-		Name: "many/close",
-		Text: "Close amid calls of all kinds ends each of them, and leaves nothing behind.",
-		Run:  manyClose,
-	}, {
-		Name: "many/goroutines",
-		Text: "No goroutine of the backend outlives Close of its sessions.",
-		Run:  manyGoroutines,
-	},
+	promise("service/restart", serviceRestart,
+		"Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
+		"Stop"),
+	promise("service/down", serviceDown,
+		"Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
+		"Stop"),
+	promise("service/member-frozen", serviceMemberFrozen,
+		"While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
+		"PauseMember"),
+	promise("service/member-cut-off", serviceMemberCutOff,
+		"A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
+		"CutOffMember"),
+	promise("service/nothing-left", serviceNothingLeft,
+		"Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
+		"Stored"),
+	promise("errors/context", errorsContext,
+		"A call whose context has ended returns the context's error, and one with a deadline ends at it."),
+	promise("errors/wrapped", errorsWrapped,
+		"An error names the backend and the key, and its sentinel once."),
+	promise("many/sessions", manySessions,
+		"Many sessions at once do not get in each other's way: closing one leaves the entries of the process's others alone."),
+	promise("many/close", manyClose,
+		"Close amid calls of all kinds ends each of them, and leaves nothing behind."),
+	promise("many/goroutines", manyGoroutines,
+		"No goroutine of the backend outlives Close of its sessions."),
 }
 
 func serviceRestart(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	e, f := s.enqueue(dir, "x"), other.enqueue(dir, "y")
 	s.sees(f)
 	waiting, listing := s.await(e, f), s.awaitList(s.list(dir))
 	waiting.blocked("nothing happened")
 	r.Must("stop the service", r.Service.Stop())
-	get := func(s sess, e backend.Entry) *task[backend.Entry] {
-		p := start(r, "get while the service is down", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
-		p.blocked("the service was down")
-		return p
-	}
-	read, otherRead := get(s, e), get(other, f)
-	waiting.blocked("the service was down")
+	const down = "the service was down"
+	read, otherRead := s.getting("get while "+down, e.Key), other.getting("get while "+down, f.Key)
+	read.blocked(down)
+	otherRead.blocked(down)
+	waiting.blocked(down)
 	if r.Service.Virtual {
 		time.Sleep(r.Service.TTL / 4)
 	}
 	r.Must("start the service", r.Service.Start())
-	for _, try := range []struct {
-		read *task[backend.Entry]
-		want backend.Entry
-	}{{read, e}, {otherRead, f}} {
-		got, err := try.read.result()
-		r.Must("get that rode out the restart", err)
-		if !got.Same(try.want) {
-			r.Failf("the entry was %+v and is %+v", try.want, got)
-		}
+	for read, want := range map[*task[backend.Entry]]backend.Entry{read: e, otherRead: f} {
+		got := read.value()
+		r.FailIf(!got.Same(want), "the entry was %+v and is %+v after the restart", want, got)
 	}
 	other.lists(dir, e, f)
-	r.Must("drop", other.Discard(r.ctx, f))
+	other.discard(f)
 	now := waiting.value()
-	if len(now) != 2 || !now[0].Same(e) || now[1].Exists() {
-		r.Failf("await of an entry and one that was deleted after the restart returned %+v", now)
-	}
+	r.FailIf(len(now) != 2 || !now[0].Same(e) || now[1].Exists(), "await of an entry and one that was deleted after the restart returned %+v", now)
 	listing.value()
 	// Revisions go on rising.
-	if g := s.enqueue(dir, "z"); g.Rev <= f.Rev {
-		r.Failf("revision %d after the restart, %d before", g.Rev, f.Rev)
-	}
+	g := s.enqueue(dir, "z")
+	r.FailIf(g.Rev <= f.Rev, "revision %d after the restart, %d before", g.Rev, f.Rev)
 }
 
 func serviceNothingLeft(r *run) {
@@ -119,7 +86,7 @@ func serviceNothingLeft(r *run) {
 	for range sessions {
 		s := r.open(c)
 		s.comeAndGo(dir)
-		r.Must("close", s.Close(r.ctx))
+		s.close()
 	}
 	r.NoMore(before, sessions, "sessions that have ended")
 }
@@ -130,19 +97,17 @@ func (s sess) comeAndGo(dir string) {
 	guards := []backend.Condition{backend.IfExists(entry), backend.IfUnchanged(seat)}
 	made, err := s.Commit(s.r.ctx, guards, backend.Update(seat, []byte("y")), backend.CompareAndSet(record.Key, []byte("y"), record.Version))
 	s.r.Must("guarded commit", err)
-	_, err = s.Commit(s.r.ctx, guards, backend.Enqueue(dir, nil))
-	s.r.Refused("commit under a guard that does not hold", err, backend.ErrCondition)
-	_, err = s.Commit(s.r.ctx, nil, backend.CreateEphemeral(seat.Key, nil))
-	s.r.Refused("create of what is there", err, backend.ErrExists)
+	s.refused("commit under a guard that does not hold", backend.ErrCondition, guards, backend.Enqueue(dir, nil))
+	s.refused("create of what is there", backend.ErrExists, nil, backend.CreateEphemeral(seat.Key, nil))
 	_, err = s.Commit(s.r.ctx, guards[:1])
 	s.r.Must("question", err)
 	s.commit(backend.Delete(made[0]), backend.Delete(made[1]))
-	s.r.Must("drop", s.Discard(s.r.ctx, entry))
+	s.discard(entry)
 }
 
 func serviceDown(r *run) {
 	c := r.client()
-	r.Must("close", r.open(c).Close(r.ctx))
+	r.open(c).close()
 	r.Must("stop the service", r.Service.Stop())
 	opening := start(r, "open while the service is down", func(ctx context.Context) (*backend.Session, error) {
 		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.Lasting()})
@@ -150,22 +115,12 @@ func serviceDown(r *run) {
 	_, err := opening.result()
 	r.Must("start the service", r.Service.Start())
 	r.Refused("open while the service was down", err, backend.ErrUnavailable)
-	var s *backend.Session
-	r.Until("the service can be reached again", func() bool {
-		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Lasting()})
-		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
-			r.Failf("open after the service came back: %v", err)
-		}
-		return err == nil
-	})
-	r.sessions = append(r.sessions, sess{s, r})
-	sess{s, r}.dir("d")
+	r.opens(c).dir("d")
 }
 
-// calls is one call of each kind, on an entry that is there and does not change.
-func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error {
-	dir := backend.Parent(e.Key)
-	known := s.list(dir)
+// calls is one call of each kind, on an entry that does not change, and on the directory that it is in.
+func (s sess) calls(e backend.Entry, known backend.Listing) map[string]func(ctx context.Context) error {
+	dir, put := known.Dir, backend.CompareAndSet(s.r.key("never"), nil, 0)
 	return map[string]func(ctx context.Context) error{
 		"get":         func(ctx context.Context) error { _, err := s.Get(ctx, e.Key); return err },
 		"survey":      func(ctx context.Context) error { _, _, err := s.Survey(ctx, e.Key, nil); return err },
@@ -174,10 +129,7 @@ func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error 
 		"predecessor": func(ctx context.Context) error { _, err := s.Predecessor(ctx, e); return err },
 		"await":       func(ctx context.Context) error { _, err := s.Await(ctx, e); return err },
 		"await list":  func(ctx context.Context) error { _, err := s.AwaitList(ctx, known); return err },
-		"commit": func(ctx context.Context) error {
-			_, err := s.Commit(ctx, nil, backend.CompareAndSet(s.r.key("never"), nil, 0))
-			return err
-		},
+		"commit":      func(ctx context.Context) error { _, err := s.Commit(ctx, nil, put); return err },
 		"await state": func(ctx context.Context) error { _, err := s.awaitEnd(ctx); return err },
 	}
 }
@@ -185,16 +137,16 @@ func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error 
 func errorsContext(r *run) {
 	s := r.session()
 	e := s.enqueue(s.dir("d"), "x")
+	calls := s.calls(e, s.list(backend.Parent(e.Key)))
 	ended, cancel := context.WithCancel(r.ctx)
 	cancel()
-	for name, call := range s.calls(e) {
+	for name, call := range calls {
 		r.Refused(name+" with an ended context", call(ended), context.Canceled)
 	}
-	_, err := s.Get(r.ctx, r.key("never"))
-	r.Refused("get of what a commit with an ended context would have made", err, backend.ErrNoEntry)
+	s.none("get of what a commit with an ended context would have made", r.key("never"))
 	for _, name := range []string{"await", "await list", "await state"} {
 		ctx, cancel := context.WithTimeout(r.ctx, r.Service.TTL/10)
-		r.Refused(name+" with a deadline", s.calls(e)[name](ctx), context.DeadlineExceeded)
+		r.Refused(name+" with a deadline", calls[name](ctx), context.DeadlineExceeded)
 		cancel()
 	}
 }
@@ -206,11 +158,10 @@ func errorsWrapped(r *run) {
 	never := backend.Entry{Key: r.key("never"), Rev: 1}
 	_, get := s.Get(r.ctx, never.Key)
 	_, predecessor := s.Predecessor(r.ctx, never)
-	_, create := s.Commit(r.ctx, nil, backend.CreateEphemeral(seat.Key, nil))
-	_, parent := s.Commit(r.ctx, nil, backend.Enqueue(never.Key, nil))
-	_, put := s.Commit(r.ctx, nil, backend.CompareAndSet(seat.Key, nil, 99))
-	_, set := s.Commit(r.ctx, nil, backend.Update(never, nil))
-	_, guard := s.Commit(r.ctx, []backend.Condition{backend.IfExists(never)}, backend.CompareAndSet(seat.Key+"2", nil, 0))
+	commit := func(op backend.Op, guards ...backend.Condition) error {
+		_, err := s.Commit(r.ctx, guards, op)
+		return err
+	}
 	for _, try := range []struct {
 		what      string
 		err, want error
@@ -218,31 +169,23 @@ func errorsWrapped(r *run) {
 	}{
 		{"get", get, backend.ErrNoEntry, never.Key},
 		{"predecessor", predecessor, backend.ErrNoEntry, never.Key},
-		{"create", create, backend.ErrExists, seat.Key},
-		{"enqueue", parent, backend.ErrNoParent, never.Key},
-		{"put", put, backend.ErrConflict, seat.Key},
-		{"set", set, backend.ErrNoEntry, never.Key},
-		{"guard", guard, backend.ErrCondition, ""}, // of the guard or of the op
+		{"create", commit(backend.CreateEphemeral(seat.Key, nil)), backend.ErrExists, seat.Key},
+		{"enqueue", commit(backend.Enqueue(never.Key, nil)), backend.ErrNoParent, never.Key},
+		{"put", commit(backend.CompareAndSet(seat.Key, nil, 99)), backend.ErrConflict, seat.Key},
+		{"set", commit(backend.Update(never, nil)), backend.ErrNoEntry, never.Key},
+		{"guard", commit(backend.CompareAndSet(seat.Key+"2", nil, 0), backend.IfExists(never)), backend.ErrCondition, ""}, // of the guard or of the op
 	} {
 		r.Refused(try.what, try.err, try.want)
 		msg := try.err.Error()
-		switch {
-		case !strings.Contains(msg, c.Backend.String()):
-			r.Failf("the error of %s does not name the backend %q: %q", try.what, c.Backend, msg)
-		case !strings.Contains(msg, try.key):
-			r.Failf("the error of %s does not name %q: %q", try.what, try.key, msg)
-		case strings.Count(msg, try.want.Error()) > 1:
-			r.Failf("the error of %s says it twice: %q", try.what, msg)
-		}
+		r.FailIf(!strings.Contains(msg, c.Backend.String()), "the error of %s does not name the backend %q: %q", try.what, c.Backend, msg)
+		r.FailIf(!strings.Contains(msg, try.key), "the error of %s does not name %q: %q", try.what, try.key, msg)
+		r.FailIf(strings.Count(msg, try.want.Error()) > 1, "the error of %s says it twice: %q", try.what, msg)
 	}
 }
 
 func manySessions(r *run) {
 	clients := []*kit.Client{r.client(), r.client(), r.client()}
-	n := 30
-	if r.Service.Virtual {
-		n = 300
-	}
+	n := r.times(30, 300)
 	first := r.session()
 	dir := first.dir("d")
 	var queue []backend.Entry
@@ -257,20 +200,15 @@ func manySessions(r *run) {
 	// Each waits for the one before; the first goes, and so on.
 	var waiting []*task[[]backend.Entry]
 	for i, s := range all[1:] {
-		before := s.predecessor(queue[i+1])
-		if !before.Same(queue[i]) {
-			r.Failf("predecessor of number %d is %+v, want %+v", i+1, before, queue[i])
-		}
-		waiting = append(waiting, s.await(queue[i+1], before))
+		s.comesAfter(queue[i+1], queue[i])
+		waiting = append(waiting, s.await(queue[i+1], queue[i]))
 	}
 	for i, w := range waiting {
-		r.Must("close", all[i].Close(r.ctx))
+		all[i].close()
 		now := w.value()
-		if len(now) != 2 || !now[0].Exists() || now[1].Exists() {
-			r.Failf("number %d, whose predecessor went, sees %+v", i+1, now)
-		}
+		r.FailIf(len(now) != 2 || !now[0].Exists() || now[1].Exists(), "number %d, whose predecessor went, sees %+v", i+1, now)
 	}
-	r.Must("close", all[n-1].Close(r.ctx))
+	all[n-1].close()
 	first.lists(dir)
 }
 
@@ -280,12 +218,9 @@ func manyClose(r *run) {
 	for range 5 {
 		s := r.session()
 		s.sees(other.get(dir))
-		calls := s.calls(s.enqueue(dir, "x"))
+		calls := s.calls(s.enqueue(dir, "x"), s.list(dir))
 		for i := range 4 {
-			calls[fmt.Sprintf("enqueue %d", i)] = func(ctx context.Context) error {
-				_, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil))
-				return err
-			}
+			calls[fmt.Sprint("enqueue ", i)] = func(ctx context.Context) error { _, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil)); return err }
 		}
 		// Fake time stands still while calls go on, so it is their number that says
 		// when they are in full swing.
@@ -293,7 +228,7 @@ func manyClose(r *run) {
 		swing := make(chan struct{})
 		var all []*task[struct{}]
 		for name, call := range calls {
-			all = append(all, start(r, name+" until close", func(ctx context.Context) (struct{}, error) {
+			all = append(all, r.do(name+" until close", func(ctx context.Context) error {
 				for {
 					err := call(ctx)
 					if done.Add(1) == 50 {
@@ -301,11 +236,11 @@ func manyClose(r *run) {
 					}
 					switch {
 					case errors.Is(err, backend.ErrSessionLost), name == "await state" && err == nil:
-						return struct{}{}, nil
+						return nil
 					case errors.Is(err, backend.ErrConflict), err == nil && ctx.Err() == nil:
 						continue
 					}
-					return struct{}{}, fmt.Errorf("ended otherwise: %w", err)
+					return fmt.Errorf("ended otherwise: %w", err)
 				}
 			}))
 		}
@@ -315,7 +250,7 @@ func manyClose(r *run) {
 			r.Failf("%d calls return in all this time", done.Load())
 		}
 		for range 2 {
-			all = append(all, start(r, "close", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Close(ctx) }))
+			all = append(all, r.do("close", s.Close))
 		}
 		for _, t := range all {
 			t.value()
@@ -327,7 +262,7 @@ func manyClose(r *run) {
 func manyGoroutines(r *run) {
 	c := r.client()
 	// What the backend keeps for the process is not the session's.
-	r.Must("close", r.open(c).Close(r.ctx))
+	r.open(c).close()
 	r.Settle()
 	of := reflect.TypeOf(c.Backend)
 	for of.Kind() == reflect.Pointer {
@@ -340,12 +275,12 @@ func manyGoroutines(r *run) {
 		all = append(all, s)
 		dir := s.dir(fmt.Sprintf("d%d", i))
 		e := s.enqueue(dir, "x")
-		s.await(e).blocked("nothing happened")
-		s.awaitList(s.list(dir)).blocked("nothing happened")
+		s.waits(e)
+		s.waitsList(s.list(dir))
 		start(r, "await state after live", s.awaitEnd).blocked("nothing happened")
 	}
 	for _, s := range all {
-		r.Must("close", s.Close(r.ctx))
+		s.close()
 	}
 	for pause := r.Service.TTL / 100; ; time.Sleep(pause) {
 		left := r.backendStacks(of.PkgPath())
@@ -366,12 +301,8 @@ func manyGoroutines(r *run) {
 // servers, which may live as long as the process does, do not count.
 func (r *run) backendStacks(pkg string) []string {
 	shared := reflect.TypeFor[backend.Entry]().PkgPath()
-	var out []string
-	for _, stack := range r.Goroutines() {
+	return slices.DeleteFunc(r.Goroutines(), func(stack string) bool {
 		of := strings.Contains(stack, pkg+".") || strings.Contains(stack, shared+".")
-		if of && !strings.Contains(stack, "_test.") {
-			out = append(out, stack)
-		}
-	}
-	return out
+		return !of || strings.Contains(stack, "_test.")
+	})
 }

@@ -12,62 +12,30 @@ import (
 )
 
 var sessionRules = []rule{
-	{
-		Name: "session/open",
-		Text: "A new session is live, has an ID that no other has and a timeout, and the limits make sense.",
-		Run:  sessionOpen,
-	}, {
-		Name: "session/deadline",
-		Text: "While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading.",
-		Run:  sessionDeadline,
-	}, {
-		Name: "session/await-state",
-		Text: "AwaitState returns at once if the state is another already, blocks if not, and reports the loss with a nil error; its error is the context's only.",
-		Run:  sessionAwaitState,
-	}, {
-		Name: "session/expired",
-		Text: "When the service ends a session, it is lost, its entries are gone, and blocked calls and later ones return ErrSessionLost.",
-		Need: []string{"Expire"},
-		Run:  sessionExpired,
-	}, {
-		Name: "session/lost-for-good",
-		Text: "A lost session stays lost and is never carried on in a new one; a new one can be opened.",
-		Need: []string{"Expire"},
-		Run:  sessionLostForGood,
-	}, {
-		Name: "session/close",
-		Text: "Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again.",
-		Run:  sessionClose,
-	}, {
-		Name: "session/close-commit",
-		Text: "A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written.",
-		Run:  sessionCloseCommit,
-	}, {
-		Name: "session/close-one",
-		Text: "Closing a session leaves the entries of the process's other sessions alone.",
-		Run:  sessionCloseOne,
-	},
+	promise("session/open", sessionOpen,
+		"A new session is live, has an ID that no other has and a timeout, and the limits make sense."),
+	promise("session/deadline", sessionDeadline,
+		"While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading."),
+	promise("session/expired", sessionExpired,
+		"When the service ends a session, it is lost for good, its entries are gone, and blocked calls and later ones return ErrSessionLost. A new one can be opened, which carries nothing of it on.",
+		"Expire"),
+	promise("session/close", sessionClose,
+		"Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again. AwaitState reports the loss with a nil error, as it reports what the state is if that is another."),
+	promise("session/close-commit", sessionCloseCommit,
+		"A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written."),
 }
 
 func sessionOpen(r *run) {
 	c := r.client()
-	switch l := c.Backend.Limits(); {
-	case l.MinTTL <= 0, l.DefaultTTL < l.MinTTL, l.MaxTTL < l.DefaultTTL:
-		r.Failf("limits are %+v", l)
-	}
-	if c.Backend.String() == "" {
-		r.Failf("the backend has no name")
-	}
+	l := c.Backend.Limits()
+	r.FailIf(l.MinTTL <= 0 || l.DefaultTTL < l.MinTTL || l.MaxTTL < l.DefaultTTL, "limits are %+v", l)
+	r.FailIf(c.Backend.String() == "", "the backend has no name")
 	a, b := r.open(c), r.session()
 	for _, s := range []sess{a, b} {
 		s.lives()
-		if s.ID() == "" || s.TTL() <= 0 {
-			r.Failf("new session %q has a timeout of %v", s.ID(), s.TTL())
-		}
+		r.FailIf(s.ID() == "" || s.TTL() <= 0, "new session %q has a timeout of %v", s.ID(), s.TTL())
 	}
-	if a.ID() == b.ID() {
-		r.Failf("the sessions of two processes have the same ID %q", a.ID())
-	}
+	r.FailIf(a.ID() == b.ID(), "the sessions of two processes have the same ID %q", a.ID())
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
 	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.Lasting()})
@@ -78,7 +46,7 @@ func sessionOpen(r *run) {
 	// The timeout in the options is a wish, and none at all is fine.
 	s, err = r.client().Backend.Open(r.ctx, backend.OpenOptions{})
 	r.Must("open with the default timeout", err)
-	r.Must("close", s.Close(r.ctx))
+	sess{s, r}.close()
 }
 
 // lives fails the rule unless the session is live. On a real service it may be suspended
@@ -87,42 +55,44 @@ func (s sess) lives() {
 	state := s.State()
 	for ; state == backend.Suspended && !s.r.Service.Virtual; state = s.awaitState(state).value() {
 	}
-	if state != backend.Live {
-		s.r.Failf("session %s is %v", s.ID(), state)
-	}
+	s.r.FailIf(state != backend.Live, "session %s is %v", s.ID(), state)
 }
 
 func sessionDeadline(r *run) {
 	s := r.brief(r.client())
 	first := s.Deadline()
 	// In a bubble no time has one.
-	if monotonic := " m="; strings.Contains(time.Now().String(), monotonic) && !strings.Contains(first.String(), monotonic) {
-		r.Failf("deadline %v carries no monotonic reading", first)
-	}
+	monotonic := " m="
+	r.FailIf(strings.Contains(time.Now().String(), monotonic) && !strings.Contains(first.String(), monotonic), "deadline %v carries no monotonic reading", first)
 	last := first
 	for range 80 {
 		time.Sleep(s.TTL() / 40)
 		d := s.Deadline()
 		now := time.Now()
-		switch {
-		case d.Before(last):
-			r.Failf("deadline went back by %v", last.Sub(d))
-		case d.After(now.Add(s.TTL())):
-			r.Failf("deadline is %v ahead, but the timeout is %v", d.Sub(now), s.TTL())
-		case s.State() != backend.Live && r.Service.Virtual:
-			r.Failf("session is %v though nothing happened to it", s.State())
-		}
+		r.FailIf(d.Before(last), "deadline went back by %v", last.Sub(d))
+		r.FailIf(d.After(now.Add(s.TTL())), "deadline is %v ahead, but the timeout is %v", d.Sub(now), s.TTL())
+		r.FailIf(s.State() != backend.Live && r.Service.Virtual, "session is %v though nothing happened to it", s.State())
 		last = d
 	}
-	if !last.After(first) {
-		r.Failf("deadline did not move for %v", 2*s.TTL())
-	}
+	r.FailIf(!last.After(first), "deadline did not move for %v", 2*s.TTL())
 }
 
 func (s sess) awaitState(prev backend.State) *task[backend.State] {
 	return start(s.r, fmt.Sprintf("await state after %v", prev), func(ctx context.Context) (backend.State, error) {
 		return s.AwaitState(ctx, prev)
 	})
+}
+
+// becomes checks what AwaitState returns after a state.
+func (s sess) becomes(prev, want backend.State, when string) {
+	got := s.awaitState(prev).value()
+	s.r.FailIf(got != want, "%s the session is %v, want %v", when, got, want)
+}
+
+// is checks the state.
+func (s sess) is(want backend.State, when string) {
+	got := s.State()
+	s.r.FailIf(got != want, "%s the session is %v, want %v", when, got, want)
 }
 
 // awaitEnd is AwaitState until the session is lost. On a real service it may be suspended for
@@ -137,134 +107,104 @@ func (s sess) awaitEnd(ctx context.Context) (backend.State, error) {
 	}
 }
 
-func sessionAwaitState(r *run) {
-	s := r.session()
-	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
-		r.Failf("await state after suspended, of a live session: %v", got)
-	}
-	cancelled := start(r, "await state after live", s.awaitEnd)
-	cancelled.blocked("the session was live all the time")
-	cancelled.stop()
-	_, err := cancelled.result()
-	r.Refused("await state with a context that ended", err, context.Canceled)
-
-	waiting := start(r, "await state after live", s.awaitEnd)
-	waiting.blocked("the session was live all the time")
-	r.Must("close", s.Close(r.ctx))
-	if got := waiting.value(); got != backend.Lost {
-		r.Failf("await state of a closed session: %v", got)
-	}
-	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
-		if got := s.awaitState(prev).value(); got != backend.Lost {
-			r.Failf("await state of a closed session, again: %v", got)
-		}
-	}
-}
-
 func sessionExpired(r *run) {
 	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
-	e := s.enqueue(dir, "x")
-	other.sees(e)
-	gone := other.await(e)
-	await, list, state := s.await(e), s.awaitList(s.list(dir)), s.awaitState(backend.Live)
-	// What this one waits for does not change when the session's entries go.
-	aside := s.await(backend.Entry{Key: r.key("never")})
-	await.blocked("nothing happened")
-	aside.blocked("nothing happened")
+	s := r.open(c)
+	x, state := s.ending(), s.awaitState(backend.Live)
 	c.Expire()
 	if got := state.value(); got != backend.Lost && got != backend.Suspended {
 		r.Failf("await state of an expired session: %v", got)
 	}
-	_, err := await.result()
-	r.Refused("blocked await", err, backend.ErrSessionLost)
-	_, err = aside.result()
-	r.Refused("blocked await of another entry", err, backend.ErrSessionLost)
-	_, err = list.result()
-	r.Refused("blocked await list", err, backend.ErrSessionLost)
-	s.over(e)
-	if got := one(gone); got.Exists() {
-		r.Failf("another session sees %+v", got)
-	}
-}
-
-// over checks that every call says that the session is lost. e is an entry it had.
-func (s sess) over(e backend.Entry) {
-	ctx, dir := s.r.ctx, backend.Parent(e.Key)
-	if got := s.State(); got != backend.Lost {
-		s.r.Failf("state is %v", got)
-	}
-	calls := map[string]func() error{
-		"get":         func() error { _, err := s.Get(ctx, e.Key); return err },
-		"list":        func() error { _, err := s.List(ctx, dir); return err },
-		"await":       func() error { _, err := s.Await(ctx, e); return err },
-		"await list":  func() error { _, err := s.AwaitList(ctx, backend.Listing{Dir: dir}); return err },
-		"predecessor": func() error { _, err := s.Predecessor(ctx, e); return err },
-		"commit":      func() error { _, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil)); return err },
-		"drop":        func() error { return s.Discard(ctx, e) },
-		"drop beyond its context": func() error { // nothing is left to do: it goes with the session
-			ended, cancel := context.WithCancel(ctx)
-			cancel()
-			return s.Discard(ended, e)
-		},
-	}
-	for name, call := range calls {
-		s.r.Refused(name+" in a lost session", call(), backend.ErrSessionLost)
-	}
-}
-
-func sessionLostForGood(r *run) {
-	c := r.client()
-	s := r.open(c)
-	dir := s.dir("d")
-	e := s.enqueue(dir, "x")
-	c.Expire()
-	r.Until("the session is lost", func() bool { return s.State() == backend.Lost })
+	x.ended()
 	deadline := s.Deadline()
 	next := r.open(c)
-	if next.ID() == s.ID() {
-		r.Failf("the new session has the old one's ID %q", s.ID())
-	}
-	f := next.enqueue(dir, "y")
-	next.lists(dir, f)
+	r.FailIf(next.ID() == s.ID(), "the new session has the old one's ID %q", s.ID())
+	f := next.enqueue(x.dir, "y")
+	next.lists(x.dir, f)
 	time.Sleep(2 * r.Service.TTL)
 	if got := s.Deadline(); !got.Equal(deadline) {
 		r.Failf("the lost session's deadline moved by %v", got.Sub(deadline))
 	}
-	s.over(e)
-	next.lists(dir, f)
+	s.over(x.entries[0])
+	next.lists(x.dir, f)
+}
+
+// An ending is a session that is about to end, with what it waits for, and another one that waits for
+// its entries to go.
+type ending struct {
+	s, other   sess
+	dir        string
+	entries    []backend.Entry
+	gone       []*task[[]backend.Entry] // the other's
+	own, aside *task[[]backend.Entry]   // of an entry, and of what does not change when those go
+	list       *task[backend.Listing]
+	began      time.Time
+}
+
+func (s sess) ending() *ending {
+	x := &ending{s: s, other: s.r.session(), dir: s.dir("ending")}
+	x.entries = []backend.Entry{s.enqueue(x.dir, "x"), s.create(x.dir+"/seat", "x")}
+	for _, e := range x.entries {
+		x.other.sees(e)
+		x.gone = append(x.gone, x.other.waits(e))
+	}
+	never := s.r.key("never")
+	x.own, x.aside, x.list = s.waits(x.entries[0]), s.waits(backend.Entry{Key: never}), s.waitsList(s.list(never))
+	x.began = time.Now()
+	return x
+}
+
+// left checks that the other sees the entries go.
+func (x *ending) left() {
+	for _, t := range x.gone {
+		isGone(t)
+	}
+}
+
+// ended checks that the session is over, and that each call says so.
+func (x *ending) ended() {
+	x.own.fails("blocked await of an entry of the session's own", backend.ErrSessionLost)
+	x.aside.fails("blocked await of another entry", backend.ErrSessionLost)
+	x.list.fails("blocked await list", backend.ErrSessionLost)
+	x.s.over(x.entries[0])
+	x.left()
+}
+
+// over checks that every call says that the session is lost. e is an entry it had.
+func (s sess) over(e backend.Entry) {
+	s.is(backend.Lost, "at its end")
+	calls := s.calls(e, backend.Listing{Dir: backend.Parent(e.Key)})
+	delete(calls, "await state") // which reports it without an error
+	calls["drop"] = func(ctx context.Context) error { return s.Discard(ctx, e) }
+	calls["drop beyond its context"] = func(ctx context.Context) error { // nothing is left to do: it goes with the session
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		return s.Discard(ended, e)
+	}
+	for name, call := range calls {
+		s.r.Refused(name+" in a lost session", call(s.r.ctx), backend.ErrSessionLost)
+	}
+}
+
+// ends waits until the session is lost.
+func (s sess) ends() {
+	s.r.Until("the session is lost", func() bool { return s.State() == backend.Lost })
 }
 
 func sessionClose(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
-	e := s.enqueue(dir, "x")
-	f := s.create(r.key("d/seat"), "x")
-	other.sees(e)
-	other.sees(f)
-	gone := []*task[[]backend.Entry]{other.await(e), other.await(f)}
-	// What these wait for does not change when the session's entries go.
-	aside, list, own := s.await(backend.Entry{Key: r.key("never")}), s.awaitList(s.list(r.key("never"))), s.await(e)
-	for _, t := range []*task[[]backend.Entry]{aside, own} {
-		t.blocked("nothing happened")
+	s := r.session()
+	s.becomes(backend.Suspended, backend.Live, "await state after suspended says that")
+	lost := start(r, "await state after live", s.awaitEnd)
+	lost.blocked("the session was live all the time")
+	x := s.ending()
+	s.close()
+	x.ended()
+	s.soon("close", x.began)
+	got := lost.value()
+	r.FailIf(got != backend.Lost, "await state of a closed session: %v", got)
+	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
+		s.becomes(prev, backend.Lost, "after close")
 	}
-	list.blocked("nothing happened")
-	began := time.Now()
-	r.Must("close", s.Close(r.ctx))
-	for _, t := range []*task[[]backend.Entry]{aside, own} {
-		_, err := t.result()
-		r.Refused("await in a session that is closed", err, backend.ErrSessionLost)
-	}
-	_, err := list.result()
-	r.Refused("await list in a session that is closed", err, backend.ErrSessionLost)
-	s.over(e)
-	for _, g := range gone {
-		if got := one(g); got.Exists() {
-			r.Failf("after close another session sees %+v", got)
-		}
-	}
-	s.soon("close", began)
 	r.Must("close again", s.Close(r.ctx))
 }
 
@@ -274,18 +214,15 @@ func sessionCloseCommit(r *run) {
 	parent := stay.dir("d")
 	for i := range 12 {
 		s, key := r.open(c), fmt.Sprintf("%s/%d", parent, i)
-		commit := start(r, "commit", func(ctx context.Context) ([]backend.Entry, error) {
-			return s.Commit(ctx, nil, backend.CompareAndSet(key, nil, 0))
-		})
+		commit := s.committing("commit", backend.CompareAndSet(key, nil, 0))
 		for range i {
 			runtime.Gosched()
 		}
-		r.Must("close", s.Close(r.ctx))
+		s.close()
 		switch _, err := commit.result(); {
 		case err == nil:
-			if _, err := other.Get(r.ctx, key); err != nil {
-				r.Failf("a commit beside close returned no error, and what it put is not there: %v", err)
-			}
+			_, err := other.Get(r.ctx, key)
+			r.Must("get of what a commit beside close has put", err)
 		case !errors.Is(err, backend.ErrSessionLost):
 			r.Failf("a commit beside close returned %v", err)
 		case !errors.Is(err, backend.ErrIndeterminate):
@@ -293,15 +230,4 @@ func sessionCloseCommit(r *run) {
 		}
 	}
 	stay.lives()
-}
-
-func sessionCloseOne(r *run) {
-	c := r.client()
-	s, t := r.open(c), r.open(c)
-	dir := s.dir("d")
-	e, f := s.enqueue(dir, "x"), t.enqueue(dir, "y")
-	r.Must("close", s.Close(r.ctx))
-	t.misses(e.Key)
-	t.lists(dir, f)
-	t.lives()
 }

@@ -14,15 +14,11 @@ import (
 )
 
 var soakRules = []rule{
+	promise("soak/sessions", soakSessions,
+		"Nobody keeps a session that is closed."),
+	promise("soak/entries", soakEntries,
+		"A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them."),
 	{
-		Name: "soak/sessions",
-		Text: "Nobody keeps a session that is closed.",
-		Run:  soakSessions,
-	}, {
-		Name: "soak/entries",
-		Text: "A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them.",
-		Run:  soakEntries,
-	}, {
 		Name:  "soak/links",
 		Text:  "What a session keeps does not grow with the links that it loses.",
 		Need:  []string{"Suspend"},
@@ -56,9 +52,8 @@ func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
 	r.Must("open", err)
 	s := sess{opened, r}
 	e := s.enqueue(dir, "x")
-	waiting := s.await(e)
-	waiting.blocked("nothing happened")
-	r.Must("close", s.Close(r.ctx))
+	waiting := s.waits(e)
+	s.close()
 	if _, err = waiting.result(); err != nil { // else it has seen the entry go
 		r.Refused("await in a session that is closed", err, backend.ErrSessionLost)
 	}
@@ -72,23 +67,18 @@ func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
 }
 
 func soakEntries(r *run) {
-	s, operator := r.session(), r.session()
-	dir := s.dir("d")
-	operator.sees(s.get(dir))
+	s, operator, dir := r.pair()
 	ended, cancel := context.WithCancel(r.ctx)
 	cancel()
 	var written, read []harness.Keepsake
 	for _, remove := range []func(e backend.Entry){
-		func(e backend.Entry) { r.Must("drop", s.Discard(r.ctx, e)) },
+		s.discard,
 		func(e backend.Entry) { s.delete(e) },
 		func(e backend.Entry) {
-			waiting := s.await(e)
-			waiting.blocked("nothing happened")
+			waiting := s.waits(e)
 			operator.sees(e)
 			operator.delete(e)
-			if got := one(waiting); got.Exists() {
-				r.Failf("await of an entry that an operator has deleted returned %+v", got)
-			}
+			isGone(waiting)
 			waiting.stop()
 		},
 		func(e backend.Entry) {
@@ -104,7 +94,7 @@ func soakEntries(r *run) {
 		}
 	}
 	// The last one goes as usual: what was not confirmed before can be by then.
-	s.briefly(dir, func(e backend.Entry) { r.Must("drop", s.Discard(r.ctx, e)) })
+	s.briefly(dir, s.discard)
 	r.LetGo("values that were written to entries that are gone", written)
 	r.LetGo("values of entries that are gone", read)
 }
@@ -116,8 +106,7 @@ func soakEntries(r *run) {
 func (s sess) briefly(dir string, remove func(backend.Entry)) (written, read harness.Keepsake) {
 	value := make([]byte, 4<<10)
 	e := s.get(s.commit(backend.Enqueue(dir, value))[0].Key)
-	waiting := s.await(e)
-	waiting.blocked("nothing happened")
+	waiting := s.waits(e)
 	waiting.stop()
 	if _, err := waiting.result(); err == nil {
 		s.r.Failf("await of an entry that did not change returned %+v", waiting.v)
@@ -152,9 +141,8 @@ func soakLinks(r *run) {
 	}
 	look := func() {
 		for some := range slices.Chunk(known, soakAtOnce) {
-			if _, err := s.Await(r.ctx, some...); err != nil {
-				r.Failf("await of %s and others, which is a read: %v", some[0].Key, err)
-			}
+			_, err := s.Await(r.ctx, some...)
+			r.Must("await of what is unknown, which is a read", err)
 		}
 	}
 	again := func() {
@@ -194,21 +182,20 @@ func slope(y []int64) int64 {
 func (r *run) linkAgain(c *kit.Client, s sess) {
 	c.Suspend()
 	// A request in vain makes some sessions check at once whether they are in touch.
-	asking := start(r, "get while out of touch", func(ctx context.Context) (struct{}, error) {
+	asking := r.do("get while out of touch", func(ctx context.Context) error {
 		_, err := s.Get(ctx, r.key("asked"))
 		if errors.Is(err, backend.ErrNoEntry) {
 			err = nil
 		}
-		return struct{}{}, err
+		return err
 	})
-	_, err := s.AwaitState(r.ctx, backend.Live)
+	state, err := s.AwaitState(r.ctx, backend.Live)
 	r.Must("await the suspension", err)
+	r.FailIf(state != backend.Suspended, "after the link was cut the session is %v", state)
 	c.Resume()
 	defer asking.value()
-	for state := s.State(); state != backend.Live; {
-		if state == backend.Lost {
-			r.Failf("the session was lost with a link that was cut for a moment")
-		}
+	for state = s.State(); state != backend.Live; {
+		r.FailIf(state == backend.Lost, "the session was lost with a link that was cut for a moment")
 		state, err = s.AwaitState(r.ctx, state)
 		r.Must("await the end of the suspension", err)
 	}

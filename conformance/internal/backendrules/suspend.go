@@ -2,7 +2,7 @@ package backendrules
 
 import (
 	"context"
-	"errors"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -10,102 +10,65 @@ import (
 )
 
 var suspendRules = []rule{
-	{
-		Name: "session/states",
-		Text: "A process that is out of touch finds its session suspended, and live again when it is back in time.",
-		Need: []string{"Suspend"},
-		Run:  sessionStates,
-	}, {
-		Name: "session/suspended-briefly",
-		Text: "A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
-		Need: []string{"Suspend"},
-		Run:  sessionSuspendedBriefly,
-	}, {
-		Name: "session/suspended-too-long",
-		Text: "A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
-		Need: []string{"Suspend"},
-		Run:  sessionSuspendedTooLong,
-	}, {
-		Name: "session/suspended-calls",
-		Text: "A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
-		Need: []string{"Suspend"},
-		Run:  sessionSuspendedCalls,
-	}, {
-		Name: "session/slow-replies",
-		Text: "The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
-		Need: []string{"SlowReplies"},
-		Run:  sessionSlowReplies,
-	}, {
-		Name: "session/late-requests",
-		Text: "What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
-		Need: []string{"HoldRequests"},
-		Run:  sessionLateRequests,
-	}, {
-		Name: "session/close-cut",
-		Text: "Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
-		Need: []string{"Suspend"},
-		Run:  sessionCloseCut,
-	}, {
-		Name: "session/close-suspended",
-		Text: "Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
-		Need: []string{"Suspend"},
-		Run:  sessionCloseSuspended,
-	},
+	promise("session/states", sessionStates,
+		"A process that is out of touch finds its session suspended, and live again when it is back in time.",
+		"Suspend"),
+	promise("session/suspended-briefly", sessionSuspendedBriefly,
+		"A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
+		"Suspend"),
+	promise("session/suspended-too-long", sessionSuspendedTooLong,
+		"A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
+		"Suspend"),
+	promise("session/suspended-calls", sessionSuspendedCalls,
+		"A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
+		"Suspend"),
+	promise("session/slow-replies", sessionSlowReplies,
+		"The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
+		"SlowReplies"),
+	promise("session/late-requests", sessionLateRequests,
+		"What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
+		"HoldRequests"),
+	promise("session/close-cut", sessionCloseCut,
+		"Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
+		"Suspend"),
+	promise("session/close-suspended", sessionCloseSuspended,
+		"Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
+		"Suspend"),
 }
 
 func sessionStates(r *run) {
 	c := r.client()
 	s := r.open(c)
-	change := s.awaitState(backend.Live)
-	change.blocked("the session was live all the time")
-	c.Suspend()
-	got := change.value()
-	c.Resume()
-	if got != backend.Suspended {
-		r.Failf("state after the link was cut: %v", got)
-	}
-	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
-		r.Failf("state after the link came back at once: %v", got)
-	}
+	s.awaitState(backend.Live).blocked("the session was live all the time")
+	r.linkAgain(c, s)
 }
 
 func sessionSuspendedBriefly(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir, id := s.dir("d"), s.ID()
+	c, s, other, dir := r.process((*run).open)
+	id := s.ID()
 	e := s.enqueue(dir, "x")
 	flag := s.put(r.key("flag"), "0", 0)
 	other.sees(flag)
-	waiting, listing := s.await(flag), s.awaitList(s.list(dir))
-	waiting.blocked("nothing happened")
+	waiting, listing := s.waits(flag), s.waitsList(s.list(dir))
 	c.Suspend()
 	changed := other.set(flag, "1")
 	f := other.enqueue(dir, "y")
-	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, flag.Key) })
-	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("late"), []byte("1"), 0))
-	})
+	read := s.getting("get while suspended", flag.Key)
+	write := s.committing("commit while suspended", backend.CompareAndSet(r.key("late"), []byte("1"), 0))
 	read.blocked("the link was cut")
 	write.blocked("the link was cut")
 	waiting.blocked("the link was cut")
 	listing.blocked("the link was cut")
 	time.Sleep(r.Service.TTL / 4)
 	c.Resume()
-	if got := read.value(); !got.Same(changed) {
-		r.Failf("get returned %+v, want %+v", got, changed)
-	}
-	if got := one(waiting); !got.Same(changed) {
-		r.Failf("await returned %+v, want %+v", got, changed)
-	}
+	got := read.value()
+	r.FailIf(!got.Same(changed), "get returned %+v, want %+v", got, changed)
+	became(waiting, changed)
 	listing.value()
 	write.value()
-	if s.ID() != id {
-		r.Failf("the session's ID was %q and is %q", id, s.ID())
-	}
+	r.FailIf(s.ID() != id, "the session's ID was %q and is %q", id, s.ID())
 	r.Until("the session is live again", func() bool { return s.State() == backend.Live })
-	if got := s.get(e.Key); !got.Same(e) {
-		r.Failf("its entry was %+v and is %+v", e, got)
-	}
+	s.has("after the link came back", e)
 	// Not only for now: the service really goes on with it.
 	time.Sleep(s.TTL() * 5 / 4)
 	other.lists(dir, e, f)
@@ -113,74 +76,45 @@ func sessionSuspendedBriefly(r *run) {
 }
 
 func sessionSuspendedTooLong(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	e := s.enqueue(s.dir("d"), "x")
+	c, s, other, dir := r.process((*run).brief)
+	e := s.enqueue(dir, "x")
 	other.sees(e)
-	gone := other.await(e)
-	gone.blocked("nothing happened")
+	gone := other.waits(e)
 	c.Suspend()
-	got, seen := one(gone), time.Now()
-	deadline, state := s.Deadline(), s.State()
-	if got.Exists() {
-		r.Failf("another session sees %+v", got)
-	}
-	if seen.Before(deadline) {
-		r.Failf("the service dropped the entry %v before the deadline", deadline.Sub(seen))
-	}
-	if state != backend.Lost {
-		r.Failf("the service has dropped the entry, and the session is %v", state)
-	}
+	isGone(gone)
+	seen, deadline, state := time.Now(), s.Deadline(), s.State()
+	r.FailIf(seen.Before(deadline), "the service dropped the entry %v before the deadline", deadline.Sub(seen))
+	r.FailIf(state != backend.Lost, "the service has dropped the entry, and the session is %v", state)
 	c.Resume()
 	time.Sleep(r.Service.TTL)
 	s.over(e)
-	if again := s.Deadline(); !again.Equal(deadline) {
-		r.Failf("the lost session's deadline moved by %v", again.Sub(deadline))
-	}
+	again := s.Deadline()
+	r.FailIf(!again.Equal(deadline), "the lost session's deadline moved by %v", again.Sub(deadline))
 }
 
 func sessionSuspendedCalls(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).brief)
 	e := s.enqueue(dir, "x")
 	c.Suspend()
-	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
-	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("late"), nil, 0))
-	})
+	read := s.getting("get while suspended", e.Key)
 	read.blocked("the link was cut")
-	write.blocked("the link was cut")
 	read.stop()
-	_, err := read.result()
-	r.Refused("get with a context that ended", err, context.Canceled)
-	write.stop()
-	_, err = write.result()
-	r.Refused("commit with a context that ended", err, context.Canceled)
-	read = start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+	read.fails("get with a context that ended", context.Canceled)
+	_ = s.inVain("late")
+	read = s.getting("get while suspended", e.Key)
 	wait := s.await(e)
-	_, err = read.result()
-	r.Refused("get that blocked until the window passed", err, backend.ErrSessionLost)
-	if now, deadline := time.Now(), s.Deadline(); now.Before(deadline) {
-		r.Failf("lost %v before the deadline", deadline.Sub(now))
-	}
-	_, err = wait.result()
-	r.Refused("await that blocked until the window passed", err, backend.ErrSessionLost)
+	read.fails("get that blocked until the window passed", backend.ErrSessionLost)
+	now, deadline := time.Now(), s.Deadline()
+	r.FailIf(now.Before(deadline), "lost %v before the deadline", deadline.Sub(now))
+	wait.fails("await that blocked until the window passed", backend.ErrSessionLost)
 	c.Resume()
-	other.misses(e.Key)
-	other.misses(r.key("late"))
+	other.misses(e.Key, r.key("late"))
 
 	// Nor is it when the link comes back in time.
 	c = r.client()
 	s = r.open(c)
 	c.Suspend()
-	write = start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("later"), nil, 0))
-	})
-	write.blocked("the link was cut")
-	write.stop()
-	_, err = write.result()
-	r.Refused("commit with a context that ended", err, context.Canceled)
+	err := s.inVain("later")
 	c.Resume()
 	if harness.IsAny(err, backend.ErrIndeterminate) {
 		return // it was sent
@@ -190,6 +124,16 @@ func sessionSuspendedCalls(r *run) {
 		r.Must("commit after the link came back", err)
 	}
 	other.misses(r.key("later"))
+}
+
+// inVain has a suspended session put a key, until the context ends.
+func (s sess) inVain(name string) error {
+	write := s.committing("commit while suspended", backend.CompareAndSet(s.r.key(name), nil, 0))
+	write.blocked("the link was cut")
+	write.stop()
+	_, err := write.result()
+	s.r.Refused("commit with a context that ended", err, context.Canceled)
+	return err
 }
 
 func sessionSlowReplies(r *run) {
@@ -203,9 +147,7 @@ func sessionSlowReplies(r *run) {
 	for i := range 2 {
 		before := s.Deadline()
 		for !s.Deadline().After(before) {
-			if s.State() == backend.Lost || r.ctx.Err() != nil {
-				r.Failf("the session is %v, and its replies were slow only", s.State())
-			}
+			r.FailIf(s.State() == backend.Lost || r.ctx.Err() != nil, "the session is %v, and its replies were slow only", s.State())
 			time.Sleep(late / 20)
 		}
 		// It was sent before its answer was, for so long at least; but the first may have been
@@ -226,20 +168,11 @@ func sessionSlowReplies(r *run) {
 }
 
 func sessionLateRequests(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	dir := s.dir("d")
+	c, s, other, dir := r.process((*run).brief)
 	own, record := s.enqueue(dir, "x"), s.put(dir+"/record", "x", 0)
-	for _, e := range []backend.Entry{own, record} {
-		other.sees(e)
-	}
-	release := c.HoldRequests()
-	released := false
-	defer func() {
-		if !released {
-			release() // the rule is broken already
-		}
-	}()
+	other.sees(own, record)
+	release := sync.OnceFunc(c.HoldRequests())
+	defer release() // if the rule is broken before
 	for _, op := range []backend.Op{
 		backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/new", nil, 0),
 		backend.Update(record, []byte("y")), backend.Delete(record),
@@ -250,74 +183,54 @@ func sessionLateRequests(r *run) {
 		}
 		start(r, "commit whose request is held", func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, guards, op) })
 	}
-	r.Until("the service drops the session", func() bool {
-		_, err := other.Get(r.ctx, own.Key)
-		return errors.Is(err, backend.ErrNoEntry)
-	})
-	if got := s.State(); got != backend.Lost {
-		r.Failf("the service has dropped the entry, and the session is %v", got)
-	}
+	other.misses(own.Key)
+	s.is(backend.Lost, "the service has dropped the entry, and")
 	release()
-	released = true
 	time.Sleep(r.Service.TTL / 2) // for what was held to be done
 	other.lists(dir)
-	if now := other.get(record.Key); !now.Same(record) {
-		r.Failf("%+v became %+v after the end of the session that was to write to it", record, now)
-	}
+	other.has("after the end of the session that was to write to it", record)
 	for _, name := range []string{"/seat", "/new"} {
-		if got, err := other.Get(r.ctx, dir+name); err == nil {
-			r.Failf("%+v was made after the end of the session that was to make it", got)
-		}
+		other.none("get of what was to be made before the session's end", dir+name)
 	}
 }
 
 func sessionCloseCut(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	e := s.enqueue(s.dir("d"), "x")
+	c, s, other, dir := r.process((*run).open)
+	e := s.enqueue(dir, "x")
 	other.sees(e)
 	c.Suspend()
-	if got := s.awaitState(backend.Live).value(); got != backend.Suspended {
-		r.Failf("after the link was cut the session is %v", got)
-	}
-	closing := start(r, "close while the link is cut", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Close(ctx) })
-	if got := s.awaitState(backend.Suspended).value(); got != backend.Lost {
-		r.Failf("it is closed, and its state is %v", got)
-	}
+	s.becomes(backend.Live, backend.Suspended, "after the link was cut")
+	closing := r.do("close while the link is cut", s.Close)
+	s.becomes(backend.Suspended, backend.Lost, "it is closed, and")
 	began := time.Now()
 	time.Sleep(min(r.Service.TTL/20, 300*time.Millisecond))
 	c.Resume()
 	back := time.Now()
-	closing.value()
+	_, err := closing.result()
+	confirmed := r.confirmed("close while the link is cut", back, err)
 	other.misses(e.Key)
-	if back.Sub(began) < time.Second { // Close tries for some seconds only
+	if confirmed && back.Sub(began) < time.Second { // Close tries for some seconds only
 		s.soon("the link was back", back)
 	}
 }
 
 func sessionCloseSuspended(r *run) {
-	c := r.client()
-	s, other := r.brief(c), r.session()
-	e := s.enqueue(s.dir("d"), "x")
+	c, s, other, dir := r.process((*run).brief)
+	e := s.enqueue(dir, "x")
 	other.sees(e)
 	gone := other.await(e)
 	c.Suspend()
-	closing := start(r, "close while suspended", func(ctx context.Context) (struct{}, error) {
+	closing := r.do("close while suspended", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, r.Service.TTL/4)
 		defer cancel()
-		return struct{}{}, s.Close(ctx)
+		return s.Close(ctx)
 	})
-	if got := s.awaitState(backend.Live).value(); got != backend.Lost && got != backend.Suspended {
-		r.Failf("state is %v", got)
-	}
+	got := s.awaitState(backend.Live).value()
+	r.FailIf(got != backend.Lost && got != backend.Suspended, "state is %v", got)
 	if _, err := closing.result(); err == nil {
 		r.Failf("close says that the service confirmed, but the link was cut")
 	}
-	if got := s.State(); got != backend.Lost {
-		r.Failf("state after close is %v", got)
-	}
-	if got := one(gone); got.Exists() {
-		r.Failf("another session sees %+v", got)
-	}
+	s.is(backend.Lost, "after close")
+	isGone(gone)
 	c.Resume()
 }

@@ -27,6 +27,11 @@ func start[T any](r *run, what string, call func(ctx context.Context) (T, error)
 	return t
 }
 
+// do starts a call that returns nothing but an error.
+func (r *run) do(what string, call func(context.Context) error) *task[struct{}] {
+	return start(r, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+}
+
 // stop ends the call's context.
 func (t *task[T]) stop() { t.end(nil) }
 
@@ -45,6 +50,12 @@ func (t *task[T]) value() T {
 	v, err := t.result()
 	t.r.Must(t.what, err)
 	return v
+}
+
+// fails waits for the call to return with all of these errors.
+func (t *task[T]) fails(what string, want ...error) {
+	_, err := t.result()
+	t.r.Refused(what, err, want...)
 }
 
 // blocked checks that the call has not returned.

@@ -2,7 +2,6 @@ package backendrules
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -12,33 +11,20 @@ import (
 )
 
 var valueRules = []rule{
-	{
-		Name: "write/values",
-		Text: "Values come back as they were written: empty, binary and large ones.",
-		Run:  writeValues,
-	}, {
-		Name: "write/keys",
-		Text: "Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are.",
-		Run:  writeKeys,
-	}, {
-		Name: "write/key-limits",
-		Text: "The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do.",
-		Run:  writeKeyLimits,
-	},
+	promise("write/values", writeValues,
+		"Values come back as they were written: empty, binary and large ones."),
+	promise("write/keys", writeKeys,
+		"Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are."),
+	promise("write/key-limits", writeKeyLimits,
+		"The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do."),
 }
 
 func writeValues(r *run) {
-	s, other := r.session(), r.session()
-	dir := s.dir("d")
+	s, other, dir := r.pair()
 	for _, value := range [][]byte{nil, {}, {0}, []byte("\x00\xff\n\r\"\\"), bytes.Repeat([]byte("0123456789abcdef"), 2000)} {
 		for _, e := range s.commit(backend.Enqueue(dir, value), backend.CompareAndSet(fmt.Sprintf("%s%d", r.key("v"), len(value)), value, 0)) {
-			if !bytes.Equal(e.Value, value) {
-				r.Failf("commit of a value of %d bytes returned %d: %.40q", len(value), len(e.Value), e.Value)
-			}
+			r.FailIf(!bytes.Equal(e.Value, value), "commit of a value of %d bytes returned %d: %.40q", len(value), len(e.Value), e.Value)
 			other.sees(e)
-			if got := other.get(e.Key); !bytes.Equal(got.Value, value) {
-				r.Failf("a value of %d bytes came back as %d: %.40q", len(value), len(got.Value), got.Value)
-			}
 			if e.Session == "" {
 				s.delete(e)
 			}
@@ -54,6 +40,7 @@ func writeKeys(r *run) {
 		r.key("a\x00b"), r.key("a\tb"), r.key("a\u00a0b"), r.key("a\u200bb"), r.key(strings.Repeat("d/", backend.MaxSegments) + "d"), "/zookeeper/x", "/.elector/x",
 		r.key("\xff"), r.key("\ue000"), r.key("🦆"), r.key(strings.Repeat("x", backend.MaxKey))} {
 		bad := backend.Entry{Key: key, Rev: e.Rev, Version: e.Version}
+		guards := []backend.Condition{backend.IfExists(bad)}
 		calls := map[string]func() error{
 			"get":         func() error { _, err := s.Get(r.ctx, key); return err },
 			"list":        func() error { _, err := s.List(r.ctx, key); return err },
@@ -61,10 +48,7 @@ func writeKeys(r *run) {
 			"await list":  func() error { _, err := s.AwaitList(r.ctx, backend.Listing{Dir: key}); return err },
 			"predecessor": func() error { _, err := s.Predecessor(r.ctx, bad); return err },
 			"drop":        func() error { return s.Discard(r.ctx, bad) },
-			"guard": func() error {
-				_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(bad)}, backend.Enqueue(dir, nil))
-				return err
-			},
+			"guard":       func() error { _, err := s.Commit(r.ctx, guards, backend.Enqueue(dir, nil)); return err },
 		}
 		for _, op := range []backend.Op{backend.CreateEphemeral(key, nil), backend.Enqueue(key, nil), backend.CompareAndSet(key, nil, 0),
 			backend.Update(bad, nil), backend.Delete(bad)} {
@@ -75,23 +59,19 @@ func writeKeys(r *run) {
 		}
 	}
 	for _, long := range []string{r.key(strings.Repeat("x", backend.MaxDir)), strings.Repeat("/x", backend.MaxSegments)} {
-		_, err := s.Commit(r.ctx, nil, backend.Enqueue(long, nil))
-		r.Refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), err, backend.ErrBadKey)
+		s.refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), backend.ErrBadKey, nil, backend.Enqueue(long, nil))
 	}
 	s.lists(dir, e)
 
 	for _, name := range []string{"ünï", "日本", "a b", "%2F", "a%", "~", "*", "?x=1&y#z", "-", "_c_", "...", "a\\b", `"`,
 		"0000000001", strings.Repeat("k", 200)} {
 		made := s.create(dir+"/"+name, name)
-		if got := s.get(dir + "/" + name); !got.Same(made) || got.Key != dir+"/"+name {
-			r.Failf("create of %q made %+v", dir+"/"+name, got)
-		}
+		r.isNew("create", made, dir+"/"+name, name, s.ID())
+		s.has("after create", made)
 		sub := s.put(r.key("sub-"+name), "", 0).Key
 		queued := s.enqueue(sub, name)
 		s.lists(sub, queued)
-		if _, err := s.Get(r.ctx, sub+"/x"); !errors.Is(err, backend.ErrNoEntry) {
-			r.Failf("get of %s: %v", sub+"/x", err)
-		}
+		s.none("get of what never was", sub+"/x")
 	}
 	s.lists(dir, e)
 }
@@ -109,9 +89,7 @@ func writeKeyLimits(r *run) {
 		other.sees(made)
 		waiting := other.await(made)
 		changed := s.put(key, "y", made.Version)
-		if now := one(waiting); !now.Same(changed) {
-			r.Failf("the %s key's entry became %+v, and await returned %+v", name, changed, now)
-		}
+		became(waiting, changed)
 		s.delete(changed)
 		held := s.create(key, "z")
 		r.Must("drop of the "+name+" key", s.Discard(r.ctx, held))
@@ -123,21 +101,17 @@ func writeKeyLimits(r *run) {
 		s.commit(backend.CompareAndSet(backend.Parent(dir), nil, 0), backend.CompareAndSet(dir, nil, 0)) // as an election is founded
 		a := s.enqueue(dir, "a")
 		b := other.enqueue(dir, "b")
-		if before := other.predecessor(b); !before.Same(a) {
-			r.Failf("in the %s directory the predecessor of %s is %+v, want %+v", name, b.Key, before, a)
-		}
+		other.comesAfter(b, a)
 		waiting := other.await(b, a)
 		r.Must("drop in the "+name+" directory", s.Discard(r.ctx, a))
-		if now := waiting.value(); now[1].Exists() {
-			r.Failf("in the %s directory await of a dropped entry returned %+v", name, now)
-		}
+		now := waiting.value()
+		r.FailIf(now[1].Exists(), "in the %s directory await of a dropped entry returned %+v", name, now)
 		other.lists(dir, b)
 	}
 	for _, key := range everyCharacter(r.key("")) {
 		made := s.put(key, key, 0)
-		if got := s.get(key); !got.Same(made) || string(got.Value) != key {
-			r.Failf("put of %q made %+v", key, got)
-		}
+		r.isNew("put", made, key, key, "")
+		s.has("after put", made)
 		s.delete(made)
 	}
 }

@@ -1,0 +1,271 @@
+package backendrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+// A trio is three sessions in processes of their own, each connected to another member of an
+// ensemble. The first one's member is taken away.
+type trio struct {
+	*run
+	member int // of the first
+	dir    string
+
+	first, second, writer sess
+
+	process *kit.Client // of the first
+	free    func()      // has the first go to other members, too
+	other   *kit.Client // the writer's
+}
+
+func (r *run) trio(member int) *trio {
+	at := func(member int) (*kit.Client, func()) { return r.Service.ClientAt(r.T, member%r.Service.Members) }
+	x := &trio{run: r, member: member}
+	x.process, x.free = at(member)
+	x.first = r.opens(x.process)
+	process, _ := at(member + 1)
+	x.second = r.opens(process)
+	x.other, _ = at(member + 2)
+	x.writer = r.opens(x.other)
+	x.dir = x.writer.dir(fmt.Sprintf("d%d", member))
+	return x
+}
+
+// opens opens a session at members that may still elect, since one of them was taken away. A
+// session that was granted so late that half of its window has passed is left for another.
+func (r *run) opens(c *kit.Client) (s sess) {
+	r.Until("a session is opened", func() bool {
+		own, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
+		if err != nil {
+			r.Refused("open", err, backend.ErrUnavailable)
+			return false
+		}
+		s = sess{own, r}
+		r.sessions = append(r.sessions, s)
+		return time.Until(s.Deadline()) > r.Service.TTL/2
+	})
+	return s
+}
+
+// waitsOf has a session wait for a new entry of the writer's.
+func (x *trio) waitsOf(s sess) (e backend.Entry, waiting *task[[]backend.Entry]) {
+	e = x.writer.enqueue(x.dir, "x")
+	s.sees(e)
+	waiting = s.waits(e)
+	return e, waiting
+}
+
+// beats waits for a heartbeat of the session. Right after it there is the longest time until
+// the next.
+func (s sess) beats() {
+	before := s.Deadline()
+	s.r.Until("there is a heartbeat", func() bool { return s.Deadline().After(before) })
+}
+
+// without takes the first one's member away, and brings it back after meanwhile.
+func (x *trio) without(what string, away, back func(member int) error, meanwhile func()) {
+	x.Must(what, away(x.member))
+	bring := sync.OnceValue(func() error { return back(x.member) })
+	defer func() { _ = bring() }() // if the rule is broken before
+	meanwhile()
+	x.Must("bring the member back", bring())
+}
+
+// others has the writer do something, in another session if its own is lost: until another
+// member leads, its window may pass.
+func (x *trio) others(do func(s sess) error) error {
+	for {
+		err := do(x.writer)
+		if !errors.Is(err, backend.ErrSessionLost) {
+			return err
+		}
+		x.writer.ranOut()
+		x.writer = x.opens(x.other)
+	}
+}
+
+// delete has the writer delete one of its entries.
+func (x *trio) delete(e backend.Entry) {
+	err := x.others(func(s sess) error {
+		_, err := s.Commit(x.ctx, nil, backend.Delete(e))
+		return err
+	})
+	if !errors.Is(err, backend.ErrNoEntry) { // it goes with the session, too
+		x.Must("delete", err)
+	}
+}
+
+// ranOut checks that a session that is lost was so by its window, and not before.
+func (s sess) ranOut() {
+	left := time.Until(s.Deadline())
+	s.r.FailIf(s.State() == backend.Lost && left > 0, "session %s was lost with %v of its window left", s.ID(), left)
+}
+
+// hears checks that what was waited for is noticed in time, counted from when the session
+// was out of touch last. A session may be lost if its window has passed.
+func hears[T any](s sess, waiting *task[T]) {
+	r := s.r
+	live := time.Now()
+	for {
+		select {
+		case <-waiting.done:
+			if waiting.err != nil && !(errors.Is(waiting.err, backend.ErrSessionLost) && time.Now().After(s.Deadline())) {
+				r.Must(waiting.what, waiting.err)
+			}
+			return
+		case <-r.ctx.Done():
+			r.Failf("%s does not return", waiting.what)
+		case <-time.After(r.Service.TTL / 100):
+		}
+		if s.State() != backend.Live {
+			live = time.Now()
+		}
+		late := time.Since(live)
+		r.FailIf(late > 2*r.Service.TTL, "%s has not returned %v after the change, and the session has been live all the time", waiting.what, late)
+	}
+}
+
+// serviceMemberFrozen freezes each member in turn: the one that leads is among them. One
+// session began with that member, and may go on with others; one stays with another, which
+// may have passed on what it waits for.
+func serviceMemberFrozen(r *run) {
+	for member := range r.Service.Members {
+		x := r.trio(member)
+		e, waiting := x.waitsOf(x.first)
+		f, alsoWaiting := x.waitsOf(x.second)
+		x.free()
+		x.second.beats()
+		x.without("freeze a member", r.Service.PauseMember, r.Service.ResumeMember, func() {
+			x.delete(e)
+			x.delete(f)
+			hears(x.second, alsoWaiting)
+			hears(x.first, waiting)
+		})
+	}
+}
+
+// serviceMemberCutOff cuts each member off in turn: the one that leads is among them. One
+// session stays with that member, which answers as long as it knows no better; two are with
+// the others.
+func serviceMemberCutOff(r *run) {
+	for member := range r.Service.Members {
+		x := r.trio(member)
+		own := x.first.enqueue(x.dir, "own")
+		x.second.sees(own)
+		noticing := start(r, "await of an entry whose session is cut off", func(ctx context.Context) (time.Time, error) {
+			now, err := x.second.Await(ctx, own)
+			at := time.Now()
+			if err == nil && now[0].Exists() {
+				err = fmt.Errorf("it shows %+v", now[0])
+			}
+			return at, err
+		})
+		e, waiting := x.waitsOf(x.second)
+		x.second.beats()
+		writing := start(r, "the commits of a session that is cut off", x.writes)
+		var writes []told
+		x.without("cut a member off", r.Service.CutOffMember, r.Service.MendMember, func() {
+			x.delete(e)
+			hears(x.second, waiting)
+			gone := x.gone(own)
+			hears(x.second, noticing)
+			if noticing.err == nil && noticing.v.Before(gone) {
+				gone = noticing.v
+			}
+			// The window never moves again once its end is reached, so a later look shows what
+			// it was when the entry was gone.
+			spare := gone.Sub(x.first.Deadline())
+			if state := x.first.State(); spare < 0 || state == backend.Live {
+				r.Failf("another session sees the entry of one at member %d gone while that is %v, %v before the end of its window", member, state, -spare)
+			}
+			writes = writing.value()
+			done := x.areDone(writes)
+			r.T.Logf("member %d: the entry was seen gone %v after the end of the window; %d of %d commits were done", member, spare, done, len(writes))
+		})
+		// Its client gets another session, and the old one stays lost.
+		again := r.opens(x.process)
+		again.enqueue(x.dir, "again")
+		if state := x.first.State(); state != backend.Lost {
+			r.Failf("the session at member %d that was lost is %v", member, state)
+		}
+		x.second.ranOut()
+		x.writer.ranOut()
+		for _, w := range writes {
+			r.FailIf(w.err != nil && !errors.Is(w.err, backend.ErrIndeterminate) && again.peek(w.key).Exists(),
+				"commit said that nothing was written: %v; %s is there", w.err, w.key)
+		}
+	}
+}
+
+// told is what a session was told of a commit.
+type told struct {
+	key   string
+	entry backend.Entry // what there is then, if err is nil
+	err   error
+}
+
+// writes has the first write one entry after the other until it is lost. A commit that is not
+// answered is given up soon, so that many are under way.
+func (x *trio) writes(ctx context.Context) (all []told, err error) {
+	for ; ; time.Sleep(x.Service.TTL / 50) {
+		w := told{key: fmt.Sprintf("%s/w%d", x.dir, len(all))}
+		soon, cancel := context.WithTimeout(ctx, x.Service.TTL/5)
+		entries, err := x.first.Commit(soon, nil, backend.CompareAndSet(w.key, nil, 0))
+		cancel()
+		if w.err = err; err == nil {
+			w.entry = entries[0]
+		}
+		all = append(all, w)
+		if errors.Is(err, backend.ErrSessionLost) {
+			return all, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return all, err
+		}
+	}
+}
+
+// gone returns when the writer has seen that an entry is gone.
+func (x *trio) gone(e backend.Entry) (at time.Time) {
+	x.Until(e.Key+" is gone, as its session is cut off", func() bool {
+		err := x.others(func(s sess) error {
+			_, err := s.Get(x.ctx, e.Key)
+			return err
+		})
+		at = time.Now()
+		if !errors.Is(err, backend.ErrNoEntry) {
+			x.Must("get "+e.Key, err)
+		}
+		return err != nil
+	})
+	return at
+}
+
+// areDone checks that the writer sees what the first was told as done, and counts that. No error
+// may say what a cut is not. The writer has seen a later change: that the first one's entry is
+// gone.
+func (x *trio) areDone(all []told) (done int) {
+	for _, w := range all {
+		switch {
+		case w.err == nil:
+			var e backend.Entry
+			err := x.others(func(s sess) (err error) {
+				e, err = s.Get(x.ctx, w.key)
+				return err
+			})
+			x.FailIf(err != nil || !e.Same(w.entry), "commit was done and left %+v; another session sees %+v (%v)", w.entry, e, err)
+			done++
+		case !harness.IsAny(w.err, backend.ErrIndeterminate, backend.ErrSessionLost, backend.ErrUnavailable, context.DeadlineExceeded):
+			x.Failf("commit while the member is cut off: %v", w.err)
+		}
+	}
+	return done
+}
