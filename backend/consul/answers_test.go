@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ import (
 // What a server answers when it cannot answer is ridden out until the window ends.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []struct {
+	for _, row := range []struct {
 		what   string
 		status int
 		text   string
@@ -34,11 +33,12 @@ func TestServerErrors(t *testing.T) {
 		{"proxy", http.StatusServiceUnavailable, "upstream connect error"},
 		{"proxy without an upstream", http.StatusBadGateway, ""},
 	} {
-		t.Run(answer.what, func(t *testing.T) {
+		t.Run(row.what, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
 			e := f.enqueue(f.s)
-			remove := f.answering(every, answer.status, answer.text)
+			unable := answer(row.status, row.text)
+			remove := f.Intercept(unable)
 			read := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
 			f.awaitState(backend.Suspended)
 			remove()
@@ -48,7 +48,7 @@ func TestServerErrors(t *testing.T) {
 			assert.True(t, got.Same(e))
 
 			f = setUpBrief(t)
-			f.answering(every, answer.status, answer.text)
+			f.Intercept(unable)
 			read = later(func() (backend.Entry, error) { return f.s.Get(f.ctx, f.dir) })
 			f.lostAtDeadline()
 			_, err = receive(f, read)
@@ -60,7 +60,7 @@ func TestServerErrors(t *testing.T) {
 // Open tells a server that cannot answer from one that refuses.
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []struct {
+	for _, row := range []struct {
 		status int
 		text   string
 		want   error
@@ -74,15 +74,15 @@ func TestOpenErrors(t *testing.T) {
 		{http.StatusForbidden, "Permission denied", backend.ErrDenied},
 		{http.StatusForbidden, "ACL not found", backend.ErrDenied},
 	} {
-		t.Run(fmt.Sprintf("%d %s", answer.status, answer.text), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d %s", row.status, row.text), func(t *testing.T) {
 			t.Parallel()
 			f := processOn(t, consultest.Options{}, sharedServer(t))
-			f.answering(every, answer.status, answer.text)
+			f.Intercept(answer(row.status, row.text))
 			_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-			require.ErrorIs(t, err, answer.want)
+			require.ErrorIs(t, err, row.want)
 			var status api.StatusError
 			require.ErrorAs(t, err, &status)
-			assert.Equal(t, answer.status, status.Code)
+			assert.Equal(t, row.status, status.Code)
 		})
 	}
 }
@@ -92,13 +92,7 @@ func TestOpenErrors(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	f := setUpBrief(t)
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Txn(request, body) != nil && !looks(request, body) {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
-		}
-		return send()
-	})
+	f.handle(both(txns, not(looks)), hang)
 	_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NoError(t, f.ctx.Err())
@@ -109,21 +103,12 @@ func TestSilence(t *testing.T) {
 // yet. Who waits is told.
 func TestRenewalsAlone(t *testing.T) {
 	t.Parallel()
-	hold := func(f *fixture, match func(*http.Request) bool) {
-		f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-			if match(request) {
-				<-request.Context().Done()
-				return nil, request.Context().Err()
-			}
-			return send()
-		})
-	}
 	for name, waits := range map[string]bool{"waits for nothing": false, "waits": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUpBrief(t)
 			f.renewed()
-			hold(f, func(r *http.Request) bool { return !renews(r) })
+			f.handle(not(renews), hang)
 			began := time.Now()
 			waiting := make(<-chan result[[]backend.Entry])
 			if waits {
@@ -143,7 +128,7 @@ func TestRenewalsAlone(t *testing.T) {
 	t.Run("only queries hang", func(t *testing.T) {
 		t.Parallel()
 		f := setUpBrief(t)
-		hold(f, func(r *http.Request) bool { return path(r, "kv/") })
+		f.handle(under("kv/"), hang)
 		_, err := receive(f, later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, backend.Unknown(f.dir)) }))
 		require.ErrorIs(t, err, backend.ErrUnavailable)
 		assert.NotEqual(t, backend.Lost, f.s.State())
@@ -157,14 +142,7 @@ func TestTooManyConnections(t *testing.T) {
 	const most = 6
 	f := setUpOn(t, consultest.Options{Apart: true}, servertest.ConsulForTest(t, // which counts the connections of a host
 		servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)}))
-	var refused atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if err == nil && response.StatusCode == http.StatusTooManyRequests {
-			refused.Add(1)
-		}
-		return response, err
-	})
+	refused := f.countAnswers(every, http.StatusTooManyRequests)
 	// Each of them needs a connection for as long as it waits.
 	const waits = 10
 	var made []backend.Op
@@ -204,16 +182,13 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 			e := o.enqueue(o.s)
 			var refused, sent atomic.Int64
 			var room atomic.Bool
-			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-				switch {
-				case !consultest.Blocking(request):
-				case room.Load():
+			f.handle(blocking, func(r *consultest.Request) (*http.Response, error) {
+				if room.Load() {
 					sent.Add(1)
-				default:
-					refused.Add(1)
-					return consultest.Answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+					return r.Send()
 				}
-				return send()
+				refused.Add(1)
+				return consultest.Answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
 			})
 			waits := func() <-chan result[[]backend.Entry] {
 				return later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, e) })
@@ -260,74 +235,6 @@ func TestWaitingAgainIsNoMemory(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, now[0].Same(e), "%+v", now[0])
 	}
-}
-
-// The same answer from what stands in front of the agent.
-func TestTooManyRequests(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	e := f.enqueue(f.s)
-	f.answering(func(r *http.Request) bool { return !renews(r) }, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n")
-	for name, call := range map[string]func(context.Context) error{
-		"get": func(ctx context.Context) error { _, err := f.s.Get(ctx, e.Key); return err },
-		"commit": func(ctx context.Context) error {
-			_, err := f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
-			return err
-		},
-		"open": func(ctx context.Context) error { _, err := f.Backend.Open(ctx, backend.OpenOptions{}); return err },
-	} {
-		require.ErrorContains(t, call(f.ctx), "http_max_conns_per_client", name)
-	}
-	assert.Equal(t, backend.Live, f.s.State())
-}
-
-// The deadline is counted from when a heartbeat was sent, whenever it is answered.
-func TestDelayedAnswers(t *testing.T) {
-	t.Parallel()
-	f := setUpBrief(t)
-	const delay = time.Second
-	var mu sync.Mutex
-	var answered time.Time // when the last one was sent that is answered
-	held := false
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if !renews(request) {
-			return send()
-		}
-		sent := time.Now()
-		response, err := send()
-		mu.Lock()
-		hold := held
-		mu.Unlock()
-		if hold {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
-		}
-		time.Sleep(delay)
-		mu.Lock()
-		answered = sent
-		mu.Unlock()
-		return response, err
-	})
-	check := func() {
-		t.Helper()
-		mu.Lock()
-		defer mu.Unlock()
-		if !answered.IsZero() {
-			require.LessOrEqual(t, f.s.Deadline().Sub(answered), f.s.TTL())
-		}
-	}
-	f.renewed()
-	check()
-	require.False(t, answered.IsZero())
-	mu.Lock()
-	held = true
-	mu.Unlock()
-	f.awaitState(backend.Suspended)
-	check()
-	f.lostAtDeadline()
-	check()
-	_, err := f.s.Get(f.ctx, f.dir)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
 }
 
 // The server accepts connections and says nothing.

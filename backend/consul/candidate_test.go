@@ -1,15 +1,14 @@
 package consul_test
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"testing"
+	"sync"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
@@ -23,52 +22,23 @@ const (
 	candidateElection = "ELECTOR_TEST_ELECTION"
 )
 
-// candidate is a process that leads until it is killed.
-type candidate struct {
-	cmd *exec.Cmd
-	out *bufio.Scanner
-}
-
-func startCandidate(t *testing.T, agent, election string) *candidate {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
+// startCandidate starts a process that leads, with this token, until it is killed.
+func (f *fixture) startCandidate(agent, election string) (token uint64, kill func()) {
+	f.t.Helper()
+	cmd := exec.CommandContext(f.ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), candidateAgent+"="+agent, candidateElection+"="+election)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	c := &candidate{cmd: cmd, out: bufio.NewScanner(out)}
-	t.Cleanup(func() { _ = c.kill() }) // it may have been killed already
-	return c
-}
-
-// leads waits until it leads, and returns the token.
-func (c *candidate) leads(f *fixture) (token uint64) {
-	f.t.Helper()
-	said, err := receive(f, later(func() (string, error) {
-		if !c.out.Scan() {
-			return "", errors.Join(errors.New("it has ended"), c.out.Err())
-		}
-		return c.out.Text(), nil
-	}))
 	require.NoError(f.t, err)
-	_, err = fmt.Sscanf(said, "leads %d", &token)
-	require.NoError(f.t, err, said)
-	return token
-}
-
-func (c *candidate) kill() error {
-	if c.cmd.ProcessState != nil {
-		return nil
-	}
-	if err := c.cmd.Process.Kill(); err != nil {
-		return err
-	}
-	var killed *exec.ExitError
-	if err := c.cmd.Wait(); !errors.As(err, &killed) {
-		return fmt.Errorf("it was to be killed: %w", err)
-	}
-	return nil
+	require.NoError(f.t, cmd.Start())
+	kill = sync.OnceFunc(func() {
+		assert.NoError(f.t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+	})
+	f.t.Cleanup(kill)
+	_, err = fmt.Fscanf(out, "leads %d\n", &token)
+	require.NoError(f.t, err)
+	return token, kill
 }
 
 // beCandidate is such a process's main function.

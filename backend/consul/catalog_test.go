@@ -2,7 +2,6 @@ package consul_test
 
 import (
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
@@ -31,7 +29,7 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	election := newRoot()
 	term := f.campaign(f.stand(f.Backend, fair.New(), election))
 	heir := o.stand(o.Backend, fair.New(), election)
-	winning := later(func() (*elector.Term, error) { return heir.Campaign(o.ctx) })
+	winning := o.campaigning(heir)
 	o.queue(heir, 2)
 	node, err := f.operator().Agent().NodeName()
 	require.NoError(t, err)
@@ -50,11 +48,7 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	id := term.Guard().Session.ID()
 	require.True(t, exists(t, others, id), "the session went with the node; the term is valid: %v", term.Valid())
 	require.True(t, term.Valid())
-	select {
-	case r := <-winning:
-		t.Fatalf("two lead: %v, %v", r.v, r.err)
-	default:
-	}
+	pending(o, winning)
 
 	require.NoError(t, consultest.Destroy(others, id))
 	won, err := receive(o, winning)
@@ -129,18 +123,8 @@ func TestSessionNode(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := processOn(t, forAnHour, server)
-	var made, refused atomic.Int64
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if ops := consultest.Txn(request, body); err == nil && len(ops) == 1 && ops[0].Node != nil {
-			if response.StatusCode == http.StatusOK {
-				made.Add(1)
-			} else {
-				refused.Add(1)
-			}
-		}
-		return response, err
-	})
+	makes := func(r *consultest.Request) bool { return len(r.Txn) == 1 && r.Txn[0].Node != nil }
+	made, refused := f.countAnswers(makes, http.StatusOK), f.countAnswers(makes, http.StatusConflict)
 	var all []<-chan result[*backend.Session]
 	for range 8 {
 		all = append(all, later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) }))
@@ -175,10 +159,7 @@ func TestSessionNodeIsTakenOut(t *testing.T) {
 	_, err := f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil)
 	require.NoError(t, err)
 	f.hasten(f.s)
-	for state := f.s.State(); state != backend.Lost; {
-		state, err = f.s.AwaitState(f.ctx, state)
-		require.NoError(t, err)
-	}
+	f.lost()
 	assert.Equal(t, backend.Live, f.open().State())
 }
 
@@ -187,12 +168,9 @@ func TestWindowOfANewSession(t *testing.T) {
 	t.Parallel()
 	f := processOn(t, forAnHour, sharedServer(t))
 	var arrived time.Time
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if !path(request, "session/create") {
-			return send()
-		}
+	f.handle(under("session/create"), func(r *consultest.Request) (*http.Response, error) {
 		arrived = time.Now()
-		response, err := send()
+		response, err := r.Send()
 		for !time.Now().After(arrived) { // clocks have ticks
 			time.Sleep(time.Millisecond)
 		}

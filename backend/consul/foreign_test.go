@@ -2,25 +2,22 @@ package consul_test
 
 import (
 	"net/http"
-	"sync/atomic"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // What stands between client and agent may have no route for a moment, and says "not found",
 // or that there is nothing. Consul's own answer to that bears an index.
 func TestNothingFromBetween(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []struct {
+	for _, row := range []struct {
 		status int
 		text   string
 	}{
@@ -29,20 +26,12 @@ func TestNothingFromBetween(t *testing.T) {
 		{http.StatusOK, "[null]"},
 		{http.StatusOK, "null"},
 	} {
-		t.Run(http.StatusText(answer.status)+" "+answer.text, func(t *testing.T) {
+		t.Run(http.StatusText(row.status)+" "+row.text, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
 			e := f.enqueue(f.s)
-			between := func(match func(*http.Request) bool, n int64) (said *atomic.Int64, remove func()) {
-				said = new(atomic.Int64)
-				return said, f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-					if match(request) && said.Add(1) <= n {
-						return consultest.Answer(answer.status, answer.text), nil
-					}
-					return send()
-				})
-			}
-			reads := func(r *http.Request) bool { return r.Method == http.MethodGet && path(r, "kv/") }
+			lie := answer(row.status, row.text)
+			reads := func(r *consultest.Request) bool { return r.Method == http.MethodGet && r.For("kv/") }
 			for name, check := range map[string]func() error{
 				"get": func() error {
 					got, err := f.s.Get(f.ctx, e.Key)
@@ -74,15 +63,14 @@ func TestNothingFromBetween(t *testing.T) {
 					return err
 				},
 			} {
-				said, remove := between(reads, 3)
+				said, remove := f.first(3, reads, lie)
 				require.NoError(t, check(), name)
 				assert.GreaterOrEqual(t, said.Load(), int64(3), name)
 				remove()
 			}
 			// Nor is the session over because something knows neither it nor that it was looked for.
-			renewals := func(r *http.Request) bool { return renews(r) || informs(r) }
 			states := f.recordStates()
-			said, remove := between(renewals, 4)
+			said, remove := f.first(4, func(r *consultest.Request) bool { return renews(r) || informs(r) }, lie)
 			go f.hasten(f.s)
 			wait.For(t, "renewals", func() bool { return said.Load() > 4 || f.s.State() == backend.Lost })
 			remove()
@@ -90,57 +78,12 @@ func TestNothingFromBetween(t *testing.T) {
 			assert.NotContains(t, states(), backend.Lost)
 			// And to have looked takes an answer of Consul's.
 			awaiting := f.awaitList(backend.Listing{Dir: newRoot()})
-			_, remove = between(func(r *http.Request) bool { return r.URL.Query().Has("keys") }, 1<<30)
+			remove = f.handle(asks("keys"), lie)
 			go f.hasten(f.s)
 			f.awaitState(backend.Suspended)
 			remove()
 			f.awaitState(backend.Live)
-			select {
-			case a := <-awaiting:
-				t.Fatalf("%+v", a)
-			default:
-			}
-		})
-	}
-}
-
-// So a leader leads on, and who waits keeps its place.
-func TestElectionBehindWhatHasNoRoute(t *testing.T) {
-	t.Parallel()
-	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		t.Run(strategy.Name(), func(t *testing.T) {
-			t.Parallel()
-			f, o := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
-			ofLeader, ofSecond := cuttable(f), cuttable(o)
-			election := newRoot()
-			leader := f.stand(f.Backend, strategy, election)
-			term := f.campaign(leader)
-			second := o.stand(o.Backend, strategy, election)
-			waiting := later(func() (*elector.Term, error) { return second.Campaign(o.ctx) })
-			wait.For(t, "it waits", func() bool {
-				all, err := leader.Candidates(f.ctx)
-				return err == nil && (len(all) == 2 || !item.Lists)
-			})
-			for p, links := range map[*fixture]*links{f: ofLeader, o: ofSecond} {
-				links.hang(t)
-				var said atomic.Int64
-				p.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-					if path(request, "kv/") && said.Add(1) <= 6 {
-						return consultest.Answer(http.StatusNotFound, "404 page not found\n"), nil
-					}
-					return send()
-				})
-				links.cut()
-				wait.For(t, "it asks until it is told", func() bool { return said.Load() > 6 })
-			}
-			require.NoError(t, term.Context().Err())
-			_, err := term.Commit(f.ctx, elector.Put(election+"-state", nil))
-			require.NoError(t, err)
-			require.NoError(t, term.Resign(f.ctx))
-			next, err := receive(o, waiting)
-			require.NoError(t, err)
-			assert.Greater(t, next.Token(), term.Token())
+			pending(f, awaiting)
 		})
 	}
 }
@@ -149,23 +92,9 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 // the session has ended by when it is looked for.
 func TestWriteWithoutAWord(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]func(send consultest.Send) (*http.Response, error){
-		"an answer that says nothing": func(send consultest.Send) (*http.Response, error) {
-			response, err := send()
-			if err == nil {
-				_ = response.Body.Close()
-				response = consultest.Answer(http.StatusOK, "null")
-			}
-			return response, err
-		},
-		"sent twice": func(send consultest.Send) (*http.Response, error) {
-			response, err := send()
-			if err == nil {
-				_ = response.Body.Close()
-				response = consultest.Answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":0,"What":"key \".elector/x/0\" exists"}]}`)
-			}
-			return response, err
-		},
+	for name, lie := range map[string]consultest.Handler{
+		"an answer that says nothing": answer(http.StatusOK, "null"),
+		"sent twice":                  answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":0,"What":"key \".elector/x/0\" exists"}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,14 +103,10 @@ func TestWriteWithoutAWord(t *testing.T) {
 			key := newRoot()
 			_, err := f.operator().KV().Put(&api.KVPair{Key: backend.Parent(key)[1:]}, nil)
 			require.NoError(t, err)
-			f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-				if !verbs(api.KVCAS)(request, body) {
-					return send()
-				}
-				response, err := answer(send)
+			f.handle(verbs(api.KVCAS), done(func(r *consultest.Request) (*http.Response, error) {
 				assert.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-				return response, err
-			})
+				return lie(r)
+			}))
 			_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is made
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			require.ErrorIs(t, err, backend.ErrIndeterminate)
@@ -198,48 +123,44 @@ func TestNullInAnswers(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	e := f.enqueue(f.s)
-	null := func(match func(*http.Request, []byte) bool, status int, text string) (remove func()) {
-		var said atomic.Int64
-		return f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-			response, err := send()
-			if err != nil || !match(request, body) || said.Add(1) > 2 {
-				return response, err
+	null := func(status int, text string) consultest.Handler {
+		return func(r *consultest.Request) (*http.Response, error) {
+			said, err := r.Send()
+			if err != nil {
+				return nil, err
 			}
-			_ = response.Body.Close()
-			answer := consultest.Answer(status, text)
-			answer.Header = response.Header.Clone()
-			answer.Header.Del("Content-Length")
-			return answer, nil
-		})
+			_ = said.Body.Close()
+			lie := consultest.Answer(status, text)
+			lie.Header = said.Header.Clone()
+			lie.Header.Del("Content-Length")
+			return lie, nil
+		}
 	}
-	txns := func(request *http.Request, body []byte) bool { return consultest.Txn(request, body) != nil }
-	for _, answer := range []struct {
-		status int
-		text   string
-	}{
-		{http.StatusOK, `{"Results":[null]}`},
-		{http.StatusOK, `{"Errors":[null]}`},
-		{http.StatusConflict, `{"Errors":[null]}`},
+	for text, status := range map[string]int{
+		`{"Results":[null]}`: http.StatusOK,
+		`{"Errors":[null]}`:  http.StatusOK,
+		`{"Errors":[null]} `: http.StatusConflict,
 	} {
-		remove := null(txns, answer.status, answer.text)
+		lie := null(status, text)
+		_, remove := f.first(2, txns, lie)
 		made := f.commit(f.s, backend.CompareAndSet(newChild(f.dir), []byte("x"), 0))
 		remove()
 		got, err := f.s.Get(f.ctx, made[0].Key)
-		require.NoError(t, err, answer.text)
-		assert.True(t, got.Same(made[0]), answer.text)
+		require.NoError(t, err, text)
+		assert.True(t, got.Same(made[0]), text)
 
-		remove = null(txns, answer.status, answer.text)
+		_, remove = f.first(2, txns, lie)
 		_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
 		remove()
-		require.NoError(t, err, answer.text)
-		assert.Equal(t, []string{e.Key}, strangers, answer.text)
+		require.NoError(t, err, text)
+		assert.Equal(t, []string{e.Key}, strangers, text)
 
-		remove = null(txns, answer.status, answer.text)
+		_, remove = f.first(2, txns, lie)
 		_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
 		remove()
-		require.NoError(t, err, answer.text)
+		require.NoError(t, err, text)
 	}
-	remove := null(query("recurse", true), http.StatusOK, "[null]")
+	_, remove := f.first(2, query("recurse", true), null(http.StatusOK, "[null]"))
 	l, err := f.s.List(f.ctx, f.dir)
 	remove()
 	require.NoError(t, err)

@@ -3,13 +3,11 @@ package consul_test
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -130,35 +128,6 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// awaitList is await for a listing.
-func (f *fixture) awaitList(known backend.Listing) <-chan result[backend.Listing] {
-	f.t.Helper()
-	var asked atomic.Bool
-	remove := f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Blocking(request) && request.URL.Query().Has("recurse") {
-			asked.Store(true)
-		}
-		return send()
-	})
-	defer remove()
-	answer := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
-	wait.For(f.t, "a blocking query", asked.Load)
-	return answer
-}
-
-// looks tells whether a request is a look at what is awaited.
-func looks(request *http.Request, body []byte) bool {
-	ops := consultest.Txn(request, body)
-	return request.URL.Query().Has("keys") || len(ops) > 0 && !slices.ContainsFunc(ops, func(op *api.TxnOp) bool {
-		return op.KV.Verb != api.KVCheckIndex && op.KV.Verb != api.KVCheckNotExists && op.KV.Verb != api.KVCheckSession && !looksAtNothing(op)
-	})
-}
-
-// looksAtNothing tells whether an operation is the look of a session that has nothing to compare.
-func looksAtNothing(op *api.TxnOp) bool {
-	return op.KV.Verb == api.KVGetOrEmpty && strings.HasPrefix(op.KV.Key, ".elector/")
-}
-
 // A look is one request per heartbeat, however many entries are waited for, if any. While nothing of that changes it has nothing read anew.
 func TestLookCosts(t *testing.T) {
 	t.Parallel()
@@ -167,20 +136,20 @@ func TestLookCosts(t *testing.T) {
 	var idle, waits struct{ looks, reads, renewals atomic.Int64 }
 	count := &idle
 	var mu sync.Mutex
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+	f.Intercept(func(r *consultest.Request) (*http.Response, error) {
 		mu.Lock()
 		c := count
 		mu.Unlock()
 		switch {
-		case looks(request, body):
+		case looks(r):
 			c.looks.Add(1)
-		case renews(request):
+		case renews(r):
 			c.renewals.Add(1)
-		case consultest.Blocking(request): // of what is not there, when anything is written
+		case r.Blocking(): // of what is not there, when anything is written
 		default:
 			c.reads.Add(1)
 		}
-		return send()
+		return r.Send()
 	})
 	f.renewedByItself()
 	assert.InDelta(t, idle.renewals.Load(), idle.looks.Load(), 1)
@@ -204,7 +173,7 @@ func TestLookCosts(t *testing.T) {
 // window: who renews it may have been deposed.
 func TestLookRefused(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []struct {
+	for _, row := range []struct {
 		what   string
 		status int
 		text   string
@@ -214,30 +183,24 @@ func TestLookRefused(t *testing.T) {
 		{"denied", http.StatusForbidden, "Permission denied", backend.Live},
 		{"no leader", http.StatusInternalServerError, "No cluster leader", backend.Suspended},
 	} {
-		t.Run(answer.what, func(t *testing.T) {
+		t.Run(row.what, func(t *testing.T) {
 			t.Parallel()
 			f := setUpBrief(t)
 			o := f.another()
 			before := f.enqueue(o.s)
 			waiting := f.await(before)
-			var refused atomic.Int64
-			remove := f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-				if looks(request, body) {
-					refused.Add(1)
-					return consultest.Answer(answer.status, answer.text), nil
-				}
-				return send()
-			})
+			remove := f.handle(looks, answer(row.status, row.text))
+			refused, _ := f.count(looks)
 			states := f.recordStates()
 			began, first := time.Now(), f.s.Deadline()
-			if answer.state == backend.Suspended {
+			if row.state == backend.Suspended {
 				f.awaitState(backend.Suspended)
 				first = f.s.Deadline()
 			}
 			wait.For(t, "the window passes", func() bool { return time.Now().After(first) })
 			// Less than one in 125 ms, which is where pauses end.
 			assert.Less(t, refused.Load(), 10+int64(time.Since(began)/(200*time.Millisecond)))
-			if answer.state == backend.Suspended {
+			if row.state == backend.Suspended {
 				f.awaitState(backend.Lost)
 				assert.Equal(t, first, f.s.Deadline(), "it moved without a look")
 				return
@@ -262,15 +225,7 @@ func TestLateLook(t *testing.T) {
 	o := f.another()
 	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	waiting := f.await(flag)
-	held, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if looks(request, body) {
-			once.Do(func() { close(held); <-release })
-		}
-		return response, err
-	})
+	held, release := f.holdAnswers(looks)
 	go f.hasten(f.s)
 	<-held
 	for i := range 3 {
@@ -282,7 +237,7 @@ func TestLateLook(t *testing.T) {
 		waiting = f.await(flag)
 	}
 	f.awaitState(backend.Suspended)
-	close(release)
+	release()
 	f.awaitState(backend.Live)
 	changed := f.commit(o.s, backend.Update(flag, []byte("9")))[0]
 	now, err := receive(f, waiting)

@@ -72,9 +72,9 @@ func TestCheckedElections(t *testing.T) {
 			}
 			observer := processes[2]
 			first := processes[0].campaign(candidates[0])
-			second := later(func() (*elector.Term, error) { return candidates[1].Campaign(processes[1].ctx) })
+			second := processes[1].campaigning(candidates[1])
 			observer.queue(candidates[2], 2)
-			third := later(func() (*elector.Term, error) { return candidates[2].Campaign(processes[2].ctx) })
+			third := processes[2].campaigning(candidates[2])
 			observer.queue(candidates[2], 3)
 
 			began := time.Now()
@@ -89,7 +89,7 @@ func TestCheckedElections(t *testing.T) {
 
 			// It comes back, at the end of the queue.
 			require.NoError(t, fault.end(processes[0], near))
-			last := later(func() (*elector.Term, error) { return candidates[0].Campaign(processes[0].ctx) })
+			last := processes[0].campaigning(candidates[0])
 			observer.queue(candidates[2], 3)
 			require.True(t, won.Valid())
 			require.NoError(t, won.Resign(processes[1].ctx))
@@ -102,16 +102,6 @@ func TestCheckedElections(t *testing.T) {
 	}
 }
 
-// queue waits until there are n candidates.
-func (f *fixture) queue(e elector.Elector, n int) {
-	f.t.Helper()
-	wait.For(f.t, "the candidates", func() bool {
-		all, err := e.Candidates(f.ctx)
-		require.NoError(f.t, err)
-		return len(all) == n
-	})
-}
-
 // A leader that is killed is followed as its check ends its session, and its instance is out of the
 // catalog's healthy ones.
 func TestCheckedLeaderIsKilled(t *testing.T) {
@@ -121,13 +111,12 @@ func TestCheckedLeaderIsKilled(t *testing.T) {
 	election := newRoot()
 	f := processOn(t, checkAlone, agent)
 	for range 3 {
-		leader := startCandidate(t, agent.Addr(), election)
-		token := leader.leads(f)
+		token, kill := f.startCandidate(agent.Addr(), election)
 		e := f.stand(f.Backend, fair.New(), election)
-		winning := later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
+		winning := f.campaigning(e)
 		f.queue(e, 2)
 		began := time.Now()
-		require.NoError(t, leader.kill())
+		kill()
 		term, err := receive(f, winning)
 		require.NoError(t, err)
 		t.Logf("failover after a SIGKILL took %v with a check of %v", time.Since(began), check)

@@ -3,7 +3,6 @@ package consul_test
 import (
 	"encoding/json"
 	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,24 +61,6 @@ func exists(t *testing.T, servers []*servertest.Consul, id string) bool {
 	return there
 }
 
-// With a check a crash is over by that, yet not before the window.
-func TestCheckOfACrashedProcess(t *testing.T) {
-	t.Parallel()
-	f := setUpOn(t, checkAlone, sharedServer(t))
-	o := f.another()
-	assert.Equal(t, check, f.s.TTL())
-	e := f.enqueue(f.s)
-	for range 3 {
-		f.renewed()
-	}
-	waiting := o.await(e)
-	f.Suspend()
-	_, err := receive(o, waiting)
-	require.NoError(t, err)
-	assert.False(t, time.Now().Before(f.s.Deadline()), "it went within the window")
-	f.lostAtDeadline()
-}
-
 // The agent of a checked session is restarted again and again, at any moment of the
 // check's life. The session may end with it, but never before its window does.
 func TestCheckOverAgentRestarts(t *testing.T) {
@@ -111,24 +92,11 @@ func TestCheckOverAgentRestarts(t *testing.T) {
 	t.Logf("%d of 6 sessions outlived the restart", kept)
 }
 
-// Where the agent is gone for good, the session's own TTL frees the entries.
-func TestCheckOfALostAgent(t *testing.T) {
-	servertest.Long(t, "a server and an agent")
-	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
-	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{NoSync: true})
-	f := setUpChecked(t, agent)
-	f.renewed()
-	require.NoError(t, agent.Kill())
-	wait.For(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
-	assert.Equal(t, backend.Lost, f.s.State())
-	assert.False(t, time.Now().Before(f.s.Deadline()), "it ended within its window")
-}
-
 // Close leaves nothing at the agent.
 func TestCheckIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := setUpChecked(t, sharedServer(t))
+	assert.Equal(t, check, f.s.TTL())
 	id := f.checkID()
 	assert.NotNil(t, f.checkOf(id))
 	require.NoError(t, f.s.Close(f.ctx))
@@ -140,17 +108,17 @@ func TestCheckOfASessionThatWasNotOpened(t *testing.T) {
 	t.Parallel()
 	f := processOn(t, checkAlone, sharedServer(t))
 	var id string
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+	f.Intercept(func(r *consultest.Request) (*http.Response, error) {
 		switch {
-		case path(request, "agent/service/register"):
+		case r.For("agent/service/register"):
 			var registered api.AgentServiceRegistration
-			assert.NoError(t, json.Unmarshal(body, &registered))
+			assert.NoError(t, json.Unmarshal(r.Content, &registered))
 			id = registered.ID
-		case path(request, "session/create"):
+		case r.For("session/create"):
 			assert.NotNil(t, f.checkOf(id))
 			return consultest.Answer(http.StatusInternalServerError, "Invalid Session TTL"), nil
 		}
-		return send()
+		return r.Send()
 	})
 	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorContains(t, err, "Invalid Session TTL")
@@ -163,27 +131,14 @@ func TestCheckOverAServerElection(t *testing.T) {
 	servertest.Long(t, "a minute: a check has to be much shorter than the session's own timeout")
 	t.Parallel()
 	const timeout = 4 * check
-	for name, answer := range map[string]consultest.Handler{
-		"refused": func(*http.Request, []byte, consultest.Send) (*http.Response, error) {
-			return consultest.Answer(http.StatusInternalServerError, "No cluster leader"), nil
-		},
-		"held": func(request *http.Request, _ []byte, _ consultest.Send) (*http.Response, error) {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
-		},
+	for name, end := range map[string]consultest.Handler{
+		"refused": answer(http.StatusInternalServerError, "No cluster leader"),
+		"held":    hang,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUpOn(t, consultest.Options{Config: consul.Config{Check: check, SessionTimeout: timeout}}, sharedServer(t))
-			renewing := func(end consultest.Handler) (remove func()) {
-				return f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-					if renews(request) {
-						return end(request, body, send)
-					}
-					return send()
-				})
-			}
-			remove := renewing(answer)
+			remove := f.handle(renews, end)
 			f.awaitState(backend.Suspended)
 			for end := f.s.Deadline(); time.Now().Before(end); {
 				require.NotEqual(t, backend.Lost, f.s.State(), "the check was passed all the time")
@@ -193,7 +148,7 @@ func TestCheckOverAServerElection(t *testing.T) {
 			f.awaitState(backend.Live)
 
 			// Not for longer than the session's own TTL, all the same.
-			renewing(answer)
+			f.handle(renews, end)
 			began := time.Now()
 			f.lostAtDeadline()
 			assert.True(t, f.s.Deadline().Before(began.Add(timeout)))
@@ -225,15 +180,9 @@ func TestCheckOverAgentReload(t *testing.T) {
 	t.Parallel()
 	f := setUpChecked(t, sharedServer(t))
 	e := f.enqueue(f.s)
-	var answered atomic.Bool
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if path(request, "agent/check/update") && !answered.Swap(true) {
-			return consultest.Answer(http.StatusNotFound, "Unknown check ID"), nil
-		}
-		return send()
-	})
+	asked, _ := f.first(1, under("agent/check/update"), answer(http.StatusNotFound, "Unknown check ID"))
 	f.hasten(f.s)
-	wait.For(t, "the answer", answered.Load)
+	wait.For(t, "the answer", func() bool { return asked.Load() > 0 })
 	f.renewed()
 	got, err := f.s.Get(f.ctx, e.Key)
 	require.NoError(t, err)

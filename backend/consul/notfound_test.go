@@ -15,35 +15,19 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// informs tells whether the request asks what there is of a session.
-func informs(r *http.Request) bool { return path(r, "session/info") }
-
-// countAnswers counts the answers of this status to requests that match.
-func (f *fixture) countAnswers(match func(*http.Request) bool, status int) *atomic.Int64 {
-	var answers atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if err == nil && match(request) && response.StatusCode == status {
-			answers.Add(1)
-		}
-		return response, err
-	})
-	return &answers
-}
-
 // newLeader has the servers' leader answer as one that has not read its log yet, where
 // it does not wait for that: it knows of no session.
 func (f *fixture) newLeader() (renewals *atomic.Int64, remove func()) {
 	renewals = new(atomic.Int64)
-	remove = f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+	remove = f.Intercept(func(r *consultest.Request) (*http.Response, error) {
 		switch {
-		case renews(request):
+		case renews(r):
 			renewals.Add(1)
 			return consultest.Answer(http.StatusNotFound, "Session id '"+f.s.ID()+"' not found"), nil
-		case informs(request) && !request.URL.Query().Has("consistent"):
+		case informs(r) && !r.Asks("consistent"):
 			return consultest.Answer(http.StatusOK, "[]"), nil
 		}
-		return send()
+		return r.Send()
 	})
 	return renewals, remove
 }
@@ -103,7 +87,7 @@ func TestPitfall36NotFoundYet(t *testing.T) {
 func TestPitfall36NotFoundUnconfirmed(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	remove := f.answering(informs, http.StatusInternalServerError, "Not ready to serve consistent reads")
+	remove := f.handle(informs, answer(http.StatusInternalServerError, "Not ready to serve consistent reads"))
 	reads := f.countAnswers(informs, http.StatusInternalServerError)
 	require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
 	go f.hasten(f.s)
@@ -120,14 +104,13 @@ func TestPitfall36NotFoundUnconfirmed(t *testing.T) {
 // not take its word for it.
 func TestCloseAtANewLeader(t *testing.T) {
 	t.Parallel()
-	destroys := func(r *http.Request) bool { return path(r, "session/destroy") }
 	t.Run("ends it", func(t *testing.T) {
 		t.Parallel()
 		f := setUp(t)
 		o := f.another()
 		e := f.enqueue(f.s)
 		f.newLeader()
-		remove := f.answering(destroys, http.StatusOK, "true")
+		remove := f.handle(destroys, answer(http.StatusOK, "true"))
 		asked := f.countAnswers(destroys, http.StatusOK)
 		closing := later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })
 		wait.For(t, "the first attempt", func() bool { return asked.Load() >= 1 })
@@ -142,7 +125,7 @@ func TestCloseAtANewLeader(t *testing.T) {
 		t.Parallel()
 		f := setUp(t)
 		f.newLeader()
-		f.answering(destroys, http.StatusOK, "true")
+		f.handle(destroys, answer(http.StatusOK, "true"))
 		require.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
 		assert.True(t, exists(t, f.Servers, f.s.ID()))
 	})

@@ -15,7 +15,6 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
-	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -26,9 +25,9 @@ import (
 // rewriteIndex changes the index of all answers to blocking queries, and counts them.
 func (f *fixture) rewriteIndex(to func(n int64, index string) string) *atomic.Int64 {
 	answers := new(atomic.Int64)
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if err == nil && request.URL.Query().Has("index") {
+	f.handle(asks("index"), func(r *consultest.Request) (*http.Response, error) {
+		response, err := r.Send()
+		if err == nil {
 			response.Header.Set("X-Consul-Index", to(answers.Add(1), response.Header.Get("X-Consul-Index")))
 		}
 		return response, err
@@ -38,13 +37,11 @@ func (f *fixture) rewriteIndex(to func(n int64, index string) string) *atomic.In
 
 // shorten makes blocking queries return without a change after a moment.
 func (f *fixture) shorten() {
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Blocking(request) {
-			query := request.URL.Query()
-			query.Set("wait", "10ms")
-			request.URL.RawQuery = query.Encode()
-		}
-		return send()
+	f.handle(blocking, func(r *consultest.Request) (*http.Response, error) {
+		query := r.URL.Query()
+		query.Set("wait", "10ms")
+		r.URL.RawQuery = query.Encode()
+		return r.Send()
 	})
 }
 
@@ -69,13 +66,7 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 			f.shorten()
 			flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 			wait.For(t, "it is seen", func() bool { e, err := f.s.Get(f.ctx, flag.Key); return err == nil && e.Same(flag) })
-			var reads atomic.Int64
-			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-				if request.Method == http.MethodGet {
-					reads.Add(1)
-				}
-				return send()
-			})
+			reads, _ := f.count(func(r *consultest.Request) bool { return r.Method == http.MethodGet })
 			answers := f.rewriteIndex(to)
 			waiting := f.await(flag)
 			began := time.Now()
@@ -99,13 +90,7 @@ func TestPitfall30Restore(t *testing.T) {
 	o := f.another()
 	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	kept := f.enqueue(f.s)
-	user := f.operator()
-	snapshot, _, err := user.Snapshot().Save(nil)
-	require.NoError(t, err)
-	var saved bytes.Buffer
-	_, err = saved.ReadFrom(snapshot)
-	require.NoError(t, err)
-	require.NoError(t, snapshot.Close())
+	restore := snapshot(t, f.operator())
 
 	// What has happened since is undone.
 	flag = f.commit(o.s, backend.Update(flag, []byte("1")))[0]
@@ -114,7 +99,7 @@ func TestPitfall30Restore(t *testing.T) {
 		f.commit(o.s, backend.CompareAndSet(f.dir+"/n"+strconv.FormatUint(roots.Add(1), 10), nil, 0))
 	}
 	waiting, undone := f.await(flag, kept), f.await(after)
-	require.NoError(t, user.Snapshot().Restore(nil, &saved))
+	restore()
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.Equal(t, "0", string(now[0].Value))
@@ -147,31 +132,12 @@ func TestPitfall30ReturnWithoutChange(t *testing.T) {
 		f.enqueue(o.s)
 		f.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0))
 	}
-	select {
-	case r := <-waiting:
-		t.Fatalf("nothing changed, and await returned %+v", r)
-	default:
-	}
+	pending(f, waiting)
 	seat := f.commit(o.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.True(t, now[0].Same(e))
 	assert.True(t, now[1].Same(seat))
-}
-
-// The servers end a session later than its TTL, and never before the window's end.
-func TestPitfall31TTLIsALowerBound(t *testing.T) {
-	t.Parallel()
-	f := setUpBrief(t)
-	o := f.another()
-	f.renewed()
-	e := f.enqueue(f.s)
-	watching := o.await(e)
-	f.Each((*proxytest.Proxy).Stall)
-	_, err := receive(o, watching)
-	require.NoError(t, err)
-	assert.False(t, time.Now().Before(f.s.Deadline()), "the servers ended the session within its window")
-	f.lostAtDeadline()
 }
 
 // The seat of a session that was ended can be taken at once.
@@ -187,7 +153,7 @@ func TestPitfall32LockDelay(t *testing.T) {
 	f.Expire()
 	_, err = receive(o, waiting)
 	require.NoError(t, err)
-	sent := o.countTxns()
+	sent, _ := o.count(both(txns, not(looks)))
 	f.commit(o.s, backend.CreateEphemeral(seat.Key, nil))
 	assert.EqualValues(t, 1, sent.Load(), "a lock delay has it refused, and tried again")
 }
@@ -208,19 +174,17 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 	var mu sync.Mutex
 	replay := false
 	recorded := make(map[string]func() *http.Response)
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		query := request.URL.Query()
-		isRead := path(request, "kv/") && request.Method == http.MethodGet || onlyReads(consultest.Txn(request, body))
-		if query.Has("consistent") || consultest.Blocking(request) || !isRead {
-			return send()
-		}
-		name := request.URL.String() + string(body)
+	reads := func(r *consultest.Request) bool {
+		return !r.Asks("consistent") && !r.Blocking() && (onlyReads(r) || r.For("kv/") && r.Method == http.MethodGet)
+	}
+	f.handle(reads, func(r *consultest.Request) (*http.Response, error) {
+		name := r.URL.String() + string(r.Content)
 		mu.Lock()
 		defer mu.Unlock()
 		if again := recorded[name]; replay && again != nil {
 			return again(), nil
 		}
-		response, err := send()
+		response, err := r.Send()
 		if err == nil {
 			var text bytes.Buffer
 			_, err = text.ReadFrom(response.Body)
@@ -242,15 +206,6 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 	now, err := f.s.Await(f.ctx, backend.Unknown(flag.Key))
 	require.NoError(t, err)
 	assert.True(t, now[0].Same(changed))
-}
-
-func onlyReads(ops api.TxnOps) bool {
-	for _, op := range ops {
-		if op.KV == nil || looksAtNothing(op) || op.KV.Verb != api.KVGet && op.KV.Verb != api.KVGetOrEmpty && op.KV.Verb != api.KVGetTree {
-			return false
-		}
-	}
-	return len(ops) > 0
 }
 
 // The agent's health is no condition of a session: one whose node is taken for dead
@@ -292,13 +247,9 @@ func TestPitfall35RetriesHeedTheDeadline(t *testing.T) {
 	t.Parallel()
 	f := setUpBrief(t)
 	var asked atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if !renews(request) {
-			return send()
-		}
+	f.handle(renews, func(r *consultest.Request) (*http.Response, error) {
 		if n := asked.Add(1); n%2 == 0 {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
+			return hang(r)
 		}
 		return consultest.Answer(http.StatusInternalServerError, "rpc error: lead thread didn't get connection"), nil
 	})

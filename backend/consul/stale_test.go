@@ -1,8 +1,6 @@
 package consul_test
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -28,12 +26,12 @@ func TestAwaitReadsConsistently(t *testing.T) {
 	before, me := f.enqueue(o.s), f.enqueue(f.s)
 	waiting := f.await(me, before)
 	var reads atomic.Int64
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		if read := path(request, "kv") || onlyReads(consultest.Txn(request, body)); read && !consultest.Blocking(request) {
+	f.handle(not(blocking), func(r *consultest.Request) (*http.Response, error) {
+		if r.For("kv") || onlyReads(r) {
 			reads.Add(1)
-			assert.True(t, request.URL.Query().Has("consistent"), request.URL)
+			assert.True(t, r.Asks("consistent"), r.URL)
 		}
-		return send()
+		return r.Send()
 	})
 	require.NoError(t, o.s.Discard(o.ctx, before))
 	now, err := receive(f, waiting)
@@ -52,12 +50,10 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 	o := f.another()
 	key := f.dir + "/seat"
 	held, release := make(chan struct{}), make(chan struct{})
-	remove := f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if path(request, "kv"+key) && !consultest.Blocking(request) {
-			close(held)
-			<-release
-		}
+	_, remove := f.first(1, both(under("kv"+key), not(blocking)), func(r *consultest.Request) (*http.Response, error) {
+		response, err := r.Send()
+		close(held)
+		<-release
 		return response, err
 	})
 	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, key) })
@@ -91,15 +87,7 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, p.Same(second))
 	waiting := f.await(me, second)
-	held, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if path(request, "kv"+me.Key) && !consultest.Blocking(request) {
-			once.Do(func() { close(held); <-release })
-		}
-		return response, err
-	})
+	held, release := f.holdAnswers(both(under("kv"+me.Key), not(blocking)))
 	require.NoError(t, o.s.Discard(o.ctx, second))
 	<-held // the read of what is left is on its way
 	pass := f.HoldWakeups()
@@ -108,7 +96,7 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 	require.NoError(t, o.s.Discard(o.ctx, first))
 	_, err = f.s.Get(f.ctx, first.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
-	close(release)
+	release()
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	require.True(t, now[0].Same(me), "as it was then")
@@ -126,24 +114,17 @@ func TestAwaitOverARestore(t *testing.T) {
 	o := f.another()
 	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	me := f.enqueue(f.s)
-	user := f.operator()
-	snapshot, _, err := user.Snapshot().Save(nil)
-	require.NoError(t, err)
-	saved, err := io.ReadAll(snapshot)
-	require.NoError(t, err)
-	require.NoError(t, snapshot.Close())
+	restore := snapshot(t, f.operator())
 	waiting := f.await(me, flag)
 	held, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		if onlyReads(consultest.Txn(request, body)) {
-			once.Do(func() { close(held); <-release })
-		}
-		return send()
+	f.handle(onlyReads, func(r *consultest.Request) (*http.Response, error) {
+		once.Do(func() { close(held); <-release })
+		return r.Send()
 	})
 	f.commit(o.s, backend.Update(flag, []byte("1")))
 	<-held
-	require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved)))
+	restore()
 	close(release)
 	o = f.another() // the other one had written since
 	wait.For(t, "a wait for what was restored", func() bool {

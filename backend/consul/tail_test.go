@@ -2,10 +2,8 @@ package consul_test
 
 import (
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -21,13 +19,7 @@ func TestTail(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	tail := ".elector/tails" + f.dir
-	var lists atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if request.URL.Query().Has("recurse") {
-			lists.Add(1)
-		}
-		return send()
-	})
+	lists, _ := f.count(asks("recurse"))
 	kv := f.operator().KV()
 	read := func() *api.KVPair {
 		p, _, err := kv.Get(tail, &api.QueryOptions{RequireConsistent: true})
@@ -71,13 +63,7 @@ func TestTail(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := f.another() // one that has not listed the directory yet
-			var lists atomic.Int64
-			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-				if request.URL.Query().Has("recurse") {
-					lists.Add(1)
-				}
-				return send()
-			})
+			lists, _ := f.count(asks("recurse"))
 			last := f.enqueue(f.s)
 			c.before()
 			me := f.enqueue(f.s)

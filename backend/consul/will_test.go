@@ -37,18 +37,10 @@ func TestWillIsNotOverBecauseALeaderHasNotReadOfIt(t *testing.T) {
 	f := setUp(t)
 	w, err := f.s.Will()
 	require.NoError(t, err)
-	by := consultest.NewProcess(t, f.Servers, consultest.Options{})
-	destroyed := 0
-	by.Intercept(func(r *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if path(r, "session/destroy") {
-			if destroyed++; destroyed <= 2 {
-				return consultest.Answer(http.StatusOK, "true"), nil
-			}
-		}
-		return send()
-	})
+	by := processOn(t, consultest.Options{}, f.Servers...)
+	asked, _ := by.first(2, destroys, answer(http.StatusOK, "true"))
 	require.NoError(t, backend.Execute(f.ctx, by.Backend, w))
-	assert.Equal(t, 3, destroyed)
+	assert.EqualValues(t, 3, asked.Load())
 	assert.False(t, exists(t, f.Servers, f.s.ID()))
 }
 
