@@ -60,12 +60,6 @@ func withRules(t *testing.T, rules string) *fixture {
 	return with(t, secret, server)
 }
 
-// enter opens a session in a directory that tokens may have rights to.
-func (f *fixture) enter() {
-	f.s, f.dir = f.open(), newChild("/a")
-	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
-}
-
 // What an elector needs: its own keys and those above, sessions, and where those keep
 // their keys.
 const (
@@ -84,7 +78,8 @@ func TestACL(t *testing.T) {
 	}
 	run("enough", func(t *testing.T) {
 		f := withRules(t, enough)
-		f.enter()
+		f.s = f.open()
+		f.enter(newChild("/a"))
 		e := f.enqueue(f.s)
 		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 		for _, kind := range []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue, backend.OpCompareAndSet, backend.OpUpdate, backend.OpDelete} {
@@ -101,17 +96,14 @@ func TestACL(t *testing.T) {
 				if kind == backend.OpDelete {
 					continue
 				}
-				got, err := f.s.Get(f.ctx, made[0].Key)
-				require.NoError(t, err)
-				assert.True(t, got.Same(made[0]))
+				f.stands(made[0])
 			}
 		}
 		waiting := f.await(seat)
 		require.NoError(t, f.s.Discard(f.ctx, seat))
-		_, err := receive(f, waiting)
-		require.NoError(t, err)
+		returns(f, waiting)
 
-		_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet("/b/d", nil, 0))
+		_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet("/b/d", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		_, err = f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/b", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
@@ -129,27 +121,27 @@ func TestACL(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.ErrorContains(t, err, `".elector/"`)
 	})
-	refused := func(name string, f func(*testing.T) *fixture) {
+	for name, process := range map[string]func(*testing.T) *fixture{
+		"no sessions": func(t *testing.T) *fixture { return withRules(t, `key_prefix "a/" { policy = "write" }`) },
+		"sessions of agents only": func(t *testing.T) *fixture {
+			return withRules(t, `key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } session "elector-sessions" { policy = "deny" }`)
+		},
+		"unknown token": func(t *testing.T) *fixture {
+			return with(t, "00000000-1111-2222-3333-444444444444", withACL.ForTest(t))
+		},
+		"no token": func(t *testing.T) *fixture { return with(t, "", withACL.ForTest(t)) },
+	} {
 		run(name, func(t *testing.T) {
-			p := f(t)
-			_, err := p.Backend.Open(p.ctx, backend.OpenOptions{})
+			f := process(t)
+			_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 			require.ErrorIs(t, err, backend.ErrDenied)
 			var status api.StatusError
 			require.ErrorAs(t, err, &status)
 			assert.Equal(t, http.StatusForbidden, status.Code)
-			if strings.Contains(name, "of agents") {
+			if strings.Contains(name, "agents") {
 				require.ErrorContains(t, err, consul.SessionNode)
 			}
 		})
-	}
-	for name, rules := range map[string]string{
-		"no sessions":             `key_prefix "a/" { policy = "write" }`,
-		"sessions of agents only": `key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } session "elector-sessions" { policy = "deny" }`,
-	} {
-		refused(name, func(t *testing.T) *fixture { return withRules(t, rules) })
-	}
-	for name, token := range map[string]string{"unknown token": "00000000-1111-2222-3333-444444444444", "no token": ""} {
-		refused(name, func(t *testing.T) *fixture { return with(t, token, withACL.ForTest(t)) })
 	}
 	run("read only", func(t *testing.T) {
 		f := withRules(t, reads)
@@ -364,7 +356,8 @@ func TestACLOfTails(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			f := withRules(t, enough+`key_prefix ".elector/tails/" { policy = "`+policy+`" }`)
-			f.enter()
+			f.s = f.open()
+			f.enter(newChild("/a"))
 			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 			require.ErrorIs(t, err, backend.ErrDenied)
 			require.ErrorContains(t, err, `".elector/tails`+f.dir)
@@ -382,7 +375,8 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	server := withACL.ForTest(t)
 	secret, may := token(t, server, enough)
 	f := with(t, secret, server)
-	f.enter()
+	f.s = f.open()
+	f.enter(newChild("/a"))
 	e, kept := f.enqueue(f.s), f.enqueue(f.s)
 	may(enough + `key_prefix "` + f.dir[1:] + `/" { policy = "read" }`)
 	for range 2 {
@@ -390,9 +384,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrDenied)
 		assert.ErrorContains(t, err, "not confirmed yet")
 	}
-	got, err := f.s.Get(f.ctx, e.Key)
-	require.NoError(t, err)
-	assert.True(t, got.Same(e))
+	f.stands(e)
 	may(enough)
 	wait.For(t, "the entry goes", func() bool {
 		l, err := f.s.List(f.ctx, f.dir)

@@ -51,8 +51,7 @@ func TestServerErrors(t *testing.T) {
 			f.Intercept(unable)
 			read = later(func() (backend.Entry, error) { return f.s.Get(f.ctx, f.dir) })
 			f.lostAtDeadline()
-			_, err = receive(f, read)
-			require.ErrorIs(t, err, backend.ErrSessionLost)
+			fails(f, read, backend.ErrSessionLost)
 		})
 	}
 }
@@ -120,8 +119,7 @@ func TestRenewalsAlone(t *testing.T) {
 			f.lostAtDeadline()
 			assert.Equal(t, before, f.s.Deadline())
 			if waits {
-				_, err := receive(f, waiting)
-				require.ErrorIs(t, err, backend.ErrSessionLost)
+				fails(f, waiting, backend.ErrSessionLost)
 			}
 		})
 	}
@@ -129,7 +127,7 @@ func TestRenewalsAlone(t *testing.T) {
 		t.Parallel()
 		f := setUpBrief(t)
 		f.handle(under("kv/"), hang)
-		_, err := receive(f, later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, backend.Unknown(f.dir)) }))
+		_, err := f.s.Await(f.ctx, backend.Unknown(f.dir))
 		require.ErrorIs(t, err, backend.ErrUnavailable)
 		assert.NotEqual(t, backend.Lost, f.s.State())
 	})
@@ -188,7 +186,7 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 					return r.Send()
 				}
 				refused.Add(1)
-				return consultest.Answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+				return crowded(r)
 			})
 			waits := func() <-chan result[[]backend.Entry] {
 				return later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, e) })
@@ -197,9 +195,7 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 			wait.For(t, "it is refused", func() bool { return refused.Load() > 0 })
 			e = o.commit(o.s, backend.Update(e, []byte("new")))[0]
 			f.renewed()
-			now, err := receive(f, waiting)
-			require.NoError(t, err)
-			require.True(t, now[0].Same(e), "%+v", now[0])
+			f.told(waiting, e)
 			if !apart {
 				require.EqualValues(t, 1, refused.Load(), "it asks again, and may be given the heartbeats' connection")
 			}
@@ -208,9 +204,7 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 			waiting = waits()
 			wait.For(t, "it asks again", func() bool { return sent.Load() > 0 })
 			o.commit(o.s, backend.Delete(e))
-			now, err = receive(f, waiting)
-			require.NoError(t, err)
-			require.False(t, now[0].Exists())
+			f.told(waiting, nothing)
 			require.Equal(t, backend.Live, f.s.State())
 		})
 	}
@@ -226,10 +220,9 @@ func TestWaitingAgainIsNoMemory(t *testing.T) {
 	for range 3 {
 		waiting := f.await(e)
 		f.commit(o.s, backend.Delete(e))
-		_, err := receive(f, waiting)
-		require.NoError(t, err)
+		returns(f, waiting)
 		e = f.commit(o.s, seat)[0]
-		_, err = f.s.Commit(f.ctx, nil, seat)
+		_, err := f.s.Commit(f.ctx, nil, seat)
 		require.ErrorIs(t, err, backend.ErrExists)
 		now, err := f.s.Await(f.ctx, backend.Unknown(e.Key))
 		require.NoError(t, err)
@@ -248,9 +241,7 @@ func TestPausedServer(t *testing.T) {
 	f.awaitState(backend.Suspended)
 	require.NoError(t, server.Resume())
 	f.awaitState(backend.Live)
-	got, err := f.s.Get(f.ctx, e.Key)
-	require.NoError(t, err)
-	assert.True(t, got.Same(e))
+	f.stands(e)
 
 	f = setUpOn(t, consultest.Options{Apart: true, Config: brief.Config}, server)
 	e = f.enqueue(f.s)
@@ -260,19 +251,14 @@ func TestPausedServer(t *testing.T) {
 	listing := later(func() (backend.Listing, error) { return f.s.List(f.ctx, f.dir) })
 	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Update(e, nil)) })
 	short, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
-	_, err = f.s.Get(short, e.Key)
+	_, err := f.s.Get(short, e.Key)
 	cancel()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	f.lostAtDeadline()
-	_, err = receive(f, reading)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	_, err = receive(f, listing)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	_, err = receive(f, waiting)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	_, err = receive(f, writing)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	fails(f, reading, backend.ErrSessionLost)
+	fails(f, listing, backend.ErrSessionLost)
+	fails(f, waiting, backend.ErrSessionLost)
+	fails(f, writing, backend.ErrSessionLost, backend.ErrIndeterminate)
 	short, cancel = context.WithTimeout(f.ctx, 200*time.Millisecond)
 	defer cancel()
 	require.Error(t, f.s.Close(short), "nobody has confirmed it")

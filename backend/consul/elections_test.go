@@ -24,13 +24,6 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-var strategies = func() (all []elector.Strategy) {
-	for _, item := range catalog.All() {
-		all = append(all, item.Strategy)
-	}
-	return all
-}()
-
 // stand makes a candidate in an election, with sessions of b.
 func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election string) elector.Elector {
 	f.t.Helper()
@@ -58,6 +51,15 @@ func (f *fixture) campaigning(e elector.Elector) <-chan result[*elector.Term] {
 	return later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
 }
 
+// succeeds waits for the term after another.
+func (f *fixture) succeeds(winning <-chan result[*elector.Term], last *elector.Term) *elector.Term {
+	f.t.Helper()
+	term, err := receive(f, winning)
+	require.NoError(f.t, err)
+	assert.Greater(f.t, term.Token(), last.Token())
+	return term
+}
+
 // queue waits until there are n candidates.
 func (f *fixture) queue(e elector.Elector, n int) {
 	f.t.Helper()
@@ -82,22 +84,18 @@ func (f *fixture) ends(term *elector.Term, cause error) {
 // The condition of a term in the user's own transaction, with the user's own client.
 func TestChecksOfATerm(t *testing.T) {
 	t.Parallel()
-	for _, strategy := range strategies {
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()
 			f := processOn(t, consultest.Options{}, sharedServer(t))
 			shared := backend.Share(f.Backend, 10*time.Second)
-			election, state := newRoot(), newRoot()[1:]
+			election := newRoot()
 			e, next := f.stand(shared, strategy, election), f.stand(shared, strategy, election)
 			write := func(term *elector.Term) (bool, error) {
-				t.Helper()
 				g := term.Guard()
 				checks, err := consul.Checks(f.ctx, g.Session, g.Conditions...)
-				if err != nil {
-					return false, err
-				}
-				ok, _, _, err := f.operator().Txn().Txn(append(checks, set(state)), nil)
-				return ok, err
+				return err == nil && f.writes(checks), err
 			}
 			term := f.campaign(e)
 			for range 2 {
@@ -115,12 +113,9 @@ func TestChecksOfATerm(t *testing.T) {
 			require.NoError(t, err)
 			winning := f.campaigning(next)
 			require.NoError(t, term.Resign(f.ctx))
-			second, err := receive(f, winning)
-			require.NoError(t, err)
+			second := f.succeeds(winning, term)
 			// It is the same session that now holds the seat anew.
-			ok, _, _, err = f.operator().Txn().Txn(append(early, set(state)), nil)
-			require.NoError(t, err)
-			assert.False(t, ok, "a write of the term before, with checks of then")
+			assert.False(t, f.writes(early), "a write of the term before, with checks of then")
 			ok, err = write(term)
 			assert.False(t, ok, "a write of the term before, with checks of now")
 			require.ErrorIs(t, err, backend.ErrCondition)
@@ -131,8 +126,13 @@ func TestChecksOfATerm(t *testing.T) {
 	}
 }
 
-func set(key string) *api.TxnOp {
-	return &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: key, Value: []byte("x")}}
+// writes tells whether a transaction of the user's own is done with these checks.
+func (f *fixture) writes(checks api.TxnOps) bool {
+	f.t.Helper()
+	set := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: newRoot()[1:], Value: []byte("x")}}
+	ok, _, _, err := f.operator().Txn().Txn(append(checks, set), nil)
+	require.NoError(f.t, err)
+	return ok
 }
 
 func TestChecksErrors(t *testing.T) {
@@ -168,13 +168,6 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	state := newRoot()[1:]
-	write := func(checks api.TxnOps) bool {
-		t.Helper()
-		ok, _, _, err := f.operator().Txn().Txn(append(checks, set(state)), nil)
-		require.NoError(t, err)
-		return ok
-	}
 	for name, create := range map[string]func(s *backend.Session) backend.Entry{
 		"enqueued": f.enqueue,
 		"exclusive": func(s *backend.Session) backend.Entry {
@@ -200,25 +193,25 @@ func TestChecks(t *testing.T) {
 					require.ErrorIs(t, err, backend.ErrCondition)
 					return
 				}
-				assert.False(t, write(checks))
+				assert.False(t, f.writes(checks))
 			}
 			held, unchanged := checks(backend.IfExists(e)), checks(backend.IfUnchanged(e))
-			require.True(t, write(held))
-			require.True(t, write(unchanged))
-			require.True(t, write(checks(backend.IfExists(e), backend.IfUnchanged(e))))
+			require.True(t, f.writes(held))
+			require.True(t, f.writes(unchanged))
+			require.True(t, f.writes(checks(backend.IfExists(e), backend.IfUnchanged(e))))
 			// By another session, which tells this one nothing.
 			changed := f.commit(o.s, backend.Update(e, []byte("x")))[0]
-			assert.False(t, write(unchanged))
-			assert.True(t, write(checks(backend.IfExists(e))))
+			assert.False(t, f.writes(unchanged))
+			assert.True(t, f.writes(checks(backend.IfExists(e))))
 			refused(backend.IfUnchanged(e))
 			held = checks(backend.IfExists(e), backend.IfUnchanged(changed))
-			require.True(t, write(held))
+			require.True(t, f.writes(held))
 
 			f.commit(o.s, backend.Delete(e))
-			assert.False(t, write(held))
+			assert.False(t, f.writes(held))
 			if name != "enqueued" {
 				create(f.s)
-				assert.False(t, write(held))
+				assert.False(t, f.writes(held))
 			}
 			refused(backend.IfExists(e))
 		})
@@ -229,11 +222,9 @@ func TestChecks(t *testing.T) {
 func TestSlotsOfCancelledCampaigns(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: fair.New(), Election: f.dir + "/e", ID: "a"})
-	require.NoError(t, err)
+	e := f.stand(f.Backend, fair.New(), f.dir+"/e")
 	defer func() { require.NoError(t, e.Close(f.ctx)) }()
-	term, err := e.Campaign(f.ctx)
-	require.NoError(t, err)
+	term := f.campaign(e)
 	session := term.Guard().Session.ID()
 	require.NoError(t, term.Resign(f.ctx))
 	<-term.Context().Done()
@@ -306,9 +297,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			}
 			require.True(t, term.Valid())
 			require.NoError(t, term.Resign(f.ctx))
-			next, err := receive(f, winning)
-			require.NoError(t, err)
-			assert.Greater(t, next.Token(), term.Token())
+			f.succeeds(winning, term)
 			require.NoError(t, late.Close(f.ctx))
 			require.NoError(t, early.Close(f.ctx))
 			require.NoError(t, elector.Remove(f.ctx, f.Backend, strategy, election))

@@ -48,10 +48,7 @@ func TestAgentRestart(t *testing.T) {
 		assert.True(t, got.Same(e))
 		f.renewed()
 		changed := f.commit(f.another().s, backend.Update(flag, []byte("x")))[0]
-		now, err := receive(f, waiting)
-		require.NoError(t, err)
-		assert.True(t, now[0].Same(e))
-		assert.True(t, now[1].Same(changed))
+		f.told(waiting, e, changed)
 		f.renewed()
 	}
 	assert.NotContains(t, states(), backend.Lost)
@@ -80,8 +77,7 @@ func TestServerLeaderChange(t *testing.T) {
 				return f
 			}
 			f := at(follower)
-			f.dir = newRoot()
-			f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+			f.enter(newRoot())
 			e, flag := f.enqueue(f.s), f.commit(f.s, backend.CompareAndSet(f.dir+"/flag", nil, 0))[0]
 			waiting, states := f.await(e, flag), f.recordStates()
 			// This one is with the leader, and goes elsewhere when it ends.
@@ -103,14 +99,8 @@ func TestServerLeaderChange(t *testing.T) {
 			third := (leader + 2) % 3
 			other := at(third)
 			changed := f.commit(other.s, backend.Update(flag, []byte("x")))[0]
-			now, err := receive(f, waiting)
-			require.NoError(t, err)
-			assert.True(t, now[0].Same(e))
-			assert.True(t, now[1].Same(changed))
-			now, err = receive(g, alsoWaiting)
-			require.NoError(t, err)
-			assert.True(t, now[0].Same(changed))
-			assert.True(t, now[1].Same(theirs))
+			f.told(waiting, e, changed)
+			g.told(alsoWaiting, changed, theirs)
 			require.NoError(t, end.back(old))
 			f.renewed()
 			g.renewed()
@@ -225,8 +215,7 @@ func TestRequestsDoNotHaveTheCauseOfAnEnd(t *testing.T) {
 	})
 	waiting := f.await(f.enqueue(f.s))
 	require.NoError(t, f.s.Close(f.ctx))
-	_, err := receive(f, waiting)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
+	fails(f, waiting, backend.ErrSessionLost)
 	requests.Wait()
 	require.Empty(t, odd)
 }
@@ -250,13 +239,8 @@ func TestReleasedFromTheQueue(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, p.Same(before))
 	f.release(before)
-	now, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.True(t, now[0].Same(me))
-	assert.False(t, now[1].Exists())
-	now, err = receive(o, theirs)
-	require.NoError(t, err)
-	assert.False(t, now[0].Exists())
+	f.told(waiting, me, nothing)
+	o.told(theirs, nothing)
 	for _, s := range []*backend.Session{f.s, o.s, f.another().s} {
 		p, err = s.Predecessor(f.ctx, me)
 		require.NoError(t, err)

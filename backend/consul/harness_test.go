@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
@@ -54,9 +55,15 @@ func setUpOn(t *testing.T, o consultest.Options, servers ...*servertest.Consul) 
 	t.Helper()
 	f := processOn(t, o, servers...)
 	f.s = f.open()
-	f.dir = newRoot()
-	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+	f.enter(newRoot())
 	return f
+}
+
+// enter makes a directory.
+func (f *fixture) enter(dir string) {
+	f.t.Helper()
+	f.dir = dir
+	f.commit(f.s, backend.CompareAndSet(dir, nil, 0))
 }
 
 // processOn makes a fixture without a session.
@@ -189,6 +196,22 @@ func receive[T any](f *fixture, answer <-chan result[T]) (T, error) {
 	}
 }
 
+// returns waits for an answer that has to be no error.
+func returns[T any](f *fixture, answer <-chan result[T]) {
+	f.t.Helper()
+	_, err := receive(f, answer)
+	require.NoError(f.t, err)
+}
+
+// fails waits for an answer that has to be these errors.
+func fails[T any](f *fixture, answer <-chan result[T], all ...error) {
+	f.t.Helper()
+	_, err := receive(f, answer)
+	for _, want := range all {
+		require.ErrorIs(f.t, err, want)
+	}
+}
+
 // pending fails the test if there is an answer yet.
 func pending[T any](f *fixture, answer <-chan result[T]) {
 	f.t.Helper()
@@ -197,6 +220,28 @@ func pending[T any](f *fixture, answer <-chan result[T]) {
 		f.t.Fatalf("it returned %+v, %v", r.v, r.err)
 	default:
 	}
+}
+
+// nothing is what stands under a key that has no entry.
+var nothing backend.Entry
+
+// told takes what a wait is told, which has to be this of the first entries that it is for.
+func (f *fixture) told(waiting <-chan result[[]backend.Entry], want ...backend.Entry) {
+	f.t.Helper()
+	now, err := receive(f, waiting)
+	require.NoError(f.t, err)
+	require.GreaterOrEqual(f.t, len(now), len(want))
+	for i, e := range want {
+		assert.True(f.t, now[i].Same(e) || !now[i].Exists() && !e.Exists(), "%+v, want %+v", now[i], e)
+	}
+}
+
+// stands holds that an entry is as it was.
+func (f *fixture) stands(e backend.Entry) {
+	f.t.Helper()
+	got, err := f.s.Get(f.ctx, e.Key)
+	require.NoError(f.t, err)
+	assert.True(f.t, got.Same(e), "%+v, want %+v", got, e)
 }
 
 // await waits in the background, and returns when the blocking queries are there.

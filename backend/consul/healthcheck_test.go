@@ -184,7 +184,5 @@ func TestCheckOverAgentReload(t *testing.T) {
 	f.hasten(f.s)
 	wait.For(t, "the answer", func() bool { return asked.Load() > 0 })
 	f.renewed()
-	got, err := f.s.Get(f.ctx, e.Key)
-	require.NoError(t, err)
-	assert.True(t, got.Same(e))
+	f.stands(e)
 }

@@ -75,9 +75,7 @@ func TestPitfall36NotFoundYet(t *testing.T) {
 			if cfg.Check == 0 { // a check that is passed moves it
 				assert.Equal(t, before, after)
 			}
-			got, err := f.s.Get(f.ctx, e.Key)
-			require.NoError(t, err)
-			assert.True(t, got.Same(e))
+			f.stands(e)
 			assert.Len(t, f.Sessions(), 1, "it was carried on in another")
 		})
 	}
@@ -115,10 +113,9 @@ func TestCloseAtANewLeader(t *testing.T) {
 		closing := later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })
 		wait.For(t, "the first attempt", func() bool { return asked.Load() >= 1 })
 		remove()
-		_, err := receive(f, closing)
-		require.NoError(t, err)
+		returns(f, closing)
 		assert.False(t, exists(t, f.Servers, f.s.ID()), "Close said that it had ended")
-		_, err = o.s.Get(o.ctx, e.Key)
+		_, err := o.s.Get(o.ctx, e.Key)
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 	})
 	t.Run("or says so", func(t *testing.T) {

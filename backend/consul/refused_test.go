@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -18,42 +17,6 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
-
-// refusals gives these answers to the next requests that match, of several processes.
-type refusals struct {
-	match match
-	done  bool // the servers get the requests all the same
-
-	mu   sync.Mutex
-	next []int
-}
-
-func (r *refusals) handle(request *consultest.Request) (*http.Response, error) {
-	r.mu.Lock()
-	if len(r.next) == 0 {
-		r.mu.Unlock()
-		return request.Send()
-	}
-	h := answer(r.next[0], "")
-	r.next = r.next[1:]
-	r.mu.Unlock()
-	if r.done {
-		h = done(h)
-	}
-	return h(request)
-}
-
-func (r *refusals) give(statuses ...int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.next = statuses
-}
-
-func (r *refusals) given() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.next) == 0
-}
 
 // Answers that do not say that a request is bad are ridden out, on each kind of request,
 // whether it was done or not: sessions go on, the leader leads, and who waits keeps its
@@ -84,7 +47,6 @@ func TestRefusedRequests(t *testing.T) {
 					rounds = append(rounds, []int{status})
 				}
 			}
-			r := &refusals{match: kind.match, done: kind.done}
 			election := newRoot()
 			first, second := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
 			ofFirst, ofSecond := cuttable(first), cuttable(second)
@@ -92,32 +54,41 @@ func TestRefusedRequests(t *testing.T) {
 			beside := processOn(t, consultest.Options{}, sharedServer(t)).open()
 			of := map[elector.Elector]*fixture{leader: first, other: second}
 			f := first
-			term, err := leader.Campaign(f.ctx)
-			require.NoError(t, err)
+			term := f.campaign(leader)
 			for _, statuses := range rounds {
-				waiting := later(func() (*elector.Term, error) { return other.Campaign(f.ctx) })
-				var before []elector.Candidate
-				wait.For(t, "both stand", func() bool {
-					before, err = leader.Candidates(f.ctx)
-					return err == nil && len(before) == 2
-				})
+				waiting := f.campaigning(other)
+				f.queue(leader, 2)
 				if !kind.slow {
 					ofFirst.hang(t)
 					ofSecond.hang(t)
 				}
 				sessions := fmt.Sprint(first.Sessions(), second.Sessions())
-				r.give(statuses...)
-				removeFirst, removeSecond := first.handle(r.match, r.handle), second.handle(r.match, r.handle)
+				next := make(chan int, len(statuses)) // answers, to whichever asks
+				for _, status := range statuses {
+					next <- status
+				}
+				refuse := func(r *consultest.Request) (*http.Response, error) {
+					select {
+					case status := <-next:
+						if kind.done {
+							return done(answer(status, ""))(r)
+						}
+						return answer(status, "")(r)
+					default:
+						return r.Send()
+					}
+				}
+				removeFirst, removeSecond := first.handle(kind.match, refuse), second.handle(kind.match, refuse)
 				if !kind.slow { // the queries are sent again
 					ofFirst.cut()
 					ofSecond.cut()
 				}
-				_, err = term.Commit(f.ctx, elector.Put(election+"-state", []byte(fmt.Sprint(statuses))))
+				_, err := term.Commit(f.ctx, elector.Put(election+"-state", []byte(fmt.Sprint(statuses))))
 				require.NoError(t, err)
 				if kind.slow || strings.Contains(name, "re-sent") {
 					wait.For(t, "all answers are given", func() bool {
 						of[leader].hasten(term.Guard().Session)
-						return r.given()
+						return len(next) == 0
 					})
 				}
 				require.True(t, term.Valid(), "%v", statuses)
@@ -125,13 +96,11 @@ func TestRefusedRequests(t *testing.T) {
 				require.NoError(t, err)
 				assert.Equal(t, fmt.Sprint(statuses), string(state.Value))
 				require.NoError(t, term.Resign(f.ctx))
-				next, err := receive(f, waiting)
-				require.NoError(t, err)
-				require.Greater(t, next.Token(), term.Token())
+				term = f.succeeds(waiting, term)
 				removeFirst()
 				removeSecond()
 				require.Equal(t, sessions, fmt.Sprint(first.Sessions(), second.Sessions()), "%v: sessions have ended", statuses)
-				leader, other, term = other, leader, next
+				leader, other = other, leader
 			}
 		})
 	}
@@ -162,8 +131,7 @@ func TestRefusedForLong(t *testing.T) {
 	links := cuttable(f)
 	waiting := f.await(e)
 	links.hang(t)
-	remove := f.handle(both(not(renews), not(looks)), answer(http.StatusTooManyRequests,
-		"Your IP is issuing too many concurrent connections, please rate limit your calls\n"))
+	remove := f.handle(both(not(renews), not(looks)), crowded)
 	links.cut()
 	for name, call := range map[string]func() error{
 		"get":    func() error { _, err := f.s.Get(f.ctx, e.Key); return err },
@@ -183,8 +151,7 @@ func TestRefusedForLong(t *testing.T) {
 	pending(f, waiting)
 	_, err := f.operator().KV().Delete(e.Key[1:], nil)
 	require.NoError(t, err)
-	_, err = receive(f, waiting)
-	require.ErrorIs(t, err, backend.ErrUnavailable)
+	fails(f, waiting, backend.ErrUnavailable)
 	remove()
 	_, err = f.s.Get(f.ctx, e.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)

@@ -77,8 +77,6 @@ func onlyReads(r *consultest.Request) bool {
 
 // What becomes of a request: it is sent, or one of these.
 
-func send(r *consultest.Request) (*http.Response, error) { return r.Send() }
-
 // hang is no answer.
 func hang(r *consultest.Request) (*http.Response, error) {
 	<-r.Context().Done()
@@ -89,6 +87,9 @@ func hang(r *consultest.Request) (*http.Response, error) {
 func answer(status int, text string) consultest.Handler {
 	return func(*consultest.Request) (*http.Response, error) { return consultest.Answer(status, text), nil }
 }
+
+// crowded is that of an agent that takes no more connections.
+var crowded = answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n")
 
 // done has the servers do what is asked for, and then h answer.
 func done(h consultest.Handler) consultest.Handler {

@@ -34,10 +34,7 @@ func TestAwaitReadsConsistently(t *testing.T) {
 		return r.Send()
 	})
 	require.NoError(t, o.s.Discard(o.ctx, before))
-	now, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.True(t, now[0].Same(me))
-	assert.False(t, now[1].Exists())
+	f.told(waiting, me, nothing)
 	assert.EqualValues(t, 1, reads.Load())
 }
 
@@ -66,8 +63,7 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 		return err == nil && now[0].Same(seat)
 	})
 	close(release)
-	_, err := receive(f, reading)
-	require.ErrorIs(t, err, backend.ErrNoEntry)
+	fails(f, reading, backend.ErrNoEntry)
 	began := time.Now()
 	now, err := f.s.Await(f.ctx, backend.Unknown(key))
 	require.NoError(t, err)
@@ -97,9 +93,7 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 	_, err = f.s.Get(f.ctx, first.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 	release()
-	now, err := receive(f, waiting)
-	require.NoError(t, err)
-	require.True(t, now[0].Same(me), "as it was then")
+	f.told(waiting, me, nothing) // as it was then
 	_, err = f.s.Predecessor(f.ctx, me)
 	require.ErrorIs(t, err, backend.ErrNoEntry, "it never was the oldest")
 	pass()

@@ -1,7 +1,6 @@
 package consul_test
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,19 +28,6 @@ func TestWillRemovesTheCheck(t *testing.T) {
 	assert.Nil(t, f.checkOf(own))
 	assert.NotNil(t, other.checkOf(its))
 	other.renewed()
-}
-
-// A leader that is new says that it has ended a session that it has not read of yet.
-func TestWillIsNotOverBecauseALeaderHasNotReadOfIt(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	w, err := f.s.Will()
-	require.NoError(t, err)
-	by := processOn(t, consultest.Options{}, f.Servers...)
-	asked, _ := by.first(2, destroys, answer(http.StatusOK, "true"))
-	require.NoError(t, backend.Execute(f.ctx, by.Backend, w))
-	assert.EqualValues(t, 3, asked.Load())
-	assert.False(t, exists(t, f.Servers, f.s.ID()))
 }
 
 // A token that is refused is tried for a third of the timeout, as a server that was restarted refuses
