@@ -82,21 +82,15 @@ func TestACL(t *testing.T) {
 		f.enter(newChild("/a"))
 		e := f.enqueue(f.s)
 		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-		for _, kind := range []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue, backend.OpCompareAndSet, backend.OpUpdate, backend.OpDelete} {
-			for _, lose := range []func(func(api.TxnOps) bool){f.LoseReply, f.LoseRequest} {
-				op := map[backend.OpKind]backend.Op{
-					backend.OpCreateEphemeral: backend.CreateEphemeral(newChild(f.dir), []byte("x")),
-					backend.OpEnqueue:         backend.Enqueue(f.dir, []byte("x")),
-					backend.OpCompareAndSet:   backend.CompareAndSet(newChild(f.dir), []byte("x"), 0),
-					backend.OpUpdate:          backend.Update(e, []byte("x")),
-					backend.OpDelete:          backend.Delete(f.enqueue(f.s)),
-				}[kind]
-				lose(consultest.MatchKind(kind))
-				made := f.commit(f.s, op)
-				if kind == backend.OpDelete {
-					continue
+		for _, lose := range []func(func(api.TxnOps) bool){f.LoseReply, f.LoseRequest} {
+			for _, op := range []backend.Op{
+				backend.CreateEphemeral(newChild(f.dir), []byte("x")), backend.Enqueue(f.dir, []byte("x")),
+				backend.CompareAndSet(newChild(f.dir), []byte("x"), 0), backend.Update(e, []byte("x")), backend.Delete(f.enqueue(f.s)),
+			} {
+				lose(consultest.MatchKind(op.Kind))
+				if made := f.commit(f.s, op); op.Kind != backend.OpDelete {
+					f.stands(made[0])
 				}
-				f.stands(made[0])
 			}
 		}
 		waiting := f.await(seat)

@@ -157,8 +157,6 @@ func (w *wire) Sessions() []string {
 	return slices.Clone(w.sessions)
 }
 
-func (w *wire) count(waiting *atomic.Int64) { w.waiting = waiting }
-
 // Intercept puts a handler between the client and its connections, before those
 // that are there, until remove is called.
 func (w *wire) Intercept(h Handler) (remove func()) {
