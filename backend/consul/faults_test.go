@@ -159,10 +159,7 @@ func TestForeignLocks(t *testing.T) {
 	for _, key := range listing.Keys {
 		assert.NotContains(t, key, "lock")
 	}
-	before, err := f.s.Predecessor(f.ctx, own)
-	require.NoError(t, err)
-	assert.False(t, before.Exists())
-
+	f.follows(nothing, own)
 }
 
 // A key that is unlocked by hand is no longer the session's, and conditions say so.
@@ -235,19 +232,15 @@ func TestReleasedFromTheQueue(t *testing.T) {
 	o := f.another()
 	before, me := f.enqueue(o.s), f.enqueue(f.s)
 	waiting, theirs := f.await(me, before), o.await(before)
-	p, err := f.s.Predecessor(f.ctx, me)
-	require.NoError(t, err)
-	assert.True(t, p.Same(before))
+	f.follows(before, me)
 	f.release(before)
 	f.told(waiting, me, nothing)
 	o.told(theirs, nothing)
-	for _, s := range []*backend.Session{f.s, o.s, f.another().s} {
-		p, err = s.Predecessor(f.ctx, me)
-		require.NoError(t, err)
-		assert.False(t, p.Exists())
-		_, err = s.Get(f.ctx, before.Key)
+	for _, p := range []*fixture{f, o, f.another()} {
+		p.follows(nothing, me)
+		_, err := p.s.Get(f.ctx, before.Key)
 		require.ErrorIs(t, err, backend.ErrNoEntry)
-		_, err = s.Commit(f.ctx, []backend.Condition{backend.IfExists(before)})
+		_, err = p.s.Commit(f.ctx, []backend.Condition{backend.IfExists(before)})
 		require.ErrorIs(t, err, backend.ErrCondition)
 	}
 	require.NoError(t, o.s.Discard(o.ctx, before))

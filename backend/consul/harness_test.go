@@ -225,6 +225,16 @@ func pending[T any](f *fixture, answer <-chan result[T]) {
 // nothing is what stands under a key that has no entry.
 var nothing backend.Entry
 
+func same(a, b backend.Entry) bool { return a.Same(b) || !a.Exists() && !b.Exists() }
+
+// follows holds that this is an entry's predecessor.
+func (f *fixture) follows(before, e backend.Entry) {
+	f.t.Helper()
+	p, err := f.s.Predecessor(f.ctx, e)
+	require.NoError(f.t, err)
+	require.True(f.t, same(p, before), "%+v is before %+v, and not %+v", before, e, p)
+}
+
 // told takes what a wait is told, which has to be this of the first entries that it is for.
 func (f *fixture) told(waiting <-chan result[[]backend.Entry], want ...backend.Entry) {
 	f.t.Helper()
@@ -232,7 +242,7 @@ func (f *fixture) told(waiting <-chan result[[]backend.Entry], want ...backend.E
 	require.NoError(f.t, err)
 	require.GreaterOrEqual(f.t, len(now), len(want))
 	for i, e := range want {
-		assert.True(f.t, now[i].Same(e) || !now[i].Exists() && !e.Exists(), "%+v, want %+v", now[i], e)
+		assert.True(f.t, same(now[i], e), "%+v, want %+v", now[i], e)
 	}
 }
 
