@@ -139,12 +139,11 @@ func TestNullInAnswers(t *testing.T) {
 			return lie, nil
 		}
 	}
-	for text, status := range map[string]int{
-		`{"Results":[null]}`: http.StatusOK,
-		`{"Errors":[null]}`:  http.StatusOK,
-		`{"Errors":[null]} `: http.StatusConflict,
+	for name, lie := range map[string]consultest.Handler{
+		"a result":                      null(http.StatusOK, `{"Results":[null]}`),
+		"an error":                      null(http.StatusOK, `{"Errors":[null]}`),
+		"an error of what was not done": null(http.StatusConflict, `{"Errors":[null]}`),
 	} {
-		lie := null(status, text)
 		_, remove := f.first(2, txns, lie)
 		made := f.commit(f.s, backend.CompareAndSet(newChild(f.dir), []byte("x"), 0))
 		remove()
@@ -153,13 +152,13 @@ func TestNullInAnswers(t *testing.T) {
 		_, remove = f.first(2, txns, lie)
 		_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
 		remove()
-		require.NoError(t, err, text)
-		assert.Equal(t, []string{e.Key}, strangers, text)
+		require.NoError(t, err, name)
+		assert.Equal(t, []string{e.Key}, strangers, name)
 
 		_, remove = f.first(2, txns, lie)
 		_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
 		remove()
-		require.NoError(t, err, text)
+		require.NoError(t, err, name)
 	}
 	_, remove := f.first(2, query("recurse", true), null(http.StatusOK, "[null]"))
 	l, err := f.s.List(f.ctx, f.dir)
