@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
@@ -80,35 +78,26 @@ func TestACL(t *testing.T) {
 	}
 	run("enough", func(t *testing.T) {
 		f := withRules(t, enough)
-		f.s, f.dir = f.open(), newChild("/a")
-		f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+		f.s = f.open()
+		f.enter(newChild("/a"))
 		e := f.enqueue(f.s)
 		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-		for _, kind := range []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue, backend.OpCompareAndSet, backend.OpUpdate, backend.OpDelete} {
-			for _, lose := range []func(func(api.TxnOps) bool){f.LoseReply, f.LoseRequest} {
-				op := map[backend.OpKind]backend.Op{
-					backend.OpCreateEphemeral: backend.CreateEphemeral(newChild(f.dir), []byte("x")),
-					backend.OpEnqueue:         backend.Enqueue(f.dir, []byte("x")),
-					backend.OpCompareAndSet:   backend.CompareAndSet(newChild(f.dir), []byte("x"), 0),
-					backend.OpUpdate:          backend.Update(e, []byte("x")),
-					backend.OpDelete:          backend.Delete(f.enqueue(f.s)),
-				}[kind]
-				lose(consultest.MatchKind(kind))
-				made := f.commit(f.s, op)
-				if kind == backend.OpDelete {
-					continue
+		for _, lose := range []func(func(api.TxnOps) bool){f.LoseReply, f.LoseRequest} {
+			for _, op := range []backend.Op{
+				backend.CreateEphemeral(newChild(f.dir), []byte("x")), backend.Enqueue(f.dir, []byte("x")),
+				backend.CompareAndSet(newChild(f.dir), []byte("x"), 0), backend.Update(e, []byte("x")), backend.Delete(f.enqueue(f.s)),
+			} {
+				lose(consultest.MatchKind(op.Kind))
+				if made := f.commit(f.s, op); op.Kind != backend.OpDelete {
+					f.stands(made[0])
 				}
-				got, err := f.s.Get(f.ctx, made[0].Key)
-				require.NoError(t, err)
-				assert.True(t, got.Same(made[0]))
 			}
 		}
 		waiting := f.await(seat)
 		require.NoError(t, f.s.Discard(f.ctx, seat))
-		_, err := receive(f, waiting)
-		require.NoError(t, err)
+		returns(f, waiting)
 
-		_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet("/b/d", nil, 0))
+		_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet("/b/d", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		_, err = f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/b", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
@@ -126,28 +115,28 @@ func TestACL(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.ErrorContains(t, err, `".elector/"`)
 	})
-	run("no sessions", func(t *testing.T) {
-		f := withRules(t, `key_prefix "a/" { policy = "write" }`)
-		_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-		require.ErrorIs(t, err, backend.ErrDenied)
-		var status api.StatusError
-		require.ErrorAs(t, err, &status)
-		assert.Equal(t, http.StatusForbidden, status.Code)
-	})
-	run("sessions of agents only", func(t *testing.T) {
-		f := withRules(t, `key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } session "elector-sessions" { policy = "deny" }`)
-		_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-		require.ErrorIs(t, err, backend.ErrDenied)
-		require.ErrorContains(t, err, consul.SessionNode)
-	})
-	run("unknown token", func(t *testing.T) {
-		_, err := with(t, "00000000-1111-2222-3333-444444444444", withACL.ForTest(t)).Backend.Open(t.Context(), backend.OpenOptions{})
-		require.ErrorIs(t, err, backend.ErrDenied)
-	})
-	run("no token", func(t *testing.T) {
-		_, err := with(t, "", withACL.ForTest(t)).Backend.Open(t.Context(), backend.OpenOptions{})
-		require.ErrorIs(t, err, backend.ErrDenied)
-	})
+	for name, process := range map[string]func(*testing.T) *fixture{
+		"no sessions": func(t *testing.T) *fixture { return withRules(t, `key_prefix "a/" { policy = "write" }`) },
+		"sessions of agents only": func(t *testing.T) *fixture {
+			return withRules(t, `key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } session "elector-sessions" { policy = "deny" }`)
+		},
+		"unknown token": func(t *testing.T) *fixture {
+			return with(t, "00000000-1111-2222-3333-444444444444", withACL.ForTest(t))
+		},
+		"no token": func(t *testing.T) *fixture { return with(t, "", withACL.ForTest(t)) },
+	} {
+		run(name, func(t *testing.T) {
+			f := process(t)
+			_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+			require.ErrorIs(t, err, backend.ErrDenied)
+			var status api.StatusError
+			require.ErrorAs(t, err, &status)
+			assert.Equal(t, http.StatusForbidden, status.Code)
+			if strings.Contains(name, "agents") {
+				require.ErrorContains(t, err, consul.SessionNode)
+			}
+		})
+	}
 	run("read only", func(t *testing.T) {
 		f := withRules(t, reads)
 		require.NoError(t, consultest.PutAll(f.Servers, "/a/r", []byte("x")))
@@ -208,6 +197,8 @@ func TestServerReadsItsLog(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
 	operator, err := consultest.Operator(server)
 	require.NoError(t, err)
+	_, err = operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, Address: "127.0.0.1"}, nil)
+	require.NoError(t, err) // what the token then has no right to
 	put := func(n int) {
 		var all sync.WaitGroup
 		for i := range 8 {
@@ -227,20 +218,12 @@ func TestServerReadsItsLog(t *testing.T) {
 
 	f := processOn(t, consultest.Options{Token: secret}, server)
 	other := processOn(t, consultest.Options{Token: secret}, server)
-	var refused atomic.Int64
-	for _, p := range []*fixture{f, other} {
-		p.Intercept(func(_ *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-			answer, err := send()
-			if err == nil && answer.StatusCode == http.StatusForbidden {
-				refused.Add(1)
-			}
-			return answer, err
-		})
-	}
+	ofFirst, ofOther := f.countAnswers(every, http.StatusForbidden), other.countAnswers(every, http.StatusForbidden)
+	refused := func() int64 { return ofFirst.Load() + ofOther.Load() }
 	leads, waits := f.stand(f.Backend, fair.New(), "/a/log"), other.stand(other.Backend, fair.New(), "/a/log")
 	term := f.campaign(leads)
-	for rounds := 0; rounds < 10 && (rounds < 2 || refused.Load() == 0); rounds++ {
-		waiting := later(func() (*elector.Term, error) { return waits.Campaign(f.ctx) })
+	for rounds := 0; rounds < 10 && (rounds < 2 || refused() == 0); rounds++ {
+		waiting := f.campaigning(waits)
 		wait.For(t, "two stand", func() bool {
 			all, err := leads.Candidates(f.ctx)
 			return err == nil && len(all) == 2
@@ -260,8 +243,8 @@ func TestServerReadsItsLog(t *testing.T) {
 		leads, waits = waits, leads
 	}
 	require.NoError(t, term.Resign(f.ctx))
-	t.Log(refused.Load(), "answers were refusals")
-	assert.Positive(t, refused.Load())
+	t.Log(refused(), "answers were refusals")
+	assert.Positive(t, refused())
 }
 
 // What a session may not compare keeps it from nothing else: that there is no entry is to be
@@ -274,13 +257,7 @@ func TestLookWithoutRights(t *testing.T) {
 	require.NoError(t, consultest.PutAll(f.Servers, key, []byte("0")))
 	flag, err := f.s.Get(f.ctx, key)
 	require.NoError(t, err)
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Blocking(request) {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
-		}
-		return send()
-	})
+	f.handle(blocking, hang)
 	states := f.recordStates()
 	f.await(backend.Entry{Key: newChild("/a")})
 	waiting := f.await(flag)
@@ -302,32 +279,24 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 	f := setUp(t)
 	first, own := f.enqueue(f.another().s), f.enqueue(f.s)
 	filtered := false
-	once := func(matches func(*http.Request, []byte) bool, text string) {
-		var done atomic.Bool
-		f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-			if !matches(request, body) || done.Swap(true) {
-				return send()
-			}
-			answer := consultest.Answer(http.StatusOK, text)
-			answer.Header.Set("X-Consul-Index", "5")
+	once := func(m match, text string) {
+		f.first(1, m, func(*consultest.Request) (*http.Response, error) {
+			lie := consultest.Answer(http.StatusOK, text)
+			lie.Header.Set("X-Consul-Index", "5")
 			if filtered {
-				answer.Header.Set("X-Consul-LastContact", "0") // else the client library reads no further
-				answer.Header.Set("X-Consul-Results-Filtered-By-Acls", "true")
+				lie.Header.Set("X-Consul-LastContact", "0") // else the client library reads no further
+				lie.Header.Set("X-Consul-Results-Filtered-By-Acls", "true")
 			}
-			return answer, nil
+			return lie, nil
 		})
 	}
-	lists := func(r *http.Request, _ []byte) bool { return r.URL.Query().Has("recurse") }
-	reads := func(r *http.Request, body []byte) bool { return consultest.Txn(r, body) != nil }
-	once(lists, "[]")
+	once(asks("recurse"), "[]")
 	for _, text := range []string{"null", "{}", `{"Results":[],"Errors":null}`, `{"Results":[{}]}`} {
-		once(reads, text)
-		before, err := f.s.Predecessor(f.ctx, own)
-		require.NoError(t, err, text)
-		assert.True(t, before.Same(first), "%s: %+v", text, before)
+		once(txns, text)
+		f.follows(first, own)
 	}
 	filtered = true
-	once(lists, "[]")
+	once(asks("recurse"), "[]")
 	l, err := f.s.List(f.ctx, f.dir)
 	require.NoError(t, err)
 	assert.Equal(t, []string{first.Key, own.Key}, l.Keys)
@@ -335,8 +304,8 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 	o := f.another()
 	w, err := o.s.Will()
 	require.NoError(t, err)
-	once(func(r *http.Request, _ []byte) bool { return strings.HasPrefix(r.URL.Path, "/v1/session/destroy/") }, "true")
-	once(func(r *http.Request, _ []byte) bool { return strings.HasPrefix(r.URL.Path, "/v1/session/info/") }, "[]")
+	once(destroys, "true")
+	once(informs, "[]")
 	require.NoError(t, backend.Execute(f.ctx, f.Backend, w))
 	assert.False(t, exists(t, f.Servers, o.s.ID()), "nil, and the session is there")
 }
@@ -345,29 +314,16 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 // not done another time.
 func TestDoneAndThenRefused(t *testing.T) {
 	t.Parallel()
-	refusals := map[string]func() *http.Response{
-		"the token": func() *http.Response { return consultest.Answer(http.StatusForbidden, "ACL not found") },
-		"its rights": func() *http.Response {
-			return consultest.Answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":2,"What":"Permission denied: token lacks permission 'key:write'"}]}`)
-		},
+	refusals := map[string]consultest.Handler{
+		"the token":  answer(http.StatusForbidden, "ACL not found"),
+		"its rights": answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":2,"What":"Permission denied: token lacks permission 'key:write'"}]}`),
 	}
 	for name, refusal := range refusals {
 		for _, times := range []int64{1, 1000} { // for a moment, and for good
 			t.Run(fmt.Sprintf("%s, %d times", name, times), func(t *testing.T) {
 				t.Parallel()
 				f := setUpBrief(t) // a refusal is ridden out for a third of it
-				var n atomic.Int64
-				remove := f.Intercept(func(r *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-					if !consultest.MatchKind(backend.OpEnqueue)(consultest.Txn(r, body)) || n.Add(1) > times {
-						return send()
-					}
-					answer, err := send()
-					if err != nil {
-						return nil, err
-					}
-					_ = answer.Body.Close()
-					return refusal(), nil
-				})
+				_, remove := f.first(times, commits(backend.OpEnqueue), done(refusal))
 				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
 				remove()
 				want := []string(nil)
@@ -394,8 +350,8 @@ func TestACLOfTails(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			f := withRules(t, enough+`key_prefix ".elector/tails/" { policy = "`+policy+`" }`)
-			f.s, f.dir = f.open(), newChild("/a")
-			f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+			f.s = f.open()
+			f.enter(newChild("/a"))
 			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 			require.ErrorIs(t, err, backend.ErrDenied)
 			require.ErrorContains(t, err, `".elector/tails`+f.dir)
@@ -404,4 +360,30 @@ func TestACLOfTails(t *testing.T) {
 			assert.Empty(t, l.Keys)
 		})
 	}
+}
+
+// An entry that the servers refused to remove is removed as soon as it may be: the session
+// may go on for others.
+func TestRefusedDropGoesOn(t *testing.T) {
+	t.Parallel()
+	server := withACL.ForTest(t)
+	secret, may := token(t, server, enough)
+	f := with(t, secret, server)
+	f.s = f.open()
+	f.enter(newChild("/a"))
+	e, kept := f.enqueue(f.s), f.enqueue(f.s)
+	may(enough + `key_prefix "` + f.dir[1:] + `/" { policy = "read" }`)
+	for range 2 {
+		err := f.s.Discard(f.ctx, e)
+		require.ErrorIs(t, err, backend.ErrDenied)
+		assert.ErrorContains(t, err, "not confirmed yet")
+	}
+	f.stands(e)
+	may(enough)
+	wait.For(t, "the entry goes", func() bool {
+		l, err := f.s.List(f.ctx, f.dir)
+		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
+	})
+	assert.Equal(t, backend.Live, f.s.State())
+	require.NoError(t, f.s.Discard(f.ctx, e))
 }

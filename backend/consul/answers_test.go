@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ import (
 // What a server answers when it cannot answer is ridden out until the window ends.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []struct {
+	for _, row := range []struct {
 		what   string
 		status int
 		text   string
@@ -34,11 +33,12 @@ func TestServerErrors(t *testing.T) {
 		{"proxy", http.StatusServiceUnavailable, "upstream connect error"},
 		{"proxy without an upstream", http.StatusBadGateway, ""},
 	} {
-		t.Run(answer.what, func(t *testing.T) {
+		t.Run(row.what, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
 			e := f.enqueue(f.s)
-			remove := f.answering(every, answer.status, answer.text)
+			unable := answer(row.status, row.text)
+			remove := f.Intercept(unable)
 			read := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
 			f.awaitState(backend.Suspended)
 			remove()
@@ -48,11 +48,10 @@ func TestServerErrors(t *testing.T) {
 			assert.True(t, got.Same(e))
 
 			f = setUpBrief(t)
-			f.answering(every, answer.status, answer.text)
+			f.Intercept(unable)
 			read = later(func() (backend.Entry, error) { return f.s.Get(f.ctx, f.dir) })
 			f.lostAtDeadline()
-			_, err = receive(f, read)
-			require.ErrorIs(t, err, backend.ErrSessionLost)
+			fails(f, read, backend.ErrSessionLost)
 		})
 	}
 }
@@ -60,7 +59,7 @@ func TestServerErrors(t *testing.T) {
 // Open tells a server that cannot answer from one that refuses.
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []struct {
+	for _, row := range []struct {
 		status int
 		text   string
 		want   error
@@ -74,15 +73,15 @@ func TestOpenErrors(t *testing.T) {
 		{http.StatusForbidden, "Permission denied", backend.ErrDenied},
 		{http.StatusForbidden, "ACL not found", backend.ErrDenied},
 	} {
-		t.Run(fmt.Sprintf("%d %s", answer.status, answer.text), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d %s", row.status, row.text), func(t *testing.T) {
 			t.Parallel()
 			f := processOn(t, consultest.Options{}, sharedServer(t))
-			f.answering(every, answer.status, answer.text)
+			f.Intercept(answer(row.status, row.text))
 			_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-			require.ErrorIs(t, err, answer.want)
+			require.ErrorIs(t, err, row.want)
 			var status api.StatusError
 			require.ErrorAs(t, err, &status)
-			assert.Equal(t, answer.status, status.Code)
+			assert.Equal(t, row.status, status.Code)
 		})
 	}
 }
@@ -92,13 +91,7 @@ func TestOpenErrors(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	f := setUpBrief(t)
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Txn(request, body) != nil && !looks(request, body) {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
-		}
-		return send()
-	})
+	f.handle(both(txns, not(looks)), hang)
 	_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NoError(t, f.ctx.Err())
@@ -109,21 +102,12 @@ func TestSilence(t *testing.T) {
 // yet. Who waits is told.
 func TestRenewalsAlone(t *testing.T) {
 	t.Parallel()
-	hold := func(f *fixture, match func(*http.Request) bool) {
-		f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-			if match(request) {
-				<-request.Context().Done()
-				return nil, request.Context().Err()
-			}
-			return send()
-		})
-	}
 	for name, waits := range map[string]bool{"waits for nothing": false, "waits": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUpBrief(t)
 			f.renewed()
-			hold(f, func(r *http.Request) bool { return !renews(r) })
+			f.handle(not(renews), hang)
 			began := time.Now()
 			waiting := make(<-chan result[[]backend.Entry])
 			if waits {
@@ -135,16 +119,15 @@ func TestRenewalsAlone(t *testing.T) {
 			f.lostAtDeadline()
 			assert.Equal(t, before, f.s.Deadline())
 			if waits {
-				_, err := receive(f, waiting)
-				require.ErrorIs(t, err, backend.ErrSessionLost)
+				fails(f, waiting, backend.ErrSessionLost)
 			}
 		})
 	}
 	t.Run("only queries hang", func(t *testing.T) {
 		t.Parallel()
 		f := setUpBrief(t)
-		hold(f, func(r *http.Request) bool { return path(r, "kv/") })
-		_, err := receive(f, later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, backend.Unknown(f.dir)) }))
+		f.handle(under("kv/"), hang)
+		_, err := f.s.Await(f.ctx, backend.Unknown(f.dir))
 		require.ErrorIs(t, err, backend.ErrUnavailable)
 		assert.NotEqual(t, backend.Lost, f.s.State())
 	})
@@ -157,14 +140,7 @@ func TestTooManyConnections(t *testing.T) {
 	const most = 6
 	f := setUpOn(t, consultest.Options{Apart: true}, servertest.ConsulForTest(t, // which counts the connections of a host
 		servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)}))
-	var refused atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if err == nil && response.StatusCode == http.StatusTooManyRequests {
-			refused.Add(1)
-		}
-		return response, err
-	})
+	refused := f.countAnswers(every, http.StatusTooManyRequests)
 	// Each of them needs a connection for as long as it waits.
 	const waits = 10
 	var made []backend.Op
@@ -204,16 +180,13 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 			e := o.enqueue(o.s)
 			var refused, sent atomic.Int64
 			var room atomic.Bool
-			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-				switch {
-				case !consultest.Blocking(request):
-				case room.Load():
+			f.handle(blocking, func(r *consultest.Request) (*http.Response, error) {
+				if room.Load() {
 					sent.Add(1)
-				default:
-					refused.Add(1)
-					return consultest.Answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+					return r.Send()
 				}
-				return send()
+				refused.Add(1)
+				return crowded(r)
 			})
 			waits := func() <-chan result[[]backend.Entry] {
 				return later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, e) })
@@ -222,9 +195,7 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 			wait.For(t, "it is refused", func() bool { return refused.Load() > 0 })
 			e = o.commit(o.s, backend.Update(e, []byte("new")))[0]
 			f.renewed()
-			now, err := receive(f, waiting)
-			require.NoError(t, err)
-			require.True(t, now[0].Same(e), "%+v", now[0])
+			f.told(waiting, e)
 			if !apart {
 				require.EqualValues(t, 1, refused.Load(), "it asks again, and may be given the heartbeats' connection")
 			}
@@ -233,9 +204,7 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 			waiting = waits()
 			wait.For(t, "it asks again", func() bool { return sent.Load() > 0 })
 			o.commit(o.s, backend.Delete(e))
-			now, err = receive(f, waiting)
-			require.NoError(t, err)
-			require.False(t, now[0].Exists())
+			f.told(waiting, nothing)
 			require.Equal(t, backend.Live, f.s.State())
 		})
 	}
@@ -251,83 +220,14 @@ func TestWaitingAgainIsNoMemory(t *testing.T) {
 	for range 3 {
 		waiting := f.await(e)
 		f.commit(o.s, backend.Delete(e))
-		_, err := receive(f, waiting)
-		require.NoError(t, err)
+		returns(f, waiting)
 		e = f.commit(o.s, seat)[0]
-		_, err = f.s.Commit(f.ctx, nil, seat)
+		_, err := f.s.Commit(f.ctx, nil, seat)
 		require.ErrorIs(t, err, backend.ErrExists)
 		now, err := f.s.Await(f.ctx, backend.Unknown(e.Key))
 		require.NoError(t, err)
 		assert.True(t, now[0].Same(e), "%+v", now[0])
 	}
-}
-
-// The same answer from what stands in front of the agent.
-func TestTooManyRequests(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	e := f.enqueue(f.s)
-	f.answering(func(r *http.Request) bool { return !renews(r) }, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n")
-	for name, call := range map[string]func(context.Context) error{
-		"get": func(ctx context.Context) error { _, err := f.s.Get(ctx, e.Key); return err },
-		"commit": func(ctx context.Context) error {
-			_, err := f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
-			return err
-		},
-		"open": func(ctx context.Context) error { _, err := f.Backend.Open(ctx, backend.OpenOptions{}); return err },
-	} {
-		require.ErrorContains(t, call(f.ctx), "http_max_conns_per_client", name)
-	}
-	assert.Equal(t, backend.Live, f.s.State())
-}
-
-// The deadline is counted from when a heartbeat was sent, whenever it is answered.
-func TestDelayedAnswers(t *testing.T) {
-	t.Parallel()
-	f := setUpBrief(t)
-	const delay = time.Second
-	var mu sync.Mutex
-	var answered time.Time // when the last one was sent that is answered
-	held := false
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if !renews(request) {
-			return send()
-		}
-		sent := time.Now()
-		response, err := send()
-		mu.Lock()
-		hold := held
-		mu.Unlock()
-		if hold {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
-		}
-		time.Sleep(delay)
-		mu.Lock()
-		answered = sent
-		mu.Unlock()
-		return response, err
-	})
-	check := func() {
-		t.Helper()
-		mu.Lock()
-		defer mu.Unlock()
-		if !answered.IsZero() {
-			require.LessOrEqual(t, f.s.Deadline().Sub(answered), f.s.TTL())
-		}
-	}
-	f.renewed()
-	check()
-	require.False(t, answered.IsZero())
-	mu.Lock()
-	held = true
-	mu.Unlock()
-	f.awaitState(backend.Suspended)
-	check()
-	f.lostAtDeadline()
-	check()
-	_, err := f.s.Get(f.ctx, f.dir)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
 }
 
 // The server accepts connections and says nothing.
@@ -341,9 +241,7 @@ func TestPausedServer(t *testing.T) {
 	f.awaitState(backend.Suspended)
 	require.NoError(t, server.Resume())
 	f.awaitState(backend.Live)
-	got, err := f.s.Get(f.ctx, e.Key)
-	require.NoError(t, err)
-	assert.True(t, got.Same(e))
+	f.stands(e)
 
 	f = setUpOn(t, consultest.Options{Apart: true, Config: brief.Config}, server)
 	e = f.enqueue(f.s)
@@ -353,19 +251,14 @@ func TestPausedServer(t *testing.T) {
 	listing := later(func() (backend.Listing, error) { return f.s.List(f.ctx, f.dir) })
 	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Update(e, nil)) })
 	short, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
-	_, err = f.s.Get(short, e.Key)
+	_, err := f.s.Get(short, e.Key)
 	cancel()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	f.lostAtDeadline()
-	_, err = receive(f, reading)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	_, err = receive(f, listing)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	_, err = receive(f, waiting)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	_, err = receive(f, writing)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	fails(f, reading, backend.ErrSessionLost)
+	fails(f, listing, backend.ErrSessionLost)
+	fails(f, waiting, backend.ErrSessionLost)
+	fails(f, writing, backend.ErrSessionLost, backend.ErrIndeterminate)
 	short, cancel = context.WithTimeout(f.ctx, 200*time.Millisecond)
 	defer cancel()
 	require.Error(t, f.s.Close(short), "nobody has confirmed it")

@@ -78,7 +78,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 // over looks whether the session has ended, when an entry of its own turns out gone: the
 // servers remove both at once, and tell nobody why.
 func (s *session) over(ctx context.Context) bool {
-	entry, err := s.info(ctx)
+	entry, err := ride(ctx, s, s.read)
 	if err == nil && entry == nil {
 		s.Lose(errExpired)
 	}

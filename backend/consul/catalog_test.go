@@ -2,7 +2,7 @@ package consul_test
 
 import (
 	"net/http"
-	"sync/atomic"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
@@ -31,7 +30,7 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	election := newRoot()
 	term := f.campaign(f.stand(f.Backend, fair.New(), election))
 	heir := o.stand(o.Backend, fair.New(), election)
-	winning := later(func() (*elector.Term, error) { return heir.Campaign(o.ctx) })
+	winning := o.campaigning(heir)
 	o.queue(heir, 2)
 	node, err := f.operator().Agent().NodeName()
 	require.NoError(t, err)
@@ -50,16 +49,10 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	id := term.Guard().Session.ID()
 	require.True(t, exists(t, others, id), "the session went with the node; the term is valid: %v", term.Valid())
 	require.True(t, term.Valid())
-	select {
-	case r := <-winning:
-		t.Fatalf("two lead: %v, %v", r.v, r.err)
-	default:
-	}
+	pending(o, winning)
 
 	require.NoError(t, consultest.Destroy(others, id))
-	won, err := receive(o, winning)
-	require.NoError(t, err)
-	assert.Greater(t, won.Token(), term.Token())
+	o.succeeds(winning, term)
 }
 
 // Autopilot takes a server out of the catalog that is cut off, within seconds and by default.
@@ -70,8 +63,12 @@ func TestServerThatIsCutOffLeavesTheCatalog(t *testing.T) {
 			cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true, Network: network})
 			leader, err := cluster.WaitLeader(wait.Patience)
 			require.NoError(t, err)
-			at, others := split(cluster.Members, func(m *servertest.Consul) bool { return (m == leader) == (name == "the leader") })
-			outOfTheCatalog(t, at, others, func(*fixture) error { return network.CutOff(at.Host()) })
+			at := slices.Index(cluster.Members, leader)
+			if name == "a follower" {
+				at = (at + 1) % 3
+			}
+			by, others := apart(cluster.Members, at)
+			outOfTheCatalog(t, by, others, func(*fixture) error { return network.CutOff(by.Host()) })
 		})
 	}
 }
@@ -106,21 +103,14 @@ func TestAgentLeavesTheCatalog(t *testing.T) {
 	t.Run("the servers' leader leaves", func(t *testing.T) {
 		leader, err := cluster.WaitLeader(wait.Patience)
 		require.NoError(t, err)
-		at, others := split(cluster.Members, func(m *servertest.Consul) bool { return m == leader })
-		outOfTheCatalog(t, at, others, leave)
+		by, others := apart(cluster.Members, slices.Index(cluster.Members, leader))
+		outOfTheCatalog(t, by, others, leave)
 	})
 }
 
-// split returns one of the members, and the others.
-func split(members []*servertest.Consul, is func(*servertest.Consul) bool) (one *servertest.Consul, others []*servertest.Consul) {
-	for _, m := range members {
-		if one == nil && is(m) {
-			one = m
-		} else {
-			others = append(others, m)
-		}
-	}
-	return one, others
+// apart returns one of the members, and the others.
+func apart(members []*servertest.Consul, i int) (one *servertest.Consul, others []*servertest.Consul) {
+	return members[i], slices.Delete(slices.Clone(members), i, i+1)
 }
 
 // The first session of all makes the node, and so may several at once. It has nothing that a server
@@ -129,18 +119,8 @@ func TestSessionNode(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := processOn(t, forAnHour, server)
-	var made, refused atomic.Int64
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if ops := consultest.Txn(request, body); err == nil && len(ops) == 1 && ops[0].Node != nil {
-			if response.StatusCode == http.StatusOK {
-				made.Add(1)
-			} else {
-				refused.Add(1)
-			}
-		}
-		return response, err
-	})
+	makes := func(r *consultest.Request) bool { return len(r.Txn) == 1 && r.Txn[0].Node != nil }
+	made, refused := f.countAnswers(makes, http.StatusOK), f.countAnswers(makes, http.StatusConflict)
 	var all []<-chan result[*backend.Session]
 	for range 8 {
 		all = append(all, later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) }))
@@ -153,7 +133,10 @@ func TestSessionNode(t *testing.T) {
 		session, _, err := user.Session().Info(s.ID(), nil)
 		require.NoError(t, err)
 		assert.Equal(t, consul.SessionNode, session.Node)
+		assert.Equal(t, api.SessionBehaviorDelete, session.Behavior)
+		assert.Empty(t, session.Checks)
 		assert.Empty(t, session.NodeChecks)
+		assert.Empty(t, session.ServiceChecks)
 	}
 	assert.EqualValues(t, 1, made.Load(), "%d were late", refused.Load())
 	before := refused.Load()
@@ -175,10 +158,7 @@ func TestSessionNodeIsTakenOut(t *testing.T) {
 	_, err := f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil)
 	require.NoError(t, err)
 	f.hasten(f.s)
-	for state := f.s.State(); state != backend.Lost; {
-		state, err = f.s.AwaitState(f.ctx, state)
-		require.NoError(t, err)
-	}
+	f.lost()
 	assert.Equal(t, backend.Live, f.open().State())
 }
 
@@ -187,12 +167,9 @@ func TestWindowOfANewSession(t *testing.T) {
 	t.Parallel()
 	f := processOn(t, forAnHour, sharedServer(t))
 	var arrived time.Time
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if !path(request, "session/create") {
-			return send()
-		}
+	f.handle(under("session/create"), func(r *consultest.Request) (*http.Response, error) {
 		arrived = time.Now()
-		response, err := send()
+		response, err := r.Send()
 		for !time.Now().After(arrived) { // clocks have ticks
 			time.Sleep(time.Millisecond)
 		}

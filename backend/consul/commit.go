@@ -220,7 +220,7 @@ func (c *commit) name(op int) string {
 func (c *commit) ephemeral(made []backend.Entry) []backend.Entry {
 	var all []backend.Entry
 	for i, e := range made {
-		if k := c.ops[i].Kind; k == backend.OpCreateEphemeral || k == backend.OpEnqueue {
+		if c.ops[i].Ephemeral() {
 			all = append(all, e)
 		}
 	}

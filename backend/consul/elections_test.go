@@ -2,7 +2,11 @@ package consul_test
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,17 +19,10 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/consultest"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/fair"
 )
-
-var strategies = func() (all []elector.Strategy) {
-	for _, item := range catalog.All() {
-		all = append(all, item.Strategy)
-	}
-	return all
-}()
 
 // stand makes a candidate in an election, with sessions of b.
 func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election string) elector.Elector {
@@ -49,6 +46,30 @@ func (f *fixture) campaign(e elector.Elector) *elector.Term {
 	return term
 }
 
+// campaigning campaigns in the background.
+func (f *fixture) campaigning(e elector.Elector) <-chan result[*elector.Term] {
+	return later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
+}
+
+// succeeds waits for the term after another.
+func (f *fixture) succeeds(winning <-chan result[*elector.Term], last *elector.Term) *elector.Term {
+	f.t.Helper()
+	term, err := receive(f, winning)
+	require.NoError(f.t, err)
+	assert.Greater(f.t, term.Token(), last.Token())
+	return term
+}
+
+// queue waits until there are n candidates.
+func (f *fixture) queue(e elector.Elector, n int) {
+	f.t.Helper()
+	wait.For(f.t, "the candidates", func() bool {
+		all, err := e.Candidates(f.ctx)
+		require.NoError(f.t, err)
+		return len(all) == n
+	})
+}
+
 // ends waits for a term's end.
 func (f *fixture) ends(term *elector.Term, cause error) {
 	f.t.Helper()
@@ -60,124 +81,21 @@ func (f *fixture) ends(term *elector.Term, cause error) {
 	require.ErrorIs(f.t, context.Cause(term.Context()), cause)
 }
 
-// An operator who deletes the leader's key moves leadership.
-func TestOperatorMovesLeadership(t *testing.T) {
-	t.Parallel()
-	for _, strategy := range strategies {
-		t.Run(strategy.Name(), func(t *testing.T) {
-			t.Parallel()
-			f := processOn(t, consultest.Options{}, sharedServer(t))
-			election := newRoot()
-			term := f.campaign(f.stand(f.Backend, strategy, election))
-			next := f.stand(f.Backend, strategy, election)
-			winning := later(func() (*elector.Term, error) { return next.Campaign(f.ctx) })
-			var seat string
-			user := f.operator()
-			wait.For(t, "the leader's key", func() bool {
-				pairs, _, err := user.KV().List(election[1:]+"/", nil)
-				for _, pair := range pairs {
-					if pair.Session == term.Guard().Session.ID() {
-						seat = pair.Key
-					}
-				}
-				return err == nil && seat != ""
-			})
-			_, err := user.KV().Delete(seat, nil)
-			require.NoError(t, err)
-			f.ends(term, elector.ErrDeposed)
-			second, err := receive(f, winning)
-			require.NoError(t, err)
-			assert.Greater(t, second.Token(), term.Token())
-		})
-	}
-}
-
-// Elections whose names begin alike, or lie below one another, do not meet.
-func TestElectionsSideBySide(t *testing.T) {
-	t.Parallel()
-	for _, strategy := range strategies {
-		t.Run(strategy.Name(), func(t *testing.T) {
-			t.Parallel()
-			f := processOn(t, consultest.Options{}, sharedServer(t))
-			root := newRoot()
-			names := []string{root + "/x", root + "/x/y", root + "/xy", root + "/x/y/z", root}
-			var terms []*elector.Term
-			var electors []elector.Elector
-			for _, name := range names {
-				e := f.stand(f.Backend, strategy, name)
-				electors = append(electors, e)
-				terms = append(terms, f.campaign(e))
-			}
-			for i, e := range electors {
-				candidates, err := e.Candidates(f.ctx)
-				require.NoError(t, err)
-				assert.Len(t, candidates, 1, names[i])
-				leader, err := e.Leader(f.ctx)
-				require.NoError(t, err)
-				assert.Equal(t, terms[i].Token(), leader.Token, names[i])
-			}
-			for i, term := range terms {
-				require.NoError(t, term.Resign(f.ctx))
-				for _, other := range terms[i+1:] {
-					require.True(t, other.Valid())
-					_, err := other.Commit(f.ctx, elector.Put(newRoot(), nil))
-					require.NoError(t, err)
-				}
-				again := f.campaign(electors[i])
-				require.NoError(t, again.Resign(f.ctx))
-				require.NoError(t, electors[i].Close(f.ctx))
-			}
-		})
-	}
-}
-
-// A seat whose holder crashed is taken as soon as the servers end the session: no
-// lock-delay is added.
-func TestCrashedLeader(t *testing.T) {
-	t.Parallel()
-	for _, strategy := range strategies {
-		t.Run(strategy.Name(), func(t *testing.T) {
-			if strategy.Name() != "unfair" { // whose seat has the same key again
-				servertest.Long(t, "a session that times out; of what is locked once only no delay is to be feared")
-			}
-			t.Parallel()
-			f, o := processOn(t, brief, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
-			election := newRoot()
-			term := f.campaign(f.stand(f.Backend, strategy, election))
-			session, _, err := f.operator().Session().Info(term.Guard().Session.ID(), nil)
-			require.NoError(t, err)
-			assert.LessOrEqual(t, session.LockDelay, time.Millisecond, "see TestPitfall32LockDelay")
-			second := o.stand(o.Backend, strategy, election)
-			winning := later(func() (*elector.Term, error) { return second.Campaign(o.ctx) })
-			f.Suspend()
-			won, err := receive(o, winning)
-			require.NoError(t, err)
-			require.False(t, term.Valid(), "two lead")
-			assert.Greater(t, won.Token(), term.Token())
-			f.ends(term, elector.ErrSessionLost)
-		})
-	}
-}
-
 // The condition of a term in the user's own transaction, with the user's own client.
 func TestChecksOfATerm(t *testing.T) {
 	t.Parallel()
-	for _, strategy := range strategies {
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()
 			f := processOn(t, consultest.Options{}, sharedServer(t))
 			shared := backend.Share(f.Backend, 10*time.Second)
-			election, state := newRoot(), newRoot()[1:]
+			election := newRoot()
 			e, next := f.stand(shared, strategy, election), f.stand(shared, strategy, election)
 			write := func(term *elector.Term) (bool, error) {
-				t.Helper()
 				g := term.Guard()
 				checks, err := consul.Checks(f.ctx, g.Session, g.Conditions...)
-				if err != nil {
-					return false, err
-				}
-				ok, _, _, err := f.operator().Txn().Txn(append(checks, set(state)), nil)
-				return ok, err
+				return err == nil && f.writes(checks), err
 			}
 			term := f.campaign(e)
 			for range 2 {
@@ -193,14 +111,11 @@ func TestChecksOfATerm(t *testing.T) {
 			g := term.Guard()
 			early, err := consul.Checks(f.ctx, g.Session, g.Conditions...)
 			require.NoError(t, err)
-			winning := later(func() (*elector.Term, error) { return next.Campaign(f.ctx) })
+			winning := f.campaigning(next)
 			require.NoError(t, term.Resign(f.ctx))
-			second, err := receive(f, winning)
-			require.NoError(t, err)
+			second := f.succeeds(winning, term)
 			// It is the same session that now holds the seat anew.
-			ok, _, _, err = f.operator().Txn().Txn(append(early, set(state)), nil)
-			require.NoError(t, err)
-			assert.False(t, ok, "a write of the term before, with checks of then")
+			assert.False(t, f.writes(early), "a write of the term before, with checks of then")
 			ok, err = write(term)
 			assert.False(t, ok, "a write of the term before, with checks of now")
 			require.ErrorIs(t, err, backend.ErrCondition)
@@ -211,8 +126,13 @@ func TestChecksOfATerm(t *testing.T) {
 	}
 }
 
-func set(key string) *api.TxnOp {
-	return &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: key, Value: []byte("x")}}
+// writes tells whether a transaction of the user's own is done with these checks.
+func (f *fixture) writes(checks api.TxnOps) bool {
+	f.t.Helper()
+	set := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: newRoot()[1:], Value: []byte("x")}}
+	ok, _, _, err := f.operator().Txn().Txn(append(checks, set), nil)
+	require.NoError(f.t, err)
+	return ok
 }
 
 func TestChecksErrors(t *testing.T) {
@@ -248,13 +168,6 @@ func TestChecks(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	state := newRoot()[1:]
-	write := func(checks api.TxnOps) bool {
-		t.Helper()
-		ok, _, _, err := f.operator().Txn().Txn(append(checks, set(state)), nil)
-		require.NoError(t, err)
-		return ok
-	}
 	for name, create := range map[string]func(s *backend.Session) backend.Entry{
 		"enqueued": f.enqueue,
 		"exclusive": func(s *backend.Session) backend.Entry {
@@ -280,27 +193,117 @@ func TestChecks(t *testing.T) {
 					require.ErrorIs(t, err, backend.ErrCondition)
 					return
 				}
-				assert.False(t, write(checks))
+				assert.False(t, f.writes(checks))
 			}
 			held, unchanged := checks(backend.IfExists(e)), checks(backend.IfUnchanged(e))
-			require.True(t, write(held))
-			require.True(t, write(unchanged))
-			require.True(t, write(checks(backend.IfExists(e), backend.IfUnchanged(e))))
+			require.True(t, f.writes(held))
+			require.True(t, f.writes(unchanged))
+			require.True(t, f.writes(checks(backend.IfExists(e), backend.IfUnchanged(e))))
 			// By another session, which tells this one nothing.
 			changed := f.commit(o.s, backend.Update(e, []byte("x")))[0]
-			assert.False(t, write(unchanged))
-			assert.True(t, write(checks(backend.IfExists(e))))
+			assert.False(t, f.writes(unchanged))
+			assert.True(t, f.writes(checks(backend.IfExists(e))))
 			refused(backend.IfUnchanged(e))
 			held = checks(backend.IfExists(e), backend.IfUnchanged(changed))
-			require.True(t, write(held))
+			require.True(t, f.writes(held))
 
 			f.commit(o.s, backend.Delete(e))
-			assert.False(t, write(held))
+			assert.False(t, f.writes(held))
 			if name != "enqueued" {
 				create(f.s)
-				assert.False(t, write(held))
+				assert.False(t, f.writes(held))
 			}
 			refused(backend.IfExists(e))
+		})
+	}
+}
+
+// A session keeps few keys of its own, however many campaigns are cancelled.
+func TestSlotsOfCancelledCampaigns(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	e := f.stand(f.Backend, fair.New(), f.dir+"/e")
+	defer func() { require.NoError(t, e.Close(f.ctx)) }()
+	term := f.campaign(e)
+	session := term.Guard().Session.ID()
+	require.NoError(t, term.Resign(f.ctx))
+	<-term.Context().Done()
+	for range 300 {
+		ctx, cancel := context.WithTimeout(f.ctx, rand.N(3*time.Millisecond))
+		term, err := e.Campaign(ctx)
+		cancel()
+		if err == nil {
+			err = term.Resign(f.ctx)
+		} else if errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+		require.NoError(t, err)
+	}
+	slots, _, err := f.operator().KV().Keys(".elector/"+session+"/", "", nil)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(slots), 32)
+}
+
+// Consul looks whether a directory is empty right before it deletes it. Whoever enters in
+// between leads in a directory that is gone, and nobody beside it.
+func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
+	t.Parallel()
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
+		if _, custom := strategy.(elector.CustomLayout); custom {
+			continue // Remove refuses its elections
+		}
+		t.Run(strategy.Name(), func(t *testing.T) {
+			t.Parallel()
+			f := setUp(t)
+			election := f.dir + "/e"
+			waits := make(chan error, 100)
+			candidate := func(id string) elector.Elector {
+				e, err := elector.New(elector.Config{
+					Backend: f.another().Backend, Strategy: strategy, Election: election, ID: id,
+					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) { waits <- r.Err }},
+				})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = e.Close(context.Background()) }) // closed below, if it gets there
+				return e
+			}
+			early, late := candidate("early"), candidate("late")
+			term, err := early.Campaign(f.ctx)
+			require.NoError(t, err)
+			require.NoError(t, term.Resign(f.ctx))
+			founded := term.Token()
+
+			enter := sync.OnceValues(func() (*elector.Term, error) { return early.Campaign(f.ctx) })
+			f.handle(verbs(api.KVDelete), func(r *consultest.Request) (*http.Response, error) {
+				_, err := enter()
+				assert.NoError(t, err)
+				return r.Send()
+			})
+			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)
+			term, err = enter()
+			require.NoError(t, err)
+			assert.Greater(t, term.Token(), founded)
+
+			winning := f.campaigning(late)
+			<-waits // it is told that it cannot enter
+			l, err := late.Leader(f.ctx)
+			require.NoError(t, err)
+			assert.Equal(t, "early", l.ID)
+			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)
+			select {
+			case <-winning:
+				t.Fatal("two candidates lead")
+			case <-time.After(300 * time.Millisecond):
+			}
+			require.True(t, term.Valid())
+			require.NoError(t, term.Resign(f.ctx))
+			f.succeeds(winning, term)
+			require.NoError(t, late.Close(f.ctx))
+			require.NoError(t, early.Close(f.ctx))
+			require.NoError(t, elector.Remove(f.ctx, f.Backend, strategy, election))
+			left, _, err := f.operator().KV().Keys(election[1:], "", nil)
+			require.NoError(t, err)
+			assert.Empty(t, left)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,13 +66,10 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 // transient tells whether an error says nothing about the request: its class is unknown, or
 // refused.
 func transient(err error) bool {
-	if err == nil {
+	if err == nil || errors.Is(err, backend.ErrSessionLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	if errors.Is(err, backend.ErrSessionLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	return !final(code(err)) && !badKey(err)
+	return !slices.Contains(final, code(err)) && !badKey(err)
 }
 
 // badKey tells whether the servers do not take a key that this library takes: see the
@@ -80,14 +78,10 @@ func badKey(err error) bool {
 	return code(err) == http.StatusInternalServerError && strings.Contains(err.Error(), "invalid key name")
 }
 
-// final tells whether a status is an answer that waiting does not change.
-func final(status int) bool {
-	switch status {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
-		http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:
-		return true
-	}
-	return false
+// final are the statuses of answers that waiting does not change.
+var final = []int{
+	http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
+	http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented,
 }
 
 // forbidden tells whether the token is refused, or what it may do.
@@ -235,7 +229,7 @@ func textError(err error) error {
 	}
 	status := api.StatusError{Code: http.StatusInternalServerError, Body: strings.TrimSpace(text)}
 	switch {
-	case strings.Contains(text, "Permission denied"), strings.Contains(text, "ACL not found"):
+	case denied(text):
 		status.Code = http.StatusForbidden
 	case strings.Contains(text, tooManyConnections):
 		status.Code = http.StatusTooManyRequests

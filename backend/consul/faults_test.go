@@ -3,42 +3,27 @@ package consul_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy/fair"
 )
-
-// recordStates notes the states that the session goes through until stop is called.
-func (f *fixture) recordStates() (stop func() []backend.State) {
-	ctx, cancel := context.WithCancel(f.ctx)
-	states := []backend.State{f.s.State()}
-	var recording sync.WaitGroup
-	recording.Go(func() {
-		for {
-			state, err := f.s.AwaitState(ctx, states[len(states)-1])
-			if err != nil {
-				return
-			}
-			states = append(states, state)
-			if state == backend.Lost {
-				return
-			}
-		}
-	})
-	return func() []backend.State { cancel(); recording.Wait(); return states }
-}
 
 // An agent that is restarted within the window keeps the session.
 func TestAgentRestart(t *testing.T) {
@@ -63,10 +48,7 @@ func TestAgentRestart(t *testing.T) {
 		assert.True(t, got.Same(e))
 		f.renewed()
 		changed := f.commit(f.another().s, backend.Update(flag, []byte("x")))[0]
-		now, err := receive(f, waiting)
-		require.NoError(t, err)
-		assert.True(t, now[0].Same(e))
-		assert.True(t, now[1].Same(changed))
+		f.told(waiting, e, changed)
 		f.renewed()
 	}
 	assert.NotContains(t, states(), backend.Lost)
@@ -95,8 +77,7 @@ func TestServerLeaderChange(t *testing.T) {
 				return f
 			}
 			f := at(follower)
-			f.dir = newRoot()
-			f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+			f.enter(newRoot())
 			e, flag := f.enqueue(f.s), f.commit(f.s, backend.CompareAndSet(f.dir+"/flag", nil, 0))[0]
 			waiting, states := f.await(e, flag), f.recordStates()
 			// This one is with the leader, and goes elsewhere when it ends.
@@ -118,14 +99,8 @@ func TestServerLeaderChange(t *testing.T) {
 			third := (leader + 2) % 3
 			other := at(third)
 			changed := f.commit(other.s, backend.Update(flag, []byte("x")))[0]
-			now, err := receive(f, waiting)
-			require.NoError(t, err)
-			assert.True(t, now[0].Same(e))
-			assert.True(t, now[1].Same(changed))
-			now, err = receive(g, alsoWaiting)
-			require.NoError(t, err)
-			assert.True(t, now[0].Same(changed))
-			assert.True(t, now[1].Same(theirs))
+			f.told(waiting, e, changed)
+			g.told(alsoWaiting, changed, theirs)
 			require.NoError(t, end.back(old))
 			f.renewed()
 			g.renewed()
@@ -135,23 +110,14 @@ func TestServerLeaderChange(t *testing.T) {
 	}
 }
 
-// A session that an operator destroys is lost at the next contact.
+// A session that an operator has destroyed is lost at the next commit, which tells that it was not done.
 func TestSessionDestroyed(t *testing.T) {
 	t.Parallel()
-	t.Run("while idle", func(t *testing.T) {
-		t.Parallel()
-		f := setUp(t)
-		require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-		state, err := f.s.AwaitState(f.ctx, backend.Live)
-		require.NoError(t, err)
-		assert.Equal(t, backend.Lost, state, "the service was in touch all the time")
-		assert.True(t, time.Now().Before(f.s.Deadline()), "it was lost with its window")
-	})
 	for name, op := range map[string]func(dir string) backend.Op{
 		"an entry of its own": func(dir string) backend.Op { return backend.Enqueue(dir, nil) },
 		"a key":               func(dir string) backend.Op { return backend.CompareAndSet(dir+"/x", nil, 0) },
 	} {
-		t.Run("told by a commit of "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
 			require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
@@ -161,19 +127,6 @@ func TestSessionDestroyed(t *testing.T) {
 			assert.Equal(t, backend.Lost, f.s.State())
 		})
 	}
-	t.Run("told by its own entry", func(t *testing.T) {
-		t.Parallel()
-		f := setUp(t)
-		e := f.enqueue(f.s)
-		waiting := f.await(e)
-		require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-		now, err := receive(f, waiting)
-		if err == nil {
-			assert.False(t, now[0].Exists())
-		} else {
-			require.ErrorIs(t, err, backend.ErrSessionLost)
-		}
-	})
 }
 
 // What others lock, and write, in a directory of ours is left alone.
@@ -206,23 +159,7 @@ func TestForeignLocks(t *testing.T) {
 	for _, key := range listing.Keys {
 		assert.NotContains(t, key, "lock")
 	}
-	before, err := f.s.Predecessor(f.ctx, own)
-	require.NoError(t, err)
-	assert.False(t, before.Exists())
-
-	// A seat that another tool holds is taken, and free when it is released.
-	lock(f.dir + "/seat")
-	_, err = f.s.Commit(f.ctx, nil, backend.CreateEphemeral(f.dir+"/seat", nil))
-	require.ErrorIs(t, err, backend.ErrExists)
-	taken, err := f.s.Get(f.ctx, f.dir+"/seat")
-	require.NoError(t, err)
-	assert.Equal(t, id, taken.Session)
-	waiting := f.await(taken)
-	_, err = user.KV().Delete(f.dir[1:]+"/seat", nil)
-	require.NoError(t, err)
-	_, err = receive(f, waiting)
-	require.NoError(t, err)
-	f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))
+	f.follows(nothing, own)
 }
 
 // A key that is unlocked by hand is no longer the session's, and conditions say so.
@@ -230,9 +167,7 @@ func TestReleasedByOperator(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", []byte("v")))[0]
-	released, _, err := f.operator().KV().Release(&api.KVPair{Key: seat.Key[1:], Session: f.s.ID(), Value: []byte("v")}, nil)
-	require.NoError(t, err)
-	require.True(t, released)
+	f.release(seat)
 	got, err := f.s.Get(f.ctx, seat.Key)
 	require.NoError(t, err)
 	assert.Empty(t, got.Session)
@@ -247,14 +182,12 @@ func TestTooLarge(t *testing.T) {
 	for i := range 129 {
 		many = append(many, backend.CompareAndSet(fmt.Sprintf("%s/%d", f.dir, i), nil, 0))
 	}
-	sent := f.countTxns()
+	sent, _ := f.count(both(txns, not(looks)))
 	_, err := f.s.Commit(f.ctx, nil, many...)
 	require.ErrorIs(t, err, backend.ErrTooLarge)
-	require.ErrorContains(t, err, "128")
 	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", make([]byte, 512<<10), 0))
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 	assert.Zero(t, sent.Load())
-	f.commit(f.s, many[:100]...)
 }
 
 // net/http puts the cause of a request that is cancelled into the error of the next one on its
@@ -265,22 +198,83 @@ func TestRequestsDoNotHaveTheCauseOfAnEnd(t *testing.T) {
 	var requests sync.WaitGroup
 	var mu sync.Mutex
 	var odd []error
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+	f.Intercept(func(r *consultest.Request) (*http.Response, error) {
 		requests.Add(1)
-		context.AfterFunc(request.Context(), func() {
+		context.AfterFunc(r.Context(), func() {
 			defer requests.Done()
 			mu.Lock()
 			defer mu.Unlock()
-			if cause := context.Cause(request.Context()); cause != context.Canceled {
-				odd = append(odd, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, cause))
+			if cause := context.Cause(r.Context()); cause != context.Canceled {
+				odd = append(odd, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, cause))
 			}
 		})
-		return send()
+		return r.Send()
 	})
 	waiting := f.await(f.enqueue(f.s))
 	require.NoError(t, f.s.Close(f.ctx))
-	_, err := receive(f, waiting)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
+	fails(f, waiting, backend.ErrSessionLost)
 	requests.Wait()
 	require.Empty(t, odd)
+}
+
+// release unlocks a key by hand: it stays, and nothing removes it any more.
+func (f *fixture) release(e backend.Entry) {
+	f.t.Helper()
+	released, _, err := f.operator().KV().Release(&api.KVPair{Key: e.Key[1:], Session: e.Session, Value: e.Value}, nil)
+	require.NoError(f.t, err)
+	require.True(f.t, released)
+}
+
+// An entry in the queue that is nobody's any more is gone, for all who look.
+func TestReleasedFromTheQueue(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	before, me := f.enqueue(o.s), f.enqueue(f.s)
+	waiting, theirs := f.await(me, before), o.await(before)
+	f.follows(before, me)
+	f.release(before)
+	f.told(waiting, me, nothing)
+	o.told(theirs, nothing)
+	for _, p := range []*fixture{f, o, f.another()} {
+		p.follows(nothing, me)
+		_, err := p.s.Get(f.ctx, before.Key)
+		require.ErrorIs(t, err, backend.ErrNoEntry)
+		_, err = p.s.Commit(f.ctx, []backend.Condition{backend.IfExists(before)})
+		require.ErrorIs(t, err, backend.ErrCondition)
+	}
+	require.NoError(t, o.s.Discard(o.ctx, before))
+}
+
+// A leader whose entry an operator releases leads no longer than one whose entry is
+// deleted.
+func TestReleasedLeader(t *testing.T) {
+	t.Parallel()
+	f := processOn(t, consultest.Options{}, sharedServer(t))
+	election := newRoot()
+	term := f.campaign(f.stand(f.Backend, fair.New(), election))
+	f.release(term.Guard().Conditions[0].Entry)
+	second := f.campaign(f.stand(f.Backend, fair.New(), election))
+	assert.Greater(t, second.Token(), term.Token())
+	f.ends(term, elector.ErrDeposed)
+	require.True(t, second.Valid())
+}
+
+// The user's logger is not called under a lock.
+func TestLoggerMayAskTheSession(t *testing.T) {
+	t.Parallel()
+	var logged atomic.Pointer[*backend.Session]
+	logger := slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if s := logged.Load(); s != nil {
+				(*s).State()
+			}
+			return a
+		},
+	}))
+	f := setUpOn(t, consultest.Options{Config: consul.Config{Logger: logger}}, sharedServer(t))
+	logged.Store(&f.s)
+	_, err := receive(f, later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) }))
+	require.NoError(t, err)
 }

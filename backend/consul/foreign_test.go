@@ -4,23 +4,23 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // What stands between client and agent may have no route for a moment, and says "not found",
 // or that there is nothing. Consul's own answer to that bears an index.
 func TestNothingFromBetween(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []struct {
+	for _, row := range []struct {
 		status int
 		text   string
 	}{
@@ -29,20 +29,12 @@ func TestNothingFromBetween(t *testing.T) {
 		{http.StatusOK, "[null]"},
 		{http.StatusOK, "null"},
 	} {
-		t.Run(http.StatusText(answer.status)+" "+answer.text, func(t *testing.T) {
+		t.Run(http.StatusText(row.status)+" "+row.text, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
 			e := f.enqueue(f.s)
-			between := func(match func(*http.Request) bool, n int64) (said *atomic.Int64, remove func()) {
-				said = new(atomic.Int64)
-				return said, f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-					if match(request) && said.Add(1) <= n {
-						return consultest.Answer(answer.status, answer.text), nil
-					}
-					return send()
-				})
-			}
-			reads := func(r *http.Request) bool { return r.Method == http.MethodGet && path(r, "kv/") }
+			lie := answer(row.status, row.text)
+			reads := func(r *consultest.Request) bool { return r.Method == http.MethodGet && r.For("kv/") }
 			for name, check := range map[string]func() error{
 				"get": func() error {
 					got, err := f.s.Get(f.ctx, e.Key)
@@ -74,15 +66,14 @@ func TestNothingFromBetween(t *testing.T) {
 					return err
 				},
 			} {
-				said, remove := between(reads, 3)
+				said, remove := f.first(3, reads, lie)
 				require.NoError(t, check(), name)
 				assert.GreaterOrEqual(t, said.Load(), int64(3), name)
 				remove()
 			}
 			// Nor is the session over because something knows neither it nor that it was looked for.
-			renewals := func(r *http.Request) bool { return renews(r) || informs(r) }
 			states := f.recordStates()
-			said, remove := between(renewals, 4)
+			said, remove := f.first(4, func(r *consultest.Request) bool { return renews(r) || informs(r) }, lie)
 			go f.hasten(f.s)
 			wait.For(t, "renewals", func() bool { return said.Load() > 4 || f.s.State() == backend.Lost })
 			remove()
@@ -90,57 +81,12 @@ func TestNothingFromBetween(t *testing.T) {
 			assert.NotContains(t, states(), backend.Lost)
 			// And to have looked takes an answer of Consul's.
 			awaiting := f.awaitList(backend.Listing{Dir: newRoot()})
-			_, remove = between(func(r *http.Request) bool { return r.URL.Query().Has("keys") }, 1<<30)
+			remove = f.handle(asks("keys"), lie)
 			go f.hasten(f.s)
 			f.awaitState(backend.Suspended)
 			remove()
 			f.awaitState(backend.Live)
-			select {
-			case a := <-awaiting:
-				t.Fatalf("%+v", a)
-			default:
-			}
-		})
-	}
-}
-
-// So a leader leads on, and who waits keeps its place.
-func TestElectionBehindWhatHasNoRoute(t *testing.T) {
-	t.Parallel()
-	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		t.Run(strategy.Name(), func(t *testing.T) {
-			t.Parallel()
-			f, o := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
-			ofLeader, ofSecond := cuttable(f), cuttable(o)
-			election := newRoot()
-			leader := f.stand(f.Backend, strategy, election)
-			term := f.campaign(leader)
-			second := o.stand(o.Backend, strategy, election)
-			waiting := later(func() (*elector.Term, error) { return second.Campaign(o.ctx) })
-			wait.For(t, "it waits", func() bool {
-				all, err := leader.Candidates(f.ctx)
-				return err == nil && (len(all) == 2 || !item.Lists)
-			})
-			for p, links := range map[*fixture]*links{f: ofLeader, o: ofSecond} {
-				links.hang(t)
-				var said atomic.Int64
-				p.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-					if path(request, "kv/") && said.Add(1) <= 6 {
-						return consultest.Answer(http.StatusNotFound, "404 page not found\n"), nil
-					}
-					return send()
-				})
-				links.cut()
-				wait.For(t, "it asks until it is told", func() bool { return said.Load() > 6 })
-			}
-			require.NoError(t, term.Context().Err())
-			_, err := term.Commit(f.ctx, elector.Put(election+"-state", nil))
-			require.NoError(t, err)
-			require.NoError(t, term.Resign(f.ctx))
-			next, err := receive(o, waiting)
-			require.NoError(t, err)
-			assert.Greater(t, next.Token(), term.Token())
+			pending(f, awaiting)
 		})
 	}
 }
@@ -149,23 +95,9 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 // the session has ended by when it is looked for.
 func TestWriteWithoutAWord(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]func(send consultest.Send) (*http.Response, error){
-		"an answer that says nothing": func(send consultest.Send) (*http.Response, error) {
-			response, err := send()
-			if err == nil {
-				_ = response.Body.Close()
-				response = consultest.Answer(http.StatusOK, "null")
-			}
-			return response, err
-		},
-		"sent twice": func(send consultest.Send) (*http.Response, error) {
-			response, err := send()
-			if err == nil {
-				_ = response.Body.Close()
-				response = consultest.Answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":0,"What":"key \".elector/x/0\" exists"}]}`)
-			}
-			return response, err
-		},
+	for name, lie := range map[string]consultest.Handler{
+		"an answer that says nothing": answer(http.StatusOK, "null"),
+		"sent twice":                  answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":0,"What":"key \".elector/x/0\" exists"}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,14 +106,10 @@ func TestWriteWithoutAWord(t *testing.T) {
 			key := newRoot()
 			_, err := f.operator().KV().Put(&api.KVPair{Key: backend.Parent(key)[1:]}, nil)
 			require.NoError(t, err)
-			f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-				if !verbs(api.KVCAS)(request, body) {
-					return send()
-				}
-				response, err := answer(send)
+			f.handle(verbs(api.KVCAS), done(func(r *consultest.Request) (*http.Response, error) {
 				assert.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-				return response, err
-			})
+				return lie(r)
+			}))
 			_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is made
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			require.ErrorIs(t, err, backend.ErrIndeterminate)
@@ -198,50 +126,156 @@ func TestNullInAnswers(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	e := f.enqueue(f.s)
-	null := func(match func(*http.Request, []byte) bool, status int, text string) (remove func()) {
-		var said atomic.Int64
-		return f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-			response, err := send()
-			if err != nil || !match(request, body) || said.Add(1) > 2 {
-				return response, err
+	null := func(status int, text string) consultest.Handler {
+		return func(r *consultest.Request) (*http.Response, error) {
+			said, err := r.Send()
+			if err != nil {
+				return nil, err
 			}
-			_ = response.Body.Close()
-			answer := consultest.Answer(status, text)
-			answer.Header = response.Header.Clone()
-			answer.Header.Del("Content-Length")
-			return answer, nil
-		})
+			_ = said.Body.Close()
+			lie := consultest.Answer(status, text)
+			lie.Header = said.Header.Clone()
+			lie.Header.Del("Content-Length")
+			return lie, nil
+		}
 	}
-	txns := func(request *http.Request, body []byte) bool { return consultest.Txn(request, body) != nil }
-	for _, answer := range []struct {
-		status int
-		text   string
-	}{
-		{http.StatusOK, `{"Results":[null]}`},
-		{http.StatusOK, `{"Errors":[null]}`},
-		{http.StatusConflict, `{"Errors":[null]}`},
+	for name, lie := range map[string]consultest.Handler{
+		"a result":                      null(http.StatusOK, `{"Results":[null]}`),
+		"an error":                      null(http.StatusOK, `{"Errors":[null]}`),
+		"an error of what was not done": null(http.StatusConflict, `{"Errors":[null]}`),
 	} {
-		remove := null(txns, answer.status, answer.text)
+		_, remove := f.first(2, txns, lie)
 		made := f.commit(f.s, backend.CompareAndSet(newChild(f.dir), []byte("x"), 0))
 		remove()
-		got, err := f.s.Get(f.ctx, made[0].Key)
-		require.NoError(t, err, answer.text)
-		assert.True(t, got.Same(made[0]), answer.text)
+		f.stands(made[0])
 
-		remove = null(txns, answer.status, answer.text)
+		_, remove = f.first(2, txns, lie)
 		_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
 		remove()
-		require.NoError(t, err, answer.text)
-		assert.Equal(t, []string{e.Key}, strangers, answer.text)
+		require.NoError(t, err, name)
+		assert.Equal(t, []string{e.Key}, strangers, name)
 
-		remove = null(txns, answer.status, answer.text)
+		_, remove = f.first(2, txns, lie)
 		_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
 		remove()
-		require.NoError(t, err, answer.text)
+		require.NoError(t, err, name)
 	}
-	remove := null(query("recurse", true), http.StatusOK, "[null]")
+	_, remove := f.first(2, query("recurse", true), null(http.StatusOK, "[null]"))
 	l, err := f.s.List(f.ctx, f.dir)
 	remove()
 	require.NoError(t, err)
 	assert.Equal(t, []string{e.Key}, l.Keys)
+}
+
+// newLeader has the servers' leader answer as one that has not read its log yet, where
+// it does not wait for that: it knows of no session.
+func (f *fixture) newLeader() (renewals *atomic.Int64, remove func()) {
+	renewals = new(atomic.Int64)
+	remove = f.Intercept(func(r *consultest.Request) (*http.Response, error) {
+		switch {
+		case renews(r):
+			renewals.Add(1)
+			return consultest.Answer(http.StatusNotFound, "Session id '"+f.s.ID()+"' not found"), nil
+		case informs(r) && !r.Asks("consistent"):
+			return consultest.Answer(http.StatusOK, "[]"), nil
+		}
+		return r.Send()
+	})
+	return renewals, remove
+}
+
+// A renewal that finds no session says that it is lost, however long the window
+// would last.
+func TestPitfall36NotFound(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	notFound := f.countAnswers(renews, http.StatusNotFound)
+	require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
+	go f.hasten(f.s)
+	state, err := f.s.AwaitState(f.ctx, backend.Live)
+	require.NoError(t, err)
+	assert.Equal(t, backend.Lost, state)
+	assert.NotZero(t, notFound.Load(), "it was not the renewal that said so")
+	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
+	_, err = f.s.Get(f.ctx, f.dir)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	assert.Len(t, f.Sessions(), 1, "it was carried on in another")
+}
+
+// A leader of the servers that is new finds no session where there is one: it goes on.
+// What it answers is no renewal, and does not move the window.
+func TestPitfall36NotFoundYet(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]consul.Config{
+		"TTL":   {},
+		"check": {Check: check, SessionTimeout: lasting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setUpOn(t, consultest.Options{Config: cfg}, sharedServer(t))
+			e := f.enqueue(f.s)
+			states := f.recordStates()
+			before := f.s.Deadline()
+			renewals, remove := f.newLeader()
+			go f.hasten(f.s)
+			wait.For(t, "renewals", func() bool { return renewals.Load() >= 3 || f.s.State() == backend.Lost })
+			after := f.s.Deadline()
+			remove()
+			f.awaitState(backend.Live)
+			f.renewed()
+			assert.NotContains(t, states(), backend.Lost)
+			if cfg.Check == 0 { // a check that is passed moves it
+				assert.Equal(t, before, after)
+			}
+			f.stands(e)
+			assert.Len(t, f.Sessions(), 1, "it was carried on in another")
+		})
+	}
+}
+
+// Nor is it lost where nobody can tell, for as long as its window lasts.
+func TestPitfall36NotFoundUnconfirmed(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	remove := f.handle(informs, answer(http.StatusInternalServerError, "Not ready to serve consistent reads"))
+	reads := f.countAnswers(informs, http.StatusInternalServerError)
+	require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
+	go f.hasten(f.s)
+	wait.For(t, "attempts", func() bool { return reads.Load() >= 3 || f.s.State() == backend.Lost })
+	assert.Equal(t, backend.Suspended, f.s.State())
+	remove()
+	state, err := f.s.AwaitState(f.ctx, backend.Suspended)
+	require.NoError(t, err)
+	assert.Equal(t, backend.Lost, state)
+	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
+}
+
+// Such a leader says that it has ended a session which it does not know, and Close does
+// not take its word for it.
+func TestCloseAtANewLeader(t *testing.T) {
+	t.Parallel()
+	t.Run("ends it", func(t *testing.T) {
+		t.Parallel()
+		f := setUp(t)
+		o := f.another()
+		e := f.enqueue(f.s)
+		f.newLeader()
+		remove := f.handle(destroys, answer(http.StatusOK, "true"))
+		asked := f.countAnswers(destroys, http.StatusOK)
+		closing := later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })
+		wait.For(t, "the first attempt", func() bool { return asked.Load() >= 1 })
+		remove()
+		returns(f, closing)
+		assert.False(t, exists(t, f.Servers, f.s.ID()), "Close said that it had ended")
+		_, err := o.s.Get(o.ctx, e.Key)
+		require.ErrorIs(t, err, backend.ErrNoEntry)
+	})
+	t.Run("or says so", func(t *testing.T) {
+		t.Parallel()
+		f := setUp(t)
+		f.newLeader()
+		f.handle(destroys, answer(http.StatusOK, "true"))
+		require.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
+		assert.True(t, exists(t, f.Servers, f.s.ID()))
+	})
 }

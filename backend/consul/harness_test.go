@@ -1,16 +1,19 @@
 package consul_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
@@ -52,9 +55,15 @@ func setUpOn(t *testing.T, o consultest.Options, servers ...*servertest.Consul) 
 	t.Helper()
 	f := processOn(t, o, servers...)
 	f.s = f.open()
-	f.dir = newRoot()
-	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+	f.enter(newRoot())
 	return f
+}
+
+// enter makes a directory.
+func (f *fixture) enter(dir string) {
+	f.t.Helper()
+	f.dir = dir
+	f.commit(f.s, backend.CompareAndSet(dir, nil, 0))
 }
 
 // processOn makes a fixture without a session.
@@ -133,17 +142,22 @@ func (f *fixture) renewedAfter(begin func(*backend.Session)) {
 	f.awaitState(backend.Live)
 }
 
+// lost waits until the session is lost.
+func (f *fixture) lost() {
+	f.t.Helper()
+	for state := f.s.State(); state != backend.Lost; {
+		var err error
+		state, err = f.s.AwaitState(f.ctx, state)
+		require.NoError(f.t, err)
+	}
+}
+
 // hasten has a session of the process send a heartbeat at once, as it does when a request is not
 // answered. It blocks while the session is out of touch.
 func (f *fixture) hasten(s *backend.Session) {
-	var failed atomic.Bool
 	key := newRoot()
-	defer f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if path(request, "kv"+key) && !failed.Swap(true) {
-			return consultest.Answer(http.StatusServiceUnavailable, ""), nil
-		}
-		return send()
-	})()
+	_, remove := f.first(1, under("kv"+key), answer(http.StatusServiceUnavailable, ""))
+	defer remove()
 	_, _ = s.Get(f.ctx, key) // what becomes of it is of no concern
 }
 
@@ -151,11 +165,7 @@ func (f *fixture) hasten(s *backend.Session) {
 // it is not lost later either package driver's tests hold, where time is fake.
 func (f *fixture) lostAtDeadline() {
 	f.t.Helper()
-	for state := f.s.State(); state != backend.Lost; {
-		var err error
-		state, err = f.s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	f.lost()
 	require.False(f.t, time.Now().Before(f.s.Deadline()), "lost before its window ended")
 }
 
@@ -186,19 +196,81 @@ func receive[T any](f *fixture, answer <-chan result[T]) (T, error) {
 	}
 }
 
+// returns waits for an answer that has to be no error.
+func returns[T any](f *fixture, answer <-chan result[T]) {
+	f.t.Helper()
+	_, err := receive(f, answer)
+	require.NoError(f.t, err)
+}
+
+// fails waits for an answer that has to be these errors.
+func fails[T any](f *fixture, answer <-chan result[T], all ...error) {
+	f.t.Helper()
+	_, err := receive(f, answer)
+	for _, want := range all {
+		require.ErrorIs(f.t, err, want)
+	}
+}
+
+// pending fails the test if there is an answer yet.
+func pending[T any](f *fixture, answer <-chan result[T]) {
+	f.t.Helper()
+	select {
+	case r := <-answer:
+		f.t.Fatalf("it returned %+v, %v", r.v, r.err)
+	default:
+	}
+}
+
+// nothing is what stands under a key that has no entry.
+var nothing backend.Entry
+
+func same(a, b backend.Entry) bool { return a.Same(b) || !a.Exists() && !b.Exists() }
+
+// follows holds that this is an entry's predecessor.
+func (f *fixture) follows(before, e backend.Entry) {
+	f.t.Helper()
+	p, err := f.s.Predecessor(f.ctx, e)
+	require.NoError(f.t, err)
+	require.True(f.t, same(p, before), "%+v is before %+v, and not %+v", before, e, p)
+}
+
+// told takes what a wait is told, which has to be this of the first entries that it is for.
+func (f *fixture) told(waiting <-chan result[[]backend.Entry], want ...backend.Entry) {
+	f.t.Helper()
+	now, err := receive(f, waiting)
+	require.NoError(f.t, err)
+	require.GreaterOrEqual(f.t, len(now), len(want))
+	for i, e := range want {
+		assert.True(f.t, same(now[i], e), "%+v, want %+v", now[i], e)
+	}
+}
+
+// stands holds that an entry is as it was.
+func (f *fixture) stands(e backend.Entry) {
+	f.t.Helper()
+	got, err := f.s.Get(f.ctx, e.Key)
+	require.NoError(f.t, err)
+	assert.True(f.t, got.Same(e), "%+v, want %+v", got, e)
+}
+
 // await waits in the background, and returns when the blocking queries are there.
 func (f *fixture) await(known ...backend.Entry) <-chan result[[]backend.Entry] {
 	f.t.Helper()
-	var asked atomic.Int64
-	remove := f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Blocking(request) {
-			asked.Add(1)
-		}
-		return send()
-	})
+	asked, remove := f.count(blocking)
 	defer remove()
 	answer := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
 	wait.For(f.t, "blocking queries", func() bool { return int(asked.Load()) >= len(known) })
+	return answer
+}
+
+// awaitList is await for a listing.
+func (f *fixture) awaitList(known backend.Listing) <-chan result[backend.Listing] {
+	f.t.Helper()
+	asked, remove := f.count(both(blocking, asks("recurse")))
+	defer remove()
+	answer := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
+	wait.For(f.t, "a blocking query", func() bool { return asked.Load() > 0 })
 	return answer
 }
 
@@ -210,32 +282,36 @@ func (f *fixture) operator() *api.Client {
 	return client
 }
 
-// path tells whether the request is for this part of the API.
-func path(request *http.Request, part string) bool {
-	return strings.HasPrefix(request.URL.Path, "/v1/"+part)
+// snapshot backs the service up, and returns what restores it.
+func snapshot(t *testing.T, user *api.Client) (restore func()) {
+	t.Helper()
+	backup, _, err := user.Snapshot().Save(nil)
+	require.NoError(t, err)
+	defer backup.Close()
+	saved, err := io.ReadAll(backup)
+	require.NoError(t, err)
+	return func() {
+		t.Helper()
+		require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved)))
+	}
 }
 
-// answering makes all requests that match get this answer.
-func (f *fixture) answering(match func(*http.Request) bool, status int, text string) (remove func()) {
-	return f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if match(request) {
-			return consultest.Answer(status, text), nil
+// recordStates notes the states that the session goes through until stop is called.
+func (f *fixture) recordStates() (stop func() []backend.State) {
+	ctx, cancel := context.WithCancel(f.ctx)
+	states := []backend.State{f.s.State()}
+	var recording sync.WaitGroup
+	recording.Go(func() {
+		for {
+			state, err := f.s.AwaitState(ctx, states[len(states)-1])
+			if err != nil {
+				return
+			}
+			states = append(states, state)
+			if state == backend.Lost {
+				return
+			}
 		}
-		return send()
 	})
-}
-
-func every(*http.Request) bool    { return true }
-func renews(r *http.Request) bool { return path(r, "session/renew") }
-
-// countTxns counts the transactions that are sent from now on, looks left out.
-func (f *fixture) countTxns() *atomic.Int64 {
-	var sent atomic.Int64
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Txn(request, body) != nil && !looks(request, body) {
-			sent.Add(1)
-		}
-		return send()
-	})
-	return &sent
+	return func() []backend.State { cancel(); recording.Wait(); return states }
 }

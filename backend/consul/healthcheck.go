@@ -61,12 +61,12 @@ var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
 // process that has crashed stays for a minute and a half, as critical; the agent removes it.
 func (b *Backend) register(ctx context.Context, ttl time.Duration) (lease, error) {
 	id := checkPrefix + fmt.Sprintf("%016x", driver.NewNonce())
-	l := lease{ttl: ttl, timeout: max(b.cfg.SessionTimeout, 2*ttl), check: id, service: id}
+	l := lease{ttl: ttl, timeout: max(b.cfg.SessionTimeout, 2*ttl), check: id}
 	registration := &api.AgentServiceRegistration{
-		ID:   l.service,
+		ID:   id,
 		Name: checkService,
 		Check: &api.AgentServiceCheck{
-			CheckID:                        l.check,
+			CheckID:                        id,
 			Name:                           "elector session",
 			TTL:                            (ttl + checkReserve).String(),
 			Status:                         api.HealthPassing,
@@ -103,7 +103,7 @@ func (b *Backend) deregister(ctx context.Context, l lease) error {
 	if l.check == "" {
 		return nil
 	}
-	return b.client.Agent().ServiceDeregisterOpts(l.service, new(api.QueryOptions).WithContext(ctx))
+	return b.client.Agent().ServiceDeregisterOpts(l.check, new(api.QueryOptions).WithContext(ctx))
 }
 
 // abandon removes the check of a session that is over, or was not opened. If that fails the agent

@@ -1,9 +1,13 @@
 package consul_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"sync/atomic"
+	"os"
+	"os/exec"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,11 +15,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy/fair"
 )
 
 const check = 10 * time.Second
@@ -62,24 +69,6 @@ func exists(t *testing.T, servers []*servertest.Consul, id string) bool {
 	return there
 }
 
-// With a check a crash is over by that, yet not before the window.
-func TestCheckOfACrashedProcess(t *testing.T) {
-	t.Parallel()
-	f := setUpOn(t, checkAlone, sharedServer(t))
-	o := f.another()
-	assert.Equal(t, check, f.s.TTL())
-	e := f.enqueue(f.s)
-	for range 3 {
-		f.renewed()
-	}
-	waiting := o.await(e)
-	f.Suspend()
-	_, err := receive(o, waiting)
-	require.NoError(t, err)
-	assert.False(t, time.Now().Before(f.s.Deadline()), "it went within the window")
-	f.lostAtDeadline()
-}
-
 // The agent of a checked session is restarted again and again, at any moment of the
 // check's life. The session may end with it, but never before its window does.
 func TestCheckOverAgentRestarts(t *testing.T) {
@@ -111,24 +100,11 @@ func TestCheckOverAgentRestarts(t *testing.T) {
 	t.Logf("%d of 6 sessions outlived the restart", kept)
 }
 
-// Where the agent is gone for good, the session's own TTL frees the entries.
-func TestCheckOfALostAgent(t *testing.T) {
-	servertest.Long(t, "a server and an agent")
-	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
-	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{NoSync: true})
-	f := setUpChecked(t, agent)
-	f.renewed()
-	require.NoError(t, agent.Kill())
-	wait.For(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
-	assert.Equal(t, backend.Lost, f.s.State())
-	assert.False(t, time.Now().Before(f.s.Deadline()), "it ended within its window")
-}
-
 // Close leaves nothing at the agent.
 func TestCheckIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := setUpChecked(t, sharedServer(t))
+	assert.Equal(t, check, f.s.TTL())
 	id := f.checkID()
 	assert.NotNil(t, f.checkOf(id))
 	require.NoError(t, f.s.Close(f.ctx))
@@ -140,17 +116,17 @@ func TestCheckOfASessionThatWasNotOpened(t *testing.T) {
 	t.Parallel()
 	f := processOn(t, checkAlone, sharedServer(t))
 	var id string
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+	f.Intercept(func(r *consultest.Request) (*http.Response, error) {
 		switch {
-		case path(request, "agent/service/register"):
+		case r.For("agent/service/register"):
 			var registered api.AgentServiceRegistration
-			assert.NoError(t, json.Unmarshal(body, &registered))
+			assert.NoError(t, json.Unmarshal(r.Content, &registered))
 			id = registered.ID
-		case path(request, "session/create"):
+		case r.For("session/create"):
 			assert.NotNil(t, f.checkOf(id))
 			return consultest.Answer(http.StatusInternalServerError, "Invalid Session TTL"), nil
 		}
-		return send()
+		return r.Send()
 	})
 	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorContains(t, err, "Invalid Session TTL")
@@ -163,27 +139,14 @@ func TestCheckOverAServerElection(t *testing.T) {
 	servertest.Long(t, "a minute: a check has to be much shorter than the session's own timeout")
 	t.Parallel()
 	const timeout = 4 * check
-	for name, answer := range map[string]consultest.Handler{
-		"refused": func(*http.Request, []byte, consultest.Send) (*http.Response, error) {
-			return consultest.Answer(http.StatusInternalServerError, "No cluster leader"), nil
-		},
-		"held": func(request *http.Request, _ []byte, _ consultest.Send) (*http.Response, error) {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
-		},
+	for name, end := range map[string]consultest.Handler{
+		"refused": answer(http.StatusInternalServerError, "No cluster leader"),
+		"held":    hang,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUpOn(t, consultest.Options{Config: consul.Config{Check: check, SessionTimeout: timeout}}, sharedServer(t))
-			renewing := func(end consultest.Handler) (remove func()) {
-				return f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-					if renews(request) {
-						return end(request, body, send)
-					}
-					return send()
-				})
-			}
-			remove := renewing(answer)
+			remove := f.handle(renews, end)
 			f.awaitState(backend.Suspended)
 			for end := f.s.Deadline(); time.Now().Before(end); {
 				require.NotEqual(t, backend.Lost, f.s.State(), "the check was passed all the time")
@@ -193,7 +156,7 @@ func TestCheckOverAServerElection(t *testing.T) {
 			f.awaitState(backend.Live)
 
 			// Not for longer than the session's own TTL, all the same.
-			renewing(answer)
+			f.handle(renews, end)
 			began := time.Now()
 			f.lostAtDeadline()
 			assert.True(t, f.s.Deadline().Before(began.Add(timeout)))
@@ -225,17 +188,172 @@ func TestCheckOverAgentReload(t *testing.T) {
 	t.Parallel()
 	f := setUpChecked(t, sharedServer(t))
 	e := f.enqueue(f.s)
-	var answered atomic.Bool
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if path(request, "agent/check/update") && !answered.Swap(true) {
-			return consultest.Answer(http.StatusNotFound, "Unknown check ID"), nil
-		}
-		return send()
-	})
+	asked, _ := f.first(1, under("agent/check/update"), answer(http.StatusNotFound, "Unknown check ID"))
 	f.hasten(f.s)
-	wait.For(t, "the answer", answered.Load)
+	wait.For(t, "the answer", func() bool { return asked.Load() > 0 })
 	f.renewed()
-	got, err := f.s.Get(f.ctx, e.Key)
-	require.NoError(t, err)
-	assert.True(t, got.Same(e))
+	f.stands(e)
+}
+
+// steady has servers keep their leader on a busy machine, as by default.
+var steady = servertest.ConsulConfig{NoSync: true, Config: `performance { raft_multiplier = 5 }`}
+
+// checkAlone are the options of a process whose sessions have a health check, and which nothing else
+// ends while a test lasts.
+var checkAlone = consultest.Options{Config: consul.Config{Check: check, SessionTimeout: time.Hour}}
+
+// checked are those of a process whose sessions time out soon after their checks.
+var checked = consultest.Options{Config: consul.Config{Check: check, SessionTimeout: ttl}}
+
+// Three candidates with health checks, through client agents beside three servers. The
+// leader's link breaks, or its agent does: the next in line leads, only then, and alone.
+func TestCheckedElections(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.ConsulClusterForTest(t, 3, steady)
+	for name, fault := range map[string]struct {
+		begin, end func(*fixture, *servertest.Consul) error
+		options    consultest.Options
+	}{
+		"link cut": {
+			begin:   func(f *fixture, _ *servertest.Consul) error { f.Suspend(); return nil },
+			end:     func(f *fixture, _ *servertest.Consul) error { f.Resume(); return nil },
+			options: checkAlone,
+		},
+		"link stalled": {
+			begin:   func(f *fixture, _ *servertest.Consul) error { f.Each((*proxytest.Proxy).Stall); return nil },
+			end:     func(f *fixture, _ *servertest.Consul) error { f.Cut(); f.Each((*proxytest.Proxy).Unstall); return nil },
+			options: checkAlone,
+		},
+		// Nobody tells the servers of a dead agent's checks: its sessions go by their TTL.
+		"agent killed": {
+			begin:   func(_ *fixture, agent *servertest.Consul) error { return agent.Kill() },
+			end:     func(_ *fixture, agent *servertest.Consul) error { return agent.Start() },
+			options: checked,
+		},
+		"agent paused": {
+			begin:   func(_ *fixture, agent *servertest.Consul) error { return agent.Pause() },
+			end:     func(_ *fixture, agent *servertest.Consul) error { return agent.Resume() },
+			options: checked,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			near := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
+			far := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
+			election := newRoot()
+			var candidates []elector.Elector
+			var processes []*fixture
+			for _, agent := range []*servertest.Consul{near, far, far} {
+				f := processOn(t, fault.options, agent)
+				processes = append(processes, f)
+				candidates = append(candidates, f.stand(f.Backend, fair.New(), election))
+			}
+			observer := processes[2]
+			first := processes[0].campaign(candidates[0])
+			second := processes[1].campaigning(candidates[1])
+			observer.queue(candidates[2], 2)
+			third := processes[2].campaigning(candidates[2])
+			observer.queue(candidates[2], 3)
+
+			began := time.Now()
+			require.NoError(t, fault.begin(processes[0], near))
+			won, err := receive(processes[1], second)
+			require.NoError(t, err)
+			require.Error(t, first.Context().Err(), "two lead")
+			require.False(t, first.Valid(), "two lead")
+			t.Logf("failover took %v", time.Since(began))
+			assert.Greater(t, won.Token(), first.Token())
+			processes[0].ends(first, elector.ErrSessionLost)
+
+			// It comes back, at the end of the queue.
+			require.NoError(t, fault.end(processes[0], near))
+			last := processes[0].campaigning(candidates[0])
+			observer.queue(candidates[2], 3)
+			require.True(t, won.Valid())
+			require.NoError(t, won.Resign(processes[1].ctx))
+			won, err = receive(processes[2], third)
+			require.NoError(t, err)
+			require.NoError(t, won.Resign(processes[2].ctx))
+			_, err = receive(processes[0], last)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A leader that is killed is followed as its check ends its session, and its instance is out of the
+// catalog's healthy ones.
+func TestCheckedLeaderIsKilled(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.ConsulClusterForTest(t, 3, steady)
+	agent := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
+	election := newRoot()
+	f := processOn(t, checkAlone, agent)
+	for range 3 {
+		token, kill := f.startCandidate(agent.Addr(), election)
+		e := f.stand(f.Backend, fair.New(), election)
+		winning := f.campaigning(e)
+		f.queue(e, 2)
+		began := time.Now()
+		kill()
+		term, err := receive(f, winning)
+		require.NoError(t, err)
+		t.Logf("failover after a SIGKILL took %v with a check of %v", time.Since(began), check)
+		assert.Greater(t, term.Token(), token)
+		var instances []*api.ServiceEntry
+		user := f.operator()
+		wait.For(t, "an answer", func() bool {
+			instances, _, err = user.Health().Service("elector", "", true, &api.QueryOptions{RequireConsistent: true})
+			return err == nil
+		})
+		assert.Len(t, instances, 1, "the new leader's alone is healthy")
+		require.NoError(t, e.Close(f.ctx))
+	}
+}
+
+// The environment that makes the tests' binary a candidate.
+const (
+	candidateAgent    = "ELECTOR_TEST_AGENT"
+	candidateElection = "ELECTOR_TEST_ELECTION"
+)
+
+// startCandidate starts a process that leads, with this token, until it is killed.
+func (f *fixture) startCandidate(agent, election string) (token uint64, kill func()) {
+	f.t.Helper()
+	cmd := exec.CommandContext(f.ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), candidateAgent+"="+agent, candidateElection+"="+election)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(f.t, err)
+	require.NoError(f.t, cmd.Start())
+	kill = sync.OnceFunc(func() {
+		assert.NoError(f.t, cmd.Process.Kill())
+		_ = cmd.Wait() // it was killed
+	})
+	f.t.Cleanup(kill)
+	_, err = fmt.Fscanf(out, "leads %d\n", &token)
+	require.NoError(f.t, err)
+	return token, kill
+}
+
+// beCandidate is such a process's main function.
+func beCandidate() error {
+	cfg := api.DefaultConfig()
+	cfg.Address = os.Getenv(candidateAgent)
+	client, err := api.NewClient(cfg)
+	if err != nil {
+		return err
+	}
+	b, err := consul.New(client, checkAlone.Config)
+	if err != nil {
+		return err
+	}
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: os.Getenv(candidateElection), ID: "child"})
+	if err != nil {
+		return err
+	}
+	return elector.Run(context.Background(), e, func(ctx context.Context, term *elector.Term) error {
+		fmt.Println("leads", term.Token())
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
 }

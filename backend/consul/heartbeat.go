@@ -17,8 +17,7 @@ import (
 type lease struct {
 	ttl     time.Duration // how long after the last heartbeat entries are sure to stay
 	timeout time.Duration // of the session at the servers
-	check   string        // the check's ID, or ""
-	service string        // that it is of
+	check   string        // the ID of the check, and of the service that it is of, or ""
 	sent    time.Time     // when the check was first passed
 }
 
@@ -182,12 +181,7 @@ func (s *session) renew(ctx context.Context) error {
 	return errUnread
 }
 
-// info reads what the servers know of the session: nil if they do not know it.
-func (s *session) info(ctx context.Context) (*api.SessionEntry, error) {
-	return ride(ctx, s, s.read)
-}
-
-// read is info once, and whatever the session's state is.
+// read reads what the servers know of the session, once: nil if they do not know it.
 func (s *session) read(ctx context.Context) (*api.SessionEntry, error) { return s.b.read(ctx, s.ID()) }
 
 func (b *Backend) read(ctx context.Context, id string) (*api.SessionEntry, error) {

@@ -49,23 +49,8 @@ func isEnqueued(key string) bool { return owner(key) != "" }
 // isID tells whether s looks like a session's ID, such as
 // 4ca8e74b-6350-7587-addf-a18084928f3c.
 func isID(s string) bool {
-	if len(s) != idLength {
-		return false
-	}
-	for i := range len(s) { // a list of N candidates has N of them
-		c := s[i]
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return false
-			}
-		}
-	}
-	return true
+	return len(s) == idLength && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' && driver.IsHex(s[:8]) &&
+		driver.IsHex(s[9:13]) && driver.IsHex(s[14:18]) && driver.IsHex(s[19:23]) && driver.IsHex(s[24:])
 }
 
 // path is Consul's name of a key.

@@ -9,13 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
-	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -26,9 +24,9 @@ import (
 // rewriteIndex changes the index of all answers to blocking queries, and counts them.
 func (f *fixture) rewriteIndex(to func(n int64, index string) string) *atomic.Int64 {
 	answers := new(atomic.Int64)
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if err == nil && request.URL.Query().Has("index") {
+	f.handle(asks("index"), func(r *consultest.Request) (*http.Response, error) {
+		response, err := r.Send()
+		if err == nil {
 			response.Header.Set("X-Consul-Index", to(answers.Add(1), response.Header.Get("X-Consul-Index")))
 		}
 		return response, err
@@ -38,13 +36,11 @@ func (f *fixture) rewriteIndex(to func(n int64, index string) string) *atomic.In
 
 // shorten makes blocking queries return without a change after a moment.
 func (f *fixture) shorten() {
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Blocking(request) {
-			query := request.URL.Query()
-			query.Set("wait", "10ms")
-			request.URL.RawQuery = query.Encode()
-		}
-		return send()
+	f.handle(blocking, func(r *consultest.Request) (*http.Response, error) {
+		query := r.URL.Query()
+		query.Set("wait", "10ms")
+		r.URL.RawQuery = query.Encode()
+		return r.Send()
 	})
 }
 
@@ -69,21 +65,13 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 			f.shorten()
 			flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 			wait.For(t, "it is seen", func() bool { e, err := f.s.Get(f.ctx, flag.Key); return err == nil && e.Same(flag) })
-			var reads atomic.Int64
-			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-				if request.Method == http.MethodGet {
-					reads.Add(1)
-				}
-				return send()
-			})
+			reads, _ := f.count(func(r *consultest.Request) bool { return r.Method == http.MethodGet })
 			answers := f.rewriteIndex(to)
 			waiting := f.await(flag)
 			began := time.Now()
 			wait.For(t, "some answers", func() bool { return answers.Load() > 5 || time.Since(began) > 2*time.Second })
 			changed := f.commit(o.s, backend.Update(flag, []byte("1")))[0]
-			now, err := receive(f, waiting)
-			require.NoError(t, err)
-			assert.True(t, now[0].Same(changed))
+			f.told(waiting, changed)
 			// Each query takes 10 ms at least where it blocks at all.
 			assert.Less(t, float64(reads.Load()), 10+time.Since(began).Seconds()*250, "it spins")
 			f.awaitState(backend.Live)
@@ -99,13 +87,7 @@ func TestPitfall30Restore(t *testing.T) {
 	o := f.another()
 	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	kept := f.enqueue(f.s)
-	user := f.operator()
-	snapshot, _, err := user.Snapshot().Save(nil)
-	require.NoError(t, err)
-	var saved bytes.Buffer
-	_, err = saved.ReadFrom(snapshot)
-	require.NoError(t, err)
-	require.NoError(t, snapshot.Close())
+	restore := snapshot(t, f.operator())
 
 	// What has happened since is undone.
 	flag = f.commit(o.s, backend.Update(flag, []byte("1")))[0]
@@ -114,7 +96,7 @@ func TestPitfall30Restore(t *testing.T) {
 		f.commit(o.s, backend.CompareAndSet(f.dir+"/n"+strconv.FormatUint(roots.Add(1), 10), nil, 0))
 	}
 	waiting, undone := f.await(flag, kept), f.await(after)
-	require.NoError(t, user.Snapshot().Restore(nil, &saved))
+	restore()
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.Equal(t, "0", string(now[0].Value))
@@ -125,9 +107,7 @@ func TestPitfall30Restore(t *testing.T) {
 	// And what comes is seen. (The query for what was kept may be the old one yet.)
 	waiting = later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, now...) })
 	changed := f.commit(f.another().s, backend.Update(now[0], []byte("2")))[0]
-	now, err = receive(f, waiting)
-	require.NoError(t, err)
-	assert.True(t, now[0].Same(changed))
+	f.told(waiting, changed)
 	f.renewed()
 	// What had written since, is lost.
 	wait.For(t, "a session whose writes are gone is lost", func() bool { return o.s.State() == backend.Lost })
@@ -147,31 +127,9 @@ func TestPitfall30ReturnWithoutChange(t *testing.T) {
 		f.enqueue(o.s)
 		f.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0))
 	}
-	select {
-	case r := <-waiting:
-		t.Fatalf("nothing changed, and await returned %+v", r)
-	default:
-	}
+	pending(f, waiting)
 	seat := f.commit(o.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-	now, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.True(t, now[0].Same(e))
-	assert.True(t, now[1].Same(seat))
-}
-
-// The servers end a session later than its TTL, and never before the window's end.
-func TestPitfall31TTLIsALowerBound(t *testing.T) {
-	t.Parallel()
-	f := setUpBrief(t)
-	o := f.another()
-	f.renewed()
-	e := f.enqueue(f.s)
-	watching := o.await(e)
-	f.Each((*proxytest.Proxy).Stall)
-	_, err := receive(o, watching)
-	require.NoError(t, err)
-	assert.False(t, time.Now().Before(f.s.Deadline()), "the servers ended the session within its window")
-	f.lostAtDeadline()
+	f.told(waiting, e, seat)
 }
 
 // The seat of a session that was ended can be taken at once.
@@ -185,9 +143,8 @@ func TestPitfall32LockDelay(t *testing.T) {
 	assert.LessOrEqual(t, session.LockDelay, time.Millisecond)
 	waiting := o.await(seat)
 	f.Expire()
-	_, err = receive(o, waiting)
-	require.NoError(t, err)
-	sent := o.countTxns()
+	returns(o, waiting)
+	sent, _ := o.count(both(txns, not(looks)))
 	f.commit(o.s, backend.CreateEphemeral(seat.Key, nil))
 	assert.EqualValues(t, 1, sent.Load(), "a lock delay has it refused, and tried again")
 }
@@ -208,19 +165,17 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 	var mu sync.Mutex
 	replay := false
 	recorded := make(map[string]func() *http.Response)
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		query := request.URL.Query()
-		isRead := path(request, "kv/") && request.Method == http.MethodGet || onlyReads(consultest.Txn(request, body))
-		if query.Has("consistent") || consultest.Blocking(request) || !isRead {
-			return send()
-		}
-		name := request.URL.String() + string(body)
+	reads := func(r *consultest.Request) bool {
+		return !r.Asks("consistent") && !r.Blocking() && (onlyReads(r) || r.For("kv/") && r.Method == http.MethodGet)
+	}
+	f.handle(reads, func(r *consultest.Request) (*http.Response, error) {
+		name := r.URL.String() + string(r.Content)
 		mu.Lock()
 		defer mu.Unlock()
 		if again := recorded[name]; replay && again != nil {
 			return again(), nil
 		}
-		response, err := send()
+		response, err := r.Send()
 		if err == nil {
 			var text bytes.Buffer
 			_, err = text.ReadFrom(response.Body)
@@ -244,81 +199,19 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 	assert.True(t, now[0].Same(changed))
 }
 
-func onlyReads(ops api.TxnOps) bool {
-	for _, op := range ops {
-		if op.KV == nil || looksAtNothing(op) || op.KV.Verb != api.KVGet && op.KV.Verb != api.KVGetOrEmpty && op.KV.Verb != api.KVGetTree {
-			return false
-		}
-	}
-	return len(ops) > 0
-}
-
-// The agent's health is no condition of a session: one whose node is taken for dead
-// goes on at another.
-func TestPitfall34NoHealthCheck(t *testing.T) {
-	t.Parallel()
-	cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
-	f := processOn(t, consultest.Options{}, cluster.Members...)
-	f.Only(0)
-	f.s = f.open()
-	f.Resume()
-	f.dir = newRoot()
-	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
-	e := f.enqueue(f.s)
-	user, err := consultest.Operator(f.Servers[1])
-	require.NoError(t, err)
-	session, _, err := user.Session().Info(f.s.ID(), nil)
-	require.NoError(t, err)
-	assert.Empty(t, session.Checks)
-	assert.Empty(t, session.NodeChecks)
-	assert.Empty(t, session.ServiceChecks)
-	assert.Equal(t, api.SessionBehaviorDelete, session.Behavior)
-	states := f.recordStates()
-	require.NoError(t, cluster.Members[0].Kill())
-	wait.For(t, "its node is taken for dead", func() bool {
-		checks, _, err := user.Health().Node(session.Node, nil)
-		return err == nil && checks.AggregatedStatus() == api.HealthCritical
-	})
-	f.renewed()
-	got, err := f.s.Get(f.ctx, e.Key)
-	require.NoError(t, err)
-	assert.True(t, got.Same(e))
-	assert.NotContains(t, states(), backend.Lost)
-}
-
 // However often a request is tried again, the window's end is heeded. Renewals that
 // fail fast, slowly, and not at all are the same to it.
 func TestPitfall35RetriesHeedTheDeadline(t *testing.T) {
 	t.Parallel()
 	f := setUpBrief(t)
 	var asked atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if !renews(request) {
-			return send()
-		}
+	f.handle(renews, func(r *consultest.Request) (*http.Response, error) {
 		if n := asked.Add(1); n%2 == 0 {
-			<-request.Context().Done()
-			return nil, request.Context().Err()
+			return hang(r)
 		}
 		return consultest.Answer(http.StatusInternalServerError, "rpc error: lead thread didn't get connection"), nil
 	})
 	f.lostAtDeadline()
 	assert.Greater(t, asked.Load(), int64(1), "it gave up at the first failure")
 	assert.Less(t, asked.Load(), int64(100), "it asked too often")
-}
-
-// LockIndex starts anew with each key: the revision does not.
-func TestPitfall37LockIndexStartsAnew(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	last := uint64(0)
-	for range 5 {
-		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-		pair, _, err := f.operator().KV().Get(seat.Key[1:], nil)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, pair.LockIndex)
-		assert.Greater(t, seat.Rev, last)
-		last = seat.Rev
-		require.NoError(t, f.s.Discard(f.ctx, seat))
-	}
 }

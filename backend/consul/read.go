@@ -205,21 +205,18 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 }
 
 func (s *session) list(ctx context.Context, dir string) ([]backend.Entry, backend.Listing, error) {
-	type answer struct {
-		pairs api.KVPairs
-		index uint64
-	}
-	a, err := ride(ctx, s, func(ctx context.Context) (answer, error) {
-		pairs, index, err := s.b.kvList(path(dir)+"/", consistent(ctx))
-		return answer{pairs, index}, err
+	var index uint64
+	pairs, err := ride(ctx, s, func(ctx context.Context) (pairs api.KVPairs, err error) {
+		pairs, index, err = s.b.kvList(path(dir)+"/", consistent(ctx))
+		return pairs, err
 	})
 	if err != nil {
 		return nil, backend.Listing{}, err
 	}
-	s.learned.saw(a.index)
-	entries := enqueued(dir, a.pairs)
+	s.learned.saw(index)
+	entries := enqueued(dir, pairs)
 	s.note(entries...)
-	return entries, listing(dir, entries, a.index), nil
+	return entries, listing(dir, entries, index), nil
 }
 
 // listing is what stands in dir. Consul's index of it rises with each change of

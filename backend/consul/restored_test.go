@@ -1,9 +1,7 @@
 package consul_test
 
 import (
-	"bytes"
 	"crypto/rand"
-	"io"
 	"path/filepath"
 	"testing"
 	"time"
@@ -91,7 +89,7 @@ func TestRestoredBehindItself(t *testing.T) {
 		server := consultest.Single(t).Members[0]
 		user, err := consultest.Operator(server)
 		require.NoError(t, err)
-		var saved []byte
+		var restore func()
 		return restoretest.Service{
 			Client: func(t *testing.T) backend.Backend {
 				return processOn(t, consultest.Options{Config: consul.Config{SessionTimeout: 30 * time.Second}}, server).Backend
@@ -100,14 +98,8 @@ func TestRestoredBehindItself(t *testing.T) {
 				_, err := user.KV().Delete(e.Key[1:], nil)
 				require.NoError(t, err)
 			},
-			BackUp: func(t *testing.T) {
-				backup, _, err := user.Snapshot().Save(nil)
-				require.NoError(t, err)
-				defer backup.Close()
-				saved, err = io.ReadAll(backup)
-				require.NoError(t, err)
-			},
-			Restore: func(t *testing.T) { require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved))) },
+			BackUp:  func(t *testing.T) { restore = snapshot(t, user) },
+			Restore: func(*testing.T) { restore() },
 		}
 	})
 }

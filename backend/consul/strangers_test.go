@@ -21,33 +21,27 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	client := f.operator()
-	t.Run("api.Lock", func(t *testing.T) {
-		election := newRoot()
-		strangertest.Beside(t, f.Backend, election, func() func() {
-			lock, err := client.LockKey(election[1:] + "/.lock")
-			require.NoError(t, err)
-			_, err = lock.Lock(f.ctx.Done())
-			require.NoError(t, err)
+	lock := func(election, name string) *api.Lock {
+		l, err := client.LockKey(election[1:] + name)
+		require.NoError(t, err)
+		_, err = l.Lock(f.ctx.Done())
+		require.NoError(t, err)
+		return l
+	}
+	for name, stand := range map[string]func(election string) (leave func()){
+		"api.Lock": func(election string) func() {
+			l := lock(election, "/.lock")
 			return func() {
-				require.NoError(t, lock.Unlock())
-				require.NoError(t, lock.Destroy())
+				require.NoError(t, l.Unlock())
+				require.NoError(t, l.Destroy())
 			}
-		})
-	})
-	t.Run("api.Lock between two holders", func(t *testing.T) {
-		election := newRoot()
-		strangertest.Beside(t, f.Backend, election, func() func() {
-			lock, err := client.LockKey(election[1:] + "/lock")
-			require.NoError(t, err)
-			_, err = lock.Lock(f.ctx.Done())
-			require.NoError(t, err)
-			require.NoError(t, lock.Unlock())
-			return func() { require.NoError(t, lock.Destroy()) }
-		})
-	})
-	t.Run("api.Semaphore", func(t *testing.T) {
-		election := newRoot()
-		strangertest.Beside(t, f.Backend, election, func() func() {
+		},
+		"api.Lock between two holders": func(election string) func() {
+			l := lock(election, "/lock")
+			require.NoError(t, l.Unlock())
+			return func() { require.NoError(t, l.Destroy()) }
+		},
+		"api.Semaphore": func(election string) func() {
 			semaphore, err := client.SemaphorePrefix(election[1:], 1)
 			require.NoError(t, err)
 			_, err = semaphore.Acquire(f.ctx.Done())
@@ -56,8 +50,13 @@ func TestStrangers(t *testing.T) {
 				require.NoError(t, semaphore.Release())
 				require.NoError(t, semaphore.Destroy())
 			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			election := newRoot()
+			strangertest.Beside(t, f.Backend, election, func() func() { return stand(election) })
 		})
-	})
+	}
 	t.Run("consul lock", func(t *testing.T) {
 		path, err := servertest.ConsulCommand()
 		require.NoError(t, err)
@@ -111,9 +110,9 @@ func TestSurvey(t *testing.T) {
 		_, err := f.operator().KV().Put(&api.KVPair{Key: key[1:]}, nil)
 		require.NoError(t, err)
 	}
-	txns := f.countTxns()
+	asked, _ := f.count(both(txns, not(looks)))
 	_, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return known })
 	require.NoError(t, err)
 	assert.Empty(t, strangers)
-	assert.Zero(t, txns.Load(), "transactions")
+	assert.Zero(t, asked.Load(), "transactions")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/consul/api"
 
@@ -20,28 +21,23 @@ const maxLooks = 100
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type answer struct {
-		names []string
-		err   error
-	}
-	listed := make(chan answer, 1)
-	go func() {
-		names, err := s.names(ctx, key)
-		listed <- answer{names, err}
-	}()
+	var names []string
+	var unlisted error
+	var listing sync.WaitGroup
+	listing.Go(func() { names, unlisted = s.names(ctx, key) })
 	e, err := s.get(ctx, key)
 	if err != nil {
 		cancel()
-		<-listed
+		listing.Wait()
 		return backend.Entry{}, nil, err
 	}
 	own := ""
 	if known != nil {
 		own = known(e)
 	}
-	under := <-listed
-	strangers, err := s.strangers(ctx, under.names, own)
-	if err = errors.Join(under.err, err); err != nil && !errors.Is(err, backend.ErrDenied) {
+	listing.Wait()
+	strangers, err := s.strangers(ctx, names, own)
+	if err = errors.Join(unlisted, err); err != nil && !errors.Is(err, backend.ErrDenied) {
 		return backend.Entry{}, nil, err
 	}
 	return e, strangers, nil

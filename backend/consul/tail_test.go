@@ -2,10 +2,8 @@ package consul_test
 
 import (
 	"math/rand/v2"
-	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -21,31 +19,18 @@ func TestTail(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	tail := ".elector/tails" + f.dir
-	var lists atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if request.URL.Query().Has("recurse") {
-			lists.Add(1)
-		}
-		return send()
-	})
+	lists, _ := f.count(asks("recurse"))
 	kv := f.operator().KV()
 	read := func() *api.KVPair {
 		p, _, err := kv.Get(tail, &api.QueryOptions{RequireConsistent: true})
 		require.NoError(t, err)
 		return p
 	}
-	predecessor := func(of backend.Entry) backend.Entry {
-		t.Helper()
-		p, err := f.s.Predecessor(f.ctx, of)
-		require.NoError(t, err)
-		return p
-	}
-
 	first := f.enqueue(f.another().s)
 	second := f.enqueue(f.s)
-	require.True(t, first.Same(predecessor(second)))
+	f.follows(first, second)
 	require.Zero(t, lists.Load(), "the tail tells")
-	require.True(t, first.Same(predecessor(second)), "it is remembered")
+	f.follows(first, second) // it is remembered
 	require.Zero(t, lists.Load())
 
 	for _, c := range []struct {
@@ -71,19 +56,11 @@ func TestTail(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := f.another() // one that has not listed the directory yet
-			var lists atomic.Int64
-			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-				if request.URL.Query().Has("recurse") {
-					lists.Add(1)
-				}
-				return send()
-			})
+			lists, _ := f.count(asks("recurse"))
 			last := f.enqueue(f.s)
 			c.before()
 			me := f.enqueue(f.s)
-			p, err := f.s.Predecessor(f.ctx, me)
-			require.NoError(t, err)
-			require.True(t, last.Same(p), "%v is before %v, and not %v", last, me, p)
+			f.follows(last, me)
 			require.EqualValues(t, 1, lists.Load())
 		})
 	}

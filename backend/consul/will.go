@@ -36,7 +36,7 @@ func leaseOf(w backend.Will) (lease, error) {
 	if !ours || !bytes.Equal(w.Secret, secretOf(w.Session, check)) {
 		return l, errors.New("the will's secret is not that of this session")
 	}
-	l.check, l.service = check, check
+	l.check = check
 	return l, nil
 }
 

@@ -1,7 +1,6 @@
 package consul_test
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,27 +28,6 @@ func TestWillRemovesTheCheck(t *testing.T) {
 	assert.Nil(t, f.checkOf(own))
 	assert.NotNil(t, other.checkOf(its))
 	other.renewed()
-}
-
-// A leader that is new says that it has ended a session that it has not read of yet.
-func TestWillIsNotOverBecauseALeaderHasNotReadOfIt(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	w, err := f.s.Will()
-	require.NoError(t, err)
-	by := consultest.NewProcess(t, f.Servers, consultest.Options{})
-	destroyed := 0
-	by.Intercept(func(r *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if path(r, "session/destroy") {
-			if destroyed++; destroyed <= 2 {
-				return consultest.Answer(http.StatusOK, "true"), nil
-			}
-		}
-		return send()
-	})
-	require.NoError(t, backend.Execute(f.ctx, by.Backend, w))
-	assert.Equal(t, 3, destroyed)
-	assert.False(t, exists(t, f.Servers, f.s.ID()))
 }
 
 // A token that is refused is tried for a third of the timeout, as a server that was restarted refuses

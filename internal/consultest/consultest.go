@@ -62,7 +62,7 @@ func starter(t testing.TB) servicetest.Starter[*servertest.Consul] {
 func (s *Servers) NewProcess(t testing.TB, cfg consul.Config) *Process {
 	t.Helper()
 	p := NewProcess(t, s.Members, Options{Config: cfg})
-	p.count(&s.waiting)
+	p.waiting = &s.waiting
 	return p
 }
 

@@ -107,7 +107,7 @@ func TestFaults(t *testing.T) {
 		require.NoError(t, m.Start())
 	}
 
-	remove := p.Intercept(func(*http.Request, []byte, consultest.Send) (*http.Response, error) {
+	remove := p.Intercept(func(*consultest.Request) (*http.Response, error) {
 		return consultest.Answer(http.StatusInternalServerError, "No cluster leader"), nil
 	})
 	_, _, err = kv.Get(root, nil)

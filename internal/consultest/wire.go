@@ -16,13 +16,33 @@ import (
 	"github.com/elector-go/elector/internal/servicetest"
 )
 
-// Send passes a request on.
-type Send func() (*http.Response, error)
+// A Request is one of a client's on its way to the servers. What is changed of it is sent so.
+type Request struct {
+	*http.Request
+	Content []byte     // its body
+	Txn     api.TxnOps // if it is a transaction
+
+	send func() (*http.Response, error)
+}
+
+// Send passes the request on.
+func (r *Request) Send() (*http.Response, error) { return r.send() }
+
+// For tells whether the request is for this part of the API.
+func (r *Request) For(part string) bool { return strings.HasPrefix(r.URL.Path, "/v1/"+part) }
+
+// Asks tells whether the request has a parameter.
+func (r *Request) Asks(parameter string) bool { return r.URL.Query().Has(parameter) }
+
+// Blocking tells whether the request waits for a change.
+func (r *Request) Blocking() bool {
+	index := r.URL.Query().Get("index")
+	return index != "" && index != "0"
+}
 
 // A Handler stands between the client and its connections. It may send the request,
-// once or not at all, may change it before, and answers what it likes. body is the
-// request's.
-type Handler func(request *http.Request, body []byte, send Send) (*http.Response, error)
+// once or not at all, may change it before, and answers what it likes.
+type Handler func(*Request) (*http.Response, error)
 
 // over is a client's http.RoundTripper: each request goes through the handlers of the wire, and
 // to a transport.
@@ -52,62 +72,57 @@ func (w over) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	request = request.Clone(request.Context()) // the handlers may change it
+	r := &Request{Request: request.Clone(request.Context()), Content: body} // the handlers may change it
 	if request.Body != nil {
-		request.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	send := func() (*http.Response, error) { return w.send(request, body) }
+	if !r.For("txn") || json.Unmarshal(body, &r.Txn) != nil {
+		r.Txn = nil
+	}
+	send := func() (*http.Response, error) { return w.send(r) }
 	w.mu.Lock()
 	handlers := slices.Clone(w.handlers)
 	w.mu.Unlock()
 	for _, h := range handlers {
-		next := send
-		send = func() (*http.Response, error) { return (*h)(request, body, next) }
+		next := *r
+		next.send = send
+		send = func() (*http.Response, error) { return (*h)(&next) }
 	}
 	return send()
 }
 
-// Blocking tells whether the request waits for a change.
-func Blocking(request *http.Request) bool {
-	index := request.URL.Query().Get("index")
-	return index != "" && index != "0"
-}
-
 // tells tells whether the answer to a request that looks whether something has changed
 // may say so.
-func tells(request *http.Request, response *http.Response) bool {
-	query := request.URL.Query()
-	return query.Has("keys") && !query.Has("separator") || query.Has("consistent") && response.StatusCode == http.StatusConflict
+func tells(r *Request, response *http.Response) bool {
+	return r.Asks("keys") && !r.Asks("separator") || r.Asks("consistent") && response.StatusCode == http.StatusConflict
 }
 
 // send sends a request, unless a fault keeps it from that.
-func (w over) send(request *http.Request, body []byte) (*http.Response, error) {
-	path := request.URL.Path
-	switch ops := Txn(request, body); {
+func (w over) send(r *Request) (*http.Response, error) {
+	switch {
 	case w.Throttled(): // as limits.request_limits does
 		return Answer(http.StatusTooManyRequests, "rate limit exceeded, try again later or against a different server"), nil
-	case w.Denied() && (strings.HasPrefix(path, "/v1/kv/") || path == "/v1/txn"):
+	case w.Denied() && (r.For("kv/") || r.For("txn")):
 		return Answer(http.StatusForbidden, "Permission denied: token lacks permission 'key:write'"), nil
-	case ops != nil:
-		return servicetest.Do(request.Context(), w.Faults, ops, func(ctx context.Context) (*http.Response, error) {
-			return w.pass(request.WithContext(ctx))
+	case r.Txn != nil:
+		return servicetest.Do(r.Context(), w.Faults, r.Txn, func(ctx context.Context) (*http.Response, error) {
+			return w.pass(r, r.WithContext(ctx))
 		}, func(unread *http.Response) { _ = unread.Body.Close() })
 	}
-	return w.pass(request)
+	return w.pass(r, r.Request)
 }
 
-func (w over) pass(request *http.Request) (*http.Response, error) {
-	blocking := Blocking(request)
-	if blocking && w.waiting != nil {
+func (w over) pass(r *Request, as *http.Request) (*http.Response, error) {
+	if r.Blocking() && w.waiting != nil {
 		w.waiting.Add(1)
 		defer w.waiting.Add(-1)
 	}
-	response, err := w.to.RoundTrip(request)
+	response, err := w.to.RoundTrip(as)
 	switch {
 	case err != nil:
-	case blocking, tells(request, response):
-		err = w.hold(request)
-	case strings.HasSuffix(request.URL.Path, "/v1/session/create"):
+	case r.Blocking(), tells(r, response):
+		err = w.hold(as)
+	case r.For("session/create"):
 		err = w.note(response)
 	}
 	if err != nil && response != nil {
@@ -141,8 +156,6 @@ func (w *wire) Sessions() []string {
 	defer w.mu.Unlock()
 	return slices.Clone(w.sessions)
 }
-
-func (w *wire) count(waiting *atomic.Int64) { w.waiting = waiting }
 
 // Intercept puts a handler between the client and its connections, before those
 // that are there, until remove is called.
@@ -185,15 +198,6 @@ func (w *wire) hold(request *http.Request) error {
 	case <-request.Context().Done():
 		return request.Context().Err()
 	}
-}
-
-// Txn returns the operations of a request that is a transaction, nil of others.
-func Txn(request *http.Request, body []byte) api.TxnOps {
-	var ops api.TxnOps
-	if request.Method != http.MethodPut || !strings.HasSuffix(request.URL.Path, "/v1/txn") || json.Unmarshal(body, &ops) != nil {
-		return nil
-	}
-	return ops
 }
 
 // Answer makes an answer that no server gave.

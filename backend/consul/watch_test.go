@@ -3,13 +3,11 @@ package consul_test
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -53,8 +51,8 @@ func TestFrozenServer(t *testing.T) {
 			options := consultest.Options{Config: consul.Config{SessionTimeout: timeout}}
 			o := processOn(t, options, cluster.Members...)
 			o.Only(stays)
-			o.s, o.dir = o.open(), newRoot()
-			o.commit(o.s, backend.CompareAndSet(o.dir, nil, 0))
+			o.s = o.open()
+			o.enter(newRoot())
 			before, seat := o.enqueue(o.s), newRoot()
 			f := processOn(t, options, cluster.Members...)
 			f.Only(stays)
@@ -85,15 +83,10 @@ func TestFrozenServer(t *testing.T) {
 			defer func() { require.NoError(t, resume()) }()
 			_, err = cluster.WaitLeader(wait.Patience)
 			require.NoError(t, err)
-			user, err := consultest.Operator(cluster.Members[stays])
-			require.NoError(t, err)
 			began := time.Now()
 			require.NoError(t, o.s.Discard(o.ctx, before))
-			o.commit(o.s, backend.CreateEphemeral(seat, nil))
-			wait.For(t, "the operator's deletion", func() bool {
-				_, err := user.KV().Delete(own[1:], nil)
-				return err == nil
-			})
+			taken := o.commit(o.s, backend.CreateEphemeral(seat, nil))[0]
+			require.NoError(t, consultest.DeleteAll(cluster.Members[stays:stays+1], own))
 
 			inTime := func(what string) {
 				t.Helper()
@@ -101,15 +94,10 @@ func TestFrozenServer(t *testing.T) {
 				assert.Less(t, late, timeout, "until %s is noticed", what)
 				t.Logf("%s is noticed after %v", what, late)
 			}
-			now, err := receive(f, gone)
+			f.told(gone, nothing, me)
 			inTime("what is gone")
-			require.NoError(t, err)
-			assert.False(t, now[0].Exists())
-			assert.True(t, now[1].Same(me))
-			now, err = receive(f, made)
+			f.told(made, taken)
 			inTime("what was made")
-			require.NoError(t, err)
-			assert.True(t, now[0].Exists())
 			after, err := receive(f, listed)
 			inTime("a listing")
 			require.NoError(t, err)
@@ -122,41 +110,10 @@ func TestFrozenServer(t *testing.T) {
 			require.NoError(t, resume())
 			require.NoError(t, consultest.DeleteAll(cluster.Members, me.Key))
 			began = time.Now()
-			now, err = receive(f, kept)
+			f.told(kept, nothing)
 			inTime("what is gone when it is back")
-			require.NoError(t, err)
-			assert.False(t, now[0].Exists())
 		})
 	}
-}
-
-// awaitList is await for a listing.
-func (f *fixture) awaitList(known backend.Listing) <-chan result[backend.Listing] {
-	f.t.Helper()
-	var asked atomic.Bool
-	remove := f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Blocking(request) && request.URL.Query().Has("recurse") {
-			asked.Store(true)
-		}
-		return send()
-	})
-	defer remove()
-	answer := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
-	wait.For(f.t, "a blocking query", asked.Load)
-	return answer
-}
-
-// looks tells whether a request is a look at what is awaited.
-func looks(request *http.Request, body []byte) bool {
-	ops := consultest.Txn(request, body)
-	return request.URL.Query().Has("keys") || len(ops) > 0 && !slices.ContainsFunc(ops, func(op *api.TxnOp) bool {
-		return op.KV.Verb != api.KVCheckIndex && op.KV.Verb != api.KVCheckNotExists && op.KV.Verb != api.KVCheckSession && !looksAtNothing(op)
-	})
-}
-
-// looksAtNothing tells whether an operation is the look of a session that has nothing to compare.
-func looksAtNothing(op *api.TxnOp) bool {
-	return op.KV.Verb == api.KVGetOrEmpty && strings.HasPrefix(op.KV.Key, ".elector/")
 }
 
 // A look is one request per heartbeat, however many entries are waited for, if any. While nothing of that changes it has nothing read anew.
@@ -167,20 +124,20 @@ func TestLookCosts(t *testing.T) {
 	var idle, waits struct{ looks, reads, renewals atomic.Int64 }
 	count := &idle
 	var mu sync.Mutex
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+	f.Intercept(func(r *consultest.Request) (*http.Response, error) {
 		mu.Lock()
 		c := count
 		mu.Unlock()
 		switch {
-		case looks(request, body):
+		case looks(r):
 			c.looks.Add(1)
-		case renews(request):
+		case renews(r):
 			c.renewals.Add(1)
-		case consultest.Blocking(request): // of what is not there, when anything is written
+		case r.Blocking(): // of what is not there, when anything is written
 		default:
 			c.reads.Add(1)
 		}
-		return send()
+		return r.Send()
 	})
 	f.renewedByItself()
 	assert.InDelta(t, idle.renewals.Load(), idle.looks.Load(), 1)
@@ -204,7 +161,7 @@ func TestLookCosts(t *testing.T) {
 // window: who renews it may have been deposed.
 func TestLookRefused(t *testing.T) {
 	t.Parallel()
-	for _, answer := range []struct {
+	for _, row := range []struct {
 		what   string
 		status int
 		text   string
@@ -214,30 +171,24 @@ func TestLookRefused(t *testing.T) {
 		{"denied", http.StatusForbidden, "Permission denied", backend.Live},
 		{"no leader", http.StatusInternalServerError, "No cluster leader", backend.Suspended},
 	} {
-		t.Run(answer.what, func(t *testing.T) {
+		t.Run(row.what, func(t *testing.T) {
 			t.Parallel()
 			f := setUpBrief(t)
 			o := f.another()
 			before := f.enqueue(o.s)
 			waiting := f.await(before)
-			var refused atomic.Int64
-			remove := f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-				if looks(request, body) {
-					refused.Add(1)
-					return consultest.Answer(answer.status, answer.text), nil
-				}
-				return send()
-			})
+			remove := f.handle(looks, answer(row.status, row.text))
+			refused, _ := f.count(looks)
 			states := f.recordStates()
 			began, first := time.Now(), f.s.Deadline()
-			if answer.state == backend.Suspended {
+			if row.state == backend.Suspended {
 				f.awaitState(backend.Suspended)
 				first = f.s.Deadline()
 			}
 			wait.For(t, "the window passes", func() bool { return time.Now().After(first) })
 			// Less than one in 125 ms, which is where pauses end.
 			assert.Less(t, refused.Load(), 10+int64(time.Since(began)/(200*time.Millisecond)))
-			if answer.state == backend.Suspended {
+			if row.state == backend.Suspended {
 				f.awaitState(backend.Lost)
 				assert.Equal(t, first, f.s.Deadline(), "it moved without a look")
 				return
@@ -245,9 +196,7 @@ func TestLookRefused(t *testing.T) {
 			f.awaitState(backend.Live)
 			assert.NotContains(t, states(), backend.Lost)
 			require.NoError(t, o.s.Discard(o.ctx, before))
-			now, err := receive(f, waiting)
-			require.NoError(t, err)
-			assert.False(t, now[0].Exists())
+			f.told(waiting, nothing)
 			remove()
 			f.awaitState(backend.Live)
 		})
@@ -262,30 +211,134 @@ func TestLateLook(t *testing.T) {
 	o := f.another()
 	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	waiting := f.await(flag)
-	held, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		response, err := send()
-		if looks(request, body) {
-			once.Do(func() { close(held); <-release })
-		}
-		return response, err
-	})
+	held, release := f.holdAnswers(looks)
 	go f.hasten(f.s)
 	<-held
 	for i := range 3 {
 		changed := f.commit(o.s, backend.Update(flag, []byte{byte('1' + i)}))[0]
-		now, err := receive(f, waiting)
-		require.NoError(t, err)
-		require.True(t, now[0].Same(changed))
+		f.told(waiting, changed)
 		flag = changed
 		waiting = f.await(flag)
 	}
 	f.awaitState(backend.Suspended)
-	close(release)
+	release()
 	f.awaitState(backend.Live)
 	changed := f.commit(o.s, backend.Update(flag, []byte("9")))[0]
-	now, err := receive(f, waiting)
+	f.told(waiting, changed)
+}
+
+// A leader that is new, or was deposed, may not have applied yet what made a candidate's
+// own entry, and says that it is gone: so it is always asked to make sure that it leads.
+func TestAwaitReadsConsistently(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	before, me := f.enqueue(o.s), f.enqueue(f.s)
+	waiting := f.await(me, before)
+	var reads atomic.Int64
+	f.handle(not(blocking), func(r *consultest.Request) (*http.Response, error) {
+		if r.For("kv") || onlyReads(r) {
+			reads.Add(1)
+			assert.True(t, r.Asks("consistent"), r.URL)
+		}
+		return r.Send()
+	})
+	require.NoError(t, o.s.Discard(o.ctx, before))
+	f.told(waiting, me, nothing)
+	assert.EqualValues(t, 1, reads.Load())
+}
+
+// An answer that was on its way for long says that nothing is there. What was made since
+// is shown all the same, and at once.
+func TestAwaitBesideALateAnswer(t *testing.T) {
+	t.Parallel()
+	// No look comes with a heartbeat while it lasts.
+	f := setUpOn(t, consultest.Options{Config: consul.Config{SessionTimeout: time.Hour}}, sharedServer(t))
+	o := f.another()
+	key := f.dir + "/seat"
+	held, release := make(chan struct{}), make(chan struct{})
+	_, remove := f.first(1, both(under("kv"+key), not(blocking)), func(r *consultest.Request) (*http.Response, error) {
+		response, err := r.Send()
+		close(held)
+		<-release
+		return response, err
+	})
+	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, key) })
+	<-held
+	remove()
+	seat := f.commit(o.s, backend.CreateEphemeral(key, nil))[0]
+	f.await(seat) // keeps the watch
+	wait.For(t, "the watch shows it", func() bool {
+		now, err := f.s.Await(f.ctx, backend.Unknown(key))
+		return err == nil && now[0].Same(seat)
+	})
+	close(release)
+	fails(f, reading, backend.ErrNoEntry)
+	began := time.Now()
+	now, err := f.s.Await(f.ctx, backend.Unknown(key))
 	require.NoError(t, err)
-	assert.True(t, now[0].Same(changed))
+	assert.True(t, now[0].Same(seat))
+	assert.Less(t, time.Since(began), time.Minute, "then a query is sent again")
+}
+
+// Two waits of one session each show that one of the predecessors is gone. That the
+// entry stood when the one was gone does not mean that it did when both were.
+func TestPredecessorOfTwoWaits(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	first, second := f.enqueue(o.s), f.enqueue(o.s)
+	me := f.enqueue(f.s)
+	f.follows(second, me)
+	waiting := f.await(me, second)
+	held, release := f.holdAnswers(both(under("kv"+me.Key), not(blocking)))
+	require.NoError(t, o.s.Discard(o.ctx, second))
+	<-held // the read of what is left is on its way
+	pass := f.HoldWakeups()
+	_, err := f.operator().KV().Delete(me.Key[1:], nil)
+	require.NoError(t, err)
+	require.NoError(t, o.s.Discard(o.ctx, first))
+	_, err = f.s.Get(f.ctx, first.Key)
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+	release()
+	f.told(waiting, me, nothing) // as it was then
+	_, err = f.s.Predecessor(f.ctx, me)
+	require.ErrorIs(t, err, backend.ErrNoEntry, "it never was the oldest")
+	pass()
+}
+
+// What a watch has shown is undone, as an operator restores a snapshot, before the rest
+// is read. The wait goes on.
+func TestAwaitOverARestore(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
+	f := setUpOn(t, consultest.Options{}, server)
+	o := f.another()
+	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
+	me := f.enqueue(f.s)
+	restore := snapshot(t, f.operator())
+	waiting := f.await(me, flag)
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.handle(onlyReads, func(r *consultest.Request) (*http.Response, error) {
+		once.Do(func() { close(held); <-release })
+		return r.Send()
+	})
+	f.commit(o.s, backend.Update(flag, []byte("1")))
+	<-held
+	restore()
+	close(release)
+	o = f.another() // the other one had written since
+	wait.For(t, "a wait for what was restored", func() bool {
+		_, err := o.s.Commit(f.ctx, nil, backend.Update(flag, []byte("2")))
+		require.NoError(t, err)
+		select {
+		case r := <-waiting:
+			require.NoError(t, r.err)
+			assert.Equal(t, "2", string(r.v[1].Value))
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	})
 }
