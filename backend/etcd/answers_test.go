@@ -27,7 +27,7 @@ import (
 )
 
 // An odd answer is given once, to a request for keys or a lease, instead of what the server
-// says.
+// says. Without an error it is a hollow one: it has nothing in it, as a gateway may give.
 type odd struct {
 	err   error
 	after bool // the server has done the request
@@ -35,31 +35,31 @@ type odd struct {
 
 type oddities struct{ next atomic.Pointer[odd] }
 
-func (o *oddities) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	switch req.(type) {
-	case *pb.RangeRequest, *pb.TxnRequest, *pb.PutRequest, *pb.LeaseGrantRequest:
-	default:
-		return invoke(ctx, method, req, reply, cc, opts...)
-	}
-	answer := o.next.Swap(nil)
-	if answer == nil {
-		return invoke(ctx, method, req, reply, cc, opts...)
-	}
-	if answer.after {
-		if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
-			return err
+func (o *oddities) change(cfg *clientv3.Config) {
+	unary(func(_ context.Context, req any, send func() error) error {
+		switch req.(type) {
+		case *pb.RangeRequest, *pb.TxnRequest, *pb.PutRequest, *pb.LeaseGrantRequest:
+		default:
+			return send()
 		}
-	}
-	return answer.err
+		answer := o.next.Swap(nil)
+		if answer == nil {
+			return send()
+		}
+		if answer.after {
+			if err := send(); err != nil {
+				return err
+			}
+		}
+		return answer.err
+	})(cfg)
 }
 
 // One odd answer, whatever it is, is not the outcome of a call unless it must be.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	var o oddities
-	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept))
-	}, sharedServer(t).Addr())
+	f := setUp(t, 20*time.Second, o.change)
 	for _, err := range []error{
 		rpctypes.ErrGRPCNoLeader, rpctypes.ErrGRPCNotLeader, rpctypes.ErrGRPCLeaderChanged, rpctypes.ErrGRPCStopped, rpctypes.ErrGRPCTimeout,
 		rpctypes.ErrGRPCCorrupt, rpctypes.ErrGRPCUnhealthy, rpctypes.ErrGRPCRequestTooManyRequests, rpctypes.ErrGRPCNotSupportedForLearner,
@@ -80,15 +80,11 @@ func TestOddAnswers(t *testing.T) {
 					continue // which says that nothing was done
 				}
 				o.next.Store(&odd{err, after})
-				_, why := f.s.Get(f.ctx, f.dir)
-				require.NoError(t, why)
+				f.get(f.s, f.dir)
 				o.next.Store(&odd{err, after})
-				made, why := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
-				require.NoError(t, why)
-				l, why := f.s.List(f.ctx, f.dir)
-				require.NoError(t, why)
-				assert.Equal(t, []string{made[0].Key}, l.Keys, "after %t", after)
-				require.NoError(t, f.s.Discard(f.ctx, made[0]))
+				e := f.enqueue(f.s)
+				f.lists(f.s, e)
+				f.discard(f.s, e)
 			}
 			assert.Equal(t, backend.Live, f.s.State())
 		})
@@ -100,9 +96,7 @@ func TestOddAnswers(t *testing.T) {
 	// And so is what takes an operator.
 	for range 2 { // the commit, and what looks for it
 		o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
-		_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
-		require.ErrorIs(t, err, backend.ErrUnavailable)
-		require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+		f.refused(backend.CompareAndSet(f.dir+"/x", nil, 0), backend.ErrUnavailable, rpctypes.ErrNoSpace)
 	}
 	o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
 	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
@@ -115,13 +109,64 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
+// One answer that has nothing in it counts as none.
+func TestHollowAnswers(t *testing.T) {
+	var o oddities
+	f := setUp(t, 20*time.Second, o.change)
+	hollow := func() { o.next.Store(&odd{}) }
+	own := f.enqueue(f.s)
+	hollow()
+	f.get(f.s, f.dir)
+	hollow()
+	next := f.enqueue(f.s)
+	hollow()
+	f.lists(f.s, own, next)
+	hollow()
+	_, _, err := f.s.Survey(f.ctx, f.dir, nil)
+	require.NoError(t, err)
+	hollow()
+	f.discard(f.s, own)
+	hollow()
+	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+}
+
+// Nor does such an answer confirm the end of a session: Close asks again, and so does who executes
+// its will.
+func TestHollowAnswersToTheEnd(t *testing.T) {
+	for name, end := range map[string]func(f, other *fixture) (backend.Entry, error){
+		"close": func(f, _ *fixture) (backend.Entry, error) {
+			e := f.enqueue(f.s)
+			return e, f.s.Close(f.ctx)
+		},
+		"will": func(f, other *fixture) (backend.Entry, error) {
+			e := f.enqueue(other.s)
+			w, err := other.s.Will()
+			require.NoError(f.t, err)
+			return e, backend.Execute(f.ctx, f.Backend, w)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			f := setUp(t, 20*time.Second, unary(func(_ context.Context, req any, send func() error) error {
+				if _, ok := req.(*pb.LeaseRevokeRequest); ok && asked.Add(1) <= 3 {
+					return nil
+				}
+				return send()
+			}))
+			e, err := end(f, f.another(20*time.Second))
+			require.NoError(t, err)
+			assert.EqualValues(t, 4, asked.Load())
+			f.gone(f.another(20*time.Second).s, e.Key)
+		})
+	}
+}
+
 // A transaction arrives twice: the client sends one again by itself that was answered so, as some
 // proxies do, and the answer to the second copy is a refusal. What stands is the session's own.
 func TestOneAttemptArrivesTwice(t *testing.T) {
 	var o oddities
-	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept)) // inside the client's own
-	}, sharedServer(t).Addr())
+	f := setUp(t, 20*time.Second, o.change) // inside the client's own
 	other := f.another(20 * time.Second)
 	seat, note, queue, crowd := f.dir+"/seat", f.dir+"/note", f.dir+"/queue", f.dir+"/crowd"
 	f.commit(f.s, backend.CompareAndSet(queue, nil, 0), backend.CompareAndSet(crowd, nil, 0))
@@ -134,7 +179,7 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 			return []backend.Op{backend.CreateEphemeral(seat, nil), backend.CompareAndSet(note, []byte("x"), 0)}
 		},
 		"enqueue and delete": func() []backend.Op {
-			gone := f.commit(f.s, backend.CompareAndSet(note, nil, 0))[0]
+			gone := f.put(f.s, note, "")
 			return []backend.Op{backend.Enqueue(crowd, nil), backend.Delete(gone)}
 		},
 	} {
@@ -144,17 +189,14 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 				o.next.Store(&odd{status.Error(code, "stream terminated by RST_STREAM"), true})
 				made, err := f.s.Commit(f.ctx, nil, ops...)
 				require.NoError(t, err)
-				got, err := other.s.Get(f.ctx, made[0].Key)
-				require.NoError(t, err)
+				got := f.get(other.s, made[0].Key)
 				assert.True(t, got.Same(made[0]), "%+v, want %+v", got, made[0])
 				if dir := ops[0].Key; ops[0].Kind == backend.OpEnqueue {
 					want, first := []string{got.Key}, backend.Entry{}
 					if dir == crowd {
 						want, first = []string{leader.Key, got.Key}, leader
 					}
-					before, err := f.s.Predecessor(f.ctx, got)
-					require.NoError(t, err)
-					assert.True(t, before.Same(first), "%+v", before)
+					f.follows(f.s, got, first)
 					l, err := other.s.List(f.ctx, dir)
 					require.NoError(t, err)
 					assert.Equal(t, want, l.Keys)
@@ -189,23 +231,20 @@ func TestOddAnswersThatStay(t *testing.T) {
 	servertest.Long(t, "several session timeouts")
 	t.Parallel() // it mostly waits
 	var stays, lost, hangs atomic.Bool
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				_, ok := req.(*pb.TxnRequest)
-				_, put := req.(*pb.PutRequest) // which looks what became of a commit
-				switch {
-				case (ok || put) && hangs.Load():
-					<-ctx.Done()
-					return status.FromContextError(ctx.Err()).Err()
-				case ok && stays.Load():
-					return rpctypes.ErrGRPCRequestTooManyRequests
-				case ok && lost.Load():
-					return status.Error(codes.Unimplemented, "no route")
-				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}))
-	}, sharedServer(t).Addr())
+	f := setUp(t, 10*time.Second, unary(func(ctx context.Context, req any, send func() error) error {
+		_, ok := req.(*pb.TxnRequest)
+		_, put := req.(*pb.PutRequest) // which looks what became of a commit
+		switch {
+		case (ok || put) && hangs.Load():
+			<-ctx.Done()
+			return status.FromContextError(ctx.Err()).Err()
+		case ok && stays.Load():
+			return rpctypes.ErrGRPCRequestTooManyRequests
+		case ok && lost.Load():
+			return status.Error(codes.Unimplemented, "no route")
+		}
+		return send()
+	}))
 	stays.Store(true)
 	_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrUnavailable)
@@ -237,21 +276,17 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	t.Parallel() // it mostly waits
 	var refusing atomic.Bool
 	var made creations
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-		made.watch(cfg)
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				switch req.(type) {
-				case *pb.TxnRequest, *pb.RangeRequest:
-					if refusing.Load() {
-						return rpctypes.ErrGRPCRequestTooManyRequests
-					}
-				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}))
-	}, sharedServer(t).Addr())
+	f := setUp(t, 10*time.Second, made.watch, unary(func(_ context.Context, req any, send func() error) error {
+		switch req.(type) {
+		case *pb.TxnRequest, *pb.RangeRequest:
+			if refusing.Load() {
+				return rpctypes.ErrGRPCRequestTooManyRequests
+			}
+		}
+		return send()
+	}))
 	other := f.another(20 * time.Second)
-	seat := other.commit(other.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	seat := f.seat(other.s)
 	made.take()
 	refusing.Store(true)
 	waiting := f.awaits(f.s, seat)
@@ -266,10 +301,8 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 		return newest > 1
 	})
 	refusing.Store(false)
-	require.NoError(t, other.s.Discard(f.ctx, seat))
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	require.False(t, got[0].Exists())
+	f.discard(other.s, seat)
+	seesGone(f, waiting)
 	f.state(backend.Live)
 }
 
@@ -283,7 +316,7 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 			t.Parallel()
 			var o oddities
 			others := etcdtest.Operator(t, sharedServer(t).Addr())
-			write := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			f := setUp(t, 10*time.Second, o.change, unary(func(ctx context.Context, req any, send func() error) error {
 				if _, ok := req.(*pb.PutRequest); ok { // the fence
 					for range etcd.DefaultMaxOps {
 						if _, err := others.Put(ctx, "/others", ""); err != nil {
@@ -291,20 +324,12 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 						}
 					}
 				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}
-			f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-				cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept, write), grpc.WithChainStreamInterceptor(
-					func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-						if method == pb.Watch_Watch_FullMethodName {
-							return nil, status.Error(code, "no watches here")
-						}
-						return streamer(ctx, desc, cc, method, opts...)
-					}))
-			}, sharedServer(t).Addr())
+				return send()
+			}), streams(pb.Watch_Watch_FullMethodName, func(context.Context, opening) (grpc.ClientStream, error) {
+				return nil, status.Error(code, "no watches here")
+			}))
 			o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
-			require.ErrorIs(t, err, backend.ErrIndeterminate)
+			f.refused(backend.Enqueue(f.dir, nil), backend.ErrIndeterminate)
 			f.state(backend.Live)
 		})
 	}
@@ -317,22 +342,17 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 	t.Parallel() // it mostly waits
 	var o oddities
 	var full atomic.Bool
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept,
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				if _, ok := req.(*pb.PutRequest); ok && full.Load() { // a fence
-					return rpctypes.ErrGRPCNoSpace
-				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}))
-	}, sharedServer(t).Addr())
+	f := setUp(t, 10*time.Second, o.change, unary(func(_ context.Context, req any, send func() error) error {
+		if _, ok := req.(*pb.PutRequest); ok && full.Load() { // a fence
+			return rpctypes.ErrGRPCNoSpace
+		}
+		return send()
+	}))
 	full.Store(true)
 	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
 	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-	_, err := f.s.Commit(f.ctx, nil, seat)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	_, err = f.s.Commit(f.ctx, nil, seat)
-	require.ErrorIs(t, err, backend.ErrUnavailable)
+	f.refused(seat, backend.ErrIndeterminate)
+	f.refused(seat, backend.ErrUnavailable)
 	f.state(backend.Live)
 	full.Store(false)
 	wait.For(t, "what was left is removed", func() bool {
@@ -345,11 +365,10 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 // While there is no space candidates go on trying, say so, and one leads when there is.
 func TestNoSpaceForCandidates(t *testing.T) {
 	t.Parallel()
-	server := etcdtest.Single(t).Members[0]
-	op := etcdtest.Operator(t, server.Addr())
+	server := etcdtest.Single(t)
 	for _, strategy := range []elector.Strategy{unfair.New(), fair.New()} {
 		t.Run(strategy.Name(), func(t *testing.T) {
-			f := setUpWith(t, 30*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
+			f := setUpOn(t, 30*time.Second, nil, server.Addrs()...)
 			said := make(chan error, 1000)
 			ctx, over := context.WithCancel(f.ctx) // when a campaign ends with an error
 			defer over()
@@ -377,13 +396,8 @@ func TestNoSpaceForCandidates(t *testing.T) {
 			}
 			leads, leader := campaign("leader", f.Backend)
 			<-leads
-			status, err := op.Status(f.ctx, server.Addr())
-			require.NoError(t, err)
-			_, err = pb.NewMaintenanceClient(op.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
-				Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
-			})
-			require.NoError(t, err)
-			next, _ := campaign("next", etcdtest.NewProcess(t, []string{server.Addr()}, nil).Backend)
+			disarm := f.noSpace()
+			next, _ := campaign("next", etcdtest.NewProcess(t, server.Addrs(), nil).Backend)
 			for range 3 {
 				select {
 				case err := <-said:
@@ -393,8 +407,7 @@ func TestNoSpaceForCandidates(t *testing.T) {
 				}
 			}
 			require.NoError(t, leader.Close(f.ctx), "a leader can go")
-			_, err = op.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
-			require.NoError(t, err)
+			disarm()
 			require.NotNil(t, <-next)
 		})
 	}

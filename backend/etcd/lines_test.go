@@ -6,10 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
 	"github.com/elector-go/elector/backend"
@@ -26,27 +24,6 @@ func (f *fixture) beats() {
 	wait.For(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(now) })
 }
 
-// The connection for heartbeats has the client's TLS and credentials.
-func TestHeartbeatsByALineOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	t.Run("TLS", func(t *testing.T) {
-		proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = proxy.Close() }) // after the session
-		endpoint := "https://" + proxy.Addr()
-		f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
-			cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config
-		})
-		f.beats()
-	})
-	t.Run("authentication", func(t *testing.T) {
-		server := guarded(t, t.Context()).Addr()
-		f := setUpOn(t, 20*time.Second, as("root"), server, server)
-		f.enqueue(f.s)
-		f.beats()
-	})
-}
-
 // Watches are on a member that goes silent, and heartbeats on another: they do not tell.
 func TestSilentWatches(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
@@ -59,7 +36,7 @@ func TestSilentWatches(t *testing.T) {
 	f.neverLost()
 	f.beats()
 	other := setUpOn(t, 20*time.Second, nil, server)
-	e := other.commit(other.s, backend.CompareAndSet(f.dir+"/e", nil, 0))[0]
+	e := other.put(other.s, f.dir+"/e", "")
 	waiting := f.armed(e)
 	good.Refuse(false)
 	links := silent.Links()
@@ -71,9 +48,7 @@ func TestSilentWatches(t *testing.T) {
 	}
 	silent.Stall()
 	other.commit(other.s, backend.Delete(e))
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.False(t, got[0].Exists())
+	seesGone(f, waiting)
 	f.state(backend.Live)
 }
 
@@ -105,28 +80,21 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 	t.Parallel()
 	server := sharedServer(t).Addr()
 	var lags atomic.Bool
-	var streams atomic.Int64
-	p := etcdtest.NewProcess(t, []string{server, server}, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions,
-			grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-				s, err := open(ctx, desc, cc, method, opts...)
-				// The one after the first is to the same member.
-				if err == nil && method == etcdserverpb.Watch_Watch_FullMethodName && streams.Add(1) <= 2 {
-					return lagging{s, &lags}, nil
-				}
-				return s, err
-			}))
-	})
-	f := setUpWith(t, 10*time.Second, p)
+	var opened atomic.Int64
+	f := setUpOn(t, 10*time.Second, streams(etcdserverpb.Watch_Watch_FullMethodName, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
+		s, err := open(ctx)
+		if err == nil && opened.Add(1) <= 2 { // the one after the first is to the same member
+			return lagging{s, &lags}, nil
+		}
+		return s, err
+	}), server, server)
 	f.neverLost()
 	other := setUpOn(t, 20*time.Second, nil, server)
-	e := other.commit(other.s, backend.CompareAndSet(f.dir+"/e", nil, 0))[0]
+	e := other.put(other.s, f.dir+"/e", "")
 	waiting := f.armed(e)
 	lags.Store(true)
 	other.commit(other.s, backend.Delete(e))
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.False(t, got[0].Exists())
+	seesGone(f, waiting)
 	f.state(backend.Live)
 }
 
@@ -140,11 +108,10 @@ func TestHeartbeatsOverSlowLinks(t *testing.T) {
 	p.Each(func(proxy *proxytest.Proxy) { proxy.Delay(375*time.Millisecond, 0) })
 	f := setUpWith(t, 10*time.Second, p)
 	f.neverLost()
-	for range 3 {
-		f.beats()
-	}
-	p.Each((*proxytest.Proxy).Cut)
-	for range 3 {
+	for i := range 6 {
+		if i == 3 {
+			p.Cut()
+		}
 		f.beats()
 	}
 }
