@@ -28,10 +28,7 @@ type creations struct {
 }
 
 func (c *creations) watch(cfg *clientv3.Config) {
-	streams(etcdserverpb.Watch_Watch_FullMethodName, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
-		s, err := open(ctx)
-		return creating{s, c}, err
-	})(cfg)
+	wrapped(etcdserverpb.Watch_Watch_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream { return creating{s, c} })(cfg)
 }
 
 // take returns what was noted since the last call.
@@ -240,9 +237,8 @@ func TestHollowNotice(t *testing.T) {
 			told.Header = nil
 		}
 	}
-	f := setUp(t, 20*time.Second, made.watch, streams(etcdserverpb.Watch_Watch_FullMethodName, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
-		s, err := open(ctx)
-		return received{s, empty}, err
+	f := setUp(t, 20*time.Second, made.watch, wrapped(etcdserverpb.Watch_Watch_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream {
+		return received{s, empty}
 	}), unary(func(_ context.Context, _ any, send func() error) error {
 		defer reads.Add(1)
 		return send()

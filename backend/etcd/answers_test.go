@@ -16,14 +16,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // An odd answer is given once, to a request for keys or a lease, instead of what the server
@@ -33,10 +30,49 @@ type odd struct {
 	after bool // the server has done the request
 }
 
-type oddities struct{ next atomic.Pointer[odd] }
+// oddities are those of a client.
+type oddities struct {
+	next   atomic.Pointer[odd]
+	always atomic.Pointer[func(req any) error] // what all that are like this get, without being done; nil: none
+}
+
+// errNever is for no answer at all.
+var errNever = errors.New("no answer")
+
+// keep has each request answered by one of these, if that is not nil, until the next call.
+func (o *oddities) keep(answers ...func(req any) error) {
+	all := func(req any) error {
+		for _, answer := range answers {
+			if err := answer(req); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	o.always.Store(&all)
+}
+
+// to is an answer to all requests of a kind.
+func to[Request any](err error) func(req any) error {
+	return func(req any) error {
+		if _, ok := req.(Request); ok {
+			return err
+		}
+		return nil
+	}
+}
 
 func (o *oddities) change(cfg *clientv3.Config) {
-	unary(func(_ context.Context, req any, send func() error) error {
+	unary(func(ctx context.Context, req any, send func() error) error {
+		if always := o.always.Load(); always != nil {
+			switch err := (*always)(req); {
+			case errors.Is(err, errNever):
+				<-ctx.Done()
+				return status.FromContextError(ctx.Err()).Err()
+			case err != nil:
+				return err
+			}
+		}
 		switch req.(type) {
 		case *pb.RangeRequest, *pb.TxnRequest, *pb.PutRequest, *pb.LeaseGrantRequest:
 		default:
@@ -187,19 +223,16 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 			t.Run(name+", "+code.String(), func(t *testing.T) {
 				ops := ops()
 				o.next.Store(&odd{status.Error(code, "stream terminated by RST_STREAM"), true})
-				made, err := f.s.Commit(f.ctx, nil, ops...)
-				require.NoError(t, err)
-				got := f.get(other.s, made[0].Key)
-				assert.True(t, got.Same(made[0]), "%+v, want %+v", got, made[0])
-				if dir := ops[0].Key; ops[0].Kind == backend.OpEnqueue {
-					want, first := []string{got.Key}, backend.Entry{}
-					if dir == crowd {
-						want, first = []string{leader.Key, got.Key}, leader
-					}
-					f.follows(f.s, got, first)
-					l, err := other.s.List(f.ctx, dir)
-					require.NoError(t, err)
-					assert.Equal(t, want, l.Keys)
+				made := f.commit(f.s, ops...)
+				same(f, made[0], f.get(other.s, made[0].Key))
+				at := *f
+				switch at.dir = ops[0].Key; at.dir {
+				case queue:
+					at.follows(f.s, made[0], backend.Entry{})
+					at.lists(other.s, made[0])
+				case crowd:
+					at.follows(f.s, made[0], leader)
+					at.lists(other.s, leader, made[0])
 				}
 				for _, e := range made {
 					if e.Exists() {
@@ -230,35 +263,20 @@ func TestSameValueOfAnother(t *testing.T) {
 func TestOddAnswersThatStay(t *testing.T) {
 	servertest.Long(t, "several session timeouts")
 	t.Parallel() // it mostly waits
-	var stays, lost, hangs atomic.Bool
-	f := setUp(t, 10*time.Second, unary(func(ctx context.Context, req any, send func() error) error {
-		_, ok := req.(*pb.TxnRequest)
-		_, put := req.(*pb.PutRequest) // which looks what became of a commit
-		switch {
-		case (ok || put) && hangs.Load():
-			<-ctx.Done()
-			return status.FromContextError(ctx.Err()).Err()
-		case ok && stays.Load():
-			return rpctypes.ErrGRPCRequestTooManyRequests
-		case ok && lost.Load():
-			return status.Error(codes.Unimplemented, "no route")
-		}
-		return send()
-	}))
-	stays.Store(true)
-	_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
-	require.ErrorIs(t, err, backend.ErrUnavailable)
-	_, err = f.s.List(f.ctx, f.dir)
+	var o oddities
+	f := setUp(t, 10*time.Second, o.change)
+	o.keep(to[*pb.TxnRequest](rpctypes.ErrGRPCRequestTooManyRequests))
+	f.refused(backend.CompareAndSet(f.dir+"/x", nil, 0), backend.ErrUnavailable)
+	_, err := f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorIs(t, err, rpctypes.ErrTooManyRequests)
 	f.state(backend.Live)
-	stays.Store(false)
-	lost.Store(true) // no etcd is there: that is told as it is
+	o.keep(to[*pb.TxnRequest](status.Error(codes.Unimplemented, "no route"))) // no etcd is there: that is told as it is
 	_, err = f.s.List(f.ctx, f.dir)
 	require.ErrorContains(t, err, "no route")
 	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	f.state(backend.Live)
-	hangs.Store(true)
+	o.keep(to[*pb.TxnRequest](errNever), to[*pb.PutRequest](errNever)) // which looks what became of a commit
 	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, backend.ErrUnavailable) // which says that nothing was written
@@ -274,21 +292,13 @@ func TestOddAnswersThatStay(t *testing.T) {
 func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
-	var refusing atomic.Bool
+	var o oddities
 	var made creations
-	f := setUp(t, 10*time.Second, made.watch, unary(func(_ context.Context, req any, send func() error) error {
-		switch req.(type) {
-		case *pb.TxnRequest, *pb.RangeRequest:
-			if refusing.Load() {
-				return rpctypes.ErrGRPCRequestTooManyRequests
-			}
-		}
-		return send()
-	}))
+	f := setUp(t, 10*time.Second, made.watch, o.change)
 	other := f.another(20 * time.Second)
 	seat := f.seat(other.s)
 	made.take()
-	refusing.Store(true)
+	o.keep(to[*pb.TxnRequest](rpctypes.ErrGRPCRequestTooManyRequests), to[*pb.RangeRequest](rpctypes.ErrGRPCRequestTooManyRequests))
 	waiting := f.awaits(f.s, seat)
 	// A watch is made again once the read that it begins with has been given up.
 	newest := 0
@@ -300,7 +310,7 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 		}
 		return newest > 1
 	})
-	refusing.Store(false)
+	o.keep()
 	f.discard(other.s, seat)
 	seesGone(f, waiting)
 	f.state(backend.Live)
@@ -341,74 +351,17 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
 	var o oddities
-	var full atomic.Bool
-	f := setUp(t, 10*time.Second, o.change, unary(func(_ context.Context, req any, send func() error) error {
-		if _, ok := req.(*pb.PutRequest); ok && full.Load() { // a fence
-			return rpctypes.ErrGRPCNoSpace
-		}
-		return send()
-	}))
-	full.Store(true)
+	f := setUp(t, 10*time.Second, o.change)
+	o.keep(to[*pb.PutRequest](rpctypes.ErrGRPCNoSpace)) // of a fence
 	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
 	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
 	f.refused(seat, backend.ErrIndeterminate)
 	f.refused(seat, backend.ErrUnavailable)
 	f.state(backend.Live)
-	full.Store(false)
+	o.keep()
 	wait.For(t, "what was left is removed", func() bool {
 		_, err := f.s.Get(f.ctx, f.dir+"/seat")
 		return errors.Is(err, backend.ErrNoEntry)
 	})
 	f.commit(f.s, seat)
-}
-
-// While there is no space candidates go on trying, say so, and one leads when there is.
-func TestNoSpaceForCandidates(t *testing.T) {
-	t.Parallel()
-	server := etcdtest.Single(t)
-	for _, strategy := range []elector.Strategy{unfair.New(), fair.New()} {
-		t.Run(strategy.Name(), func(t *testing.T) {
-			f := setUpOn(t, 30*time.Second, nil, server.Addrs()...)
-			said := make(chan error, 1000)
-			ctx, over := context.WithCancel(f.ctx) // when a campaign ends with an error
-			defer over()
-			campaign := func(id string, backend backend.Backend) (<-chan *elector.Term, elector.Elector) {
-				e, err := elector.New(elector.Config{
-					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 30 * time.Second,
-					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
-						select {
-						case said <- r.Err:
-						default:
-						}
-					}},
-				})
-				require.NoError(t, err)
-				elected := make(chan *elector.Term, 1)
-				go func() {
-					term, err := e.Campaign(f.ctx)
-					if !assert.NoError(t, err) {
-						over()
-					}
-					elected <- term
-				}()
-				t.Cleanup(func() { _ = e.Close(context.Background()) })
-				return elected, e
-			}
-			leads, leader := campaign("leader", f.Backend)
-			<-leads
-			disarm := f.noSpace()
-			next, _ := campaign("next", etcdtest.NewProcess(t, server.Addrs(), nil).Backend)
-			for range 3 {
-				select {
-				case err := <-said:
-					assert.ErrorIs(t, err, rpctypes.ErrNoSpace)
-				case <-ctx.Done():
-					t.Fatal("the campaign is over, or says nothing")
-				}
-			}
-			require.NoError(t, leader.Close(f.ctx), "a leader can go")
-			disarm()
-			require.NotNil(t, <-next)
-		})
-	}
 }

@@ -2,14 +2,12 @@ package etcd
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 )
 
 // A watch may be dropped, for the sake of another or because what it watched is gone, as
@@ -26,22 +24,5 @@ func TestToldAndDropped(t *testing.T) {
 		if err != nil || !seen[0].Same(e) {
 			t.Fatal(seen, err)
 		}
-	}
-}
-
-// A session remembers directories, and not without end.
-func TestRememberedListingsAreBounded(t *testing.T) {
-	var m learned
-	for i := range 3 * driver.CacheLimit {
-		l := backend.Listing{Dir: fmt.Sprint("/d", i), Keys: []string{"/k"}}
-		if rev := m.listed(l, 7); rev != 7 {
-			t.Fatalf("revision %d, want 7", rev)
-		}
-		if rev := m.listed(l, 8); rev != 7 {
-			t.Fatalf("the same listing again: revision %d, want 7", rev)
-		}
-	}
-	if n := m.lists.Len(); n > driver.CacheLimit {
-		t.Errorf("%d directories are remembered, want at most %d", n, driver.CacheLimit)
 	}
 }

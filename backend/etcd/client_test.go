@@ -86,12 +86,11 @@ func TestRenewedByAnotherMember(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			var opened, lists atomic.Int64
-			f := setUp(t, test.ttl, streams(etcdserverpb.Lease_LeaseKeepAlive_FullMethodName, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
-				s, err := open(ctx)
-				if err == nil && opened.Add(1) <= test.elsewhere {
-					return received{s, elsewhere}, nil
+			f := setUp(t, test.ttl, wrapped(etcdserverpb.Lease_LeaseKeepAlive_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream {
+				if opened.Add(1) <= test.elsewhere {
+					return received{s, elsewhere}
 				}
-				return s, err
+				return s
 			}), unary(func(_ context.Context, req any, send func() error) error {
 				if _, ok := req.(*etcdserverpb.MemberListRequest); ok {
 					lists.Add(1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -43,6 +44,14 @@ func leaderOf(t *testing.T, servers *etcdtest.Servers) int {
 	return slices.Index(servers.Members, leader)
 }
 
+// members has something done to some of a cluster's members.
+func (f *fixture) members(some []*servertest.Etcd, do func(*servertest.Etcd) error) {
+	f.t.Helper()
+	for _, m := range some {
+		require.NoError(f.t, do(m))
+	}
+}
+
 // moveLeader has the cluster's leader hand over to the next member.
 func (f *fixture) moveLeader(servers *etcdtest.Servers) {
 	f.t.Helper()
@@ -55,9 +64,11 @@ func (f *fixture) moveLeader(servers *etcdtest.Servers) {
 	require.NoError(f.t, err)
 }
 
-// The cluster's leader hands over, or is killed, while sessions live and waits wait.
+// The cluster's leader hands over, again and again, and is killed, while sessions live and waits wait.
+// Writes go on through handovers, which drop proposals.
 func TestLeaderChange(t *testing.T) {
 	servers := etcdtest.Cluster(t)
+	leaderOf(t, servers)
 	var all []*fixture
 	for i := range servers.Members {
 		f := at(t, servers, i, clusterTTL)
@@ -67,7 +78,30 @@ func TestLeaderChange(t *testing.T) {
 	writer := all[0].another(clusterTTL)
 	writer.neverLost()
 	for i, change := range []func(){
-		func() { writer.moveLeader(servers) },
+		func() {
+			done := make(chan struct{})
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						made, err := writer.s.Commit(writer.ctx, nil, backend.Enqueue(writer.dir, nil))
+						if assert.NoError(t, err) {
+							assert.NoError(t, writer.s.Discard(writer.ctx, made[0]))
+						}
+					}
+				})
+			}
+			for range 6 {
+				writer.moveLeader(servers)
+			}
+			close(done)
+			wg.Wait()
+		},
 		func() { require.NoError(t, servers.Members[leaderOf(t, servers)].Kill()) },
 	} {
 		var waiting []<-chan result[[]backend.Entry]
@@ -97,9 +131,7 @@ func TestQuorumLost(t *testing.T) {
 	f := setUpOn(t, 10*time.Second, nil, servers.Addrs()...)
 	own := f.enqueue(f.s)
 	waiting := f.armed(own)
-	for _, m := range servers.Members[1:] {
-		require.NoError(t, m.Kill())
-	}
+	f.members(servers.Members[1:], (*servertest.Etcd).Kill)
 	f.state(backend.Suspended)
 	reading := f.gets(f.s, own.Key)
 	writing := f.commits(f.s, backend.Enqueue(f.dir, nil))
@@ -117,35 +149,6 @@ func TestQuorumLost(t *testing.T) {
 	next := f.open(clusterTTL)
 	assert.NotEqual(t, f.s.ID(), next.ID())
 	wait.For(t, "the lost session's entries are gone", func() bool { return len(f.list(next).Keys) == 0 })
-}
-
-// Writes go on while the leader of the cluster hands over, and drops proposals.
-func TestWritesWhileLeadershipMoves(t *testing.T) {
-	servers := etcdtest.Cluster(t)
-	leaderOf(t, servers)
-	f := setUpOn(t, clusterTTL, nil, servers.Addrs()...)
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
-				if assert.NoError(t, err) {
-					assert.NoError(t, f.s.Discard(f.ctx, made[0]))
-				}
-			}
-		})
-	}
-	for range 6 {
-		f.moveLeader(servers)
-	}
-	close(done)
-	wg.Wait()
 }
 
 // A request may go to a member that is frozen. All is done with the others: sessions are opened

@@ -129,16 +129,8 @@ func TestFaultsAreRiddenOut(t *testing.T) {
 		},
 		"pitfall 25: a member without a leader": {
 			etcdtest.Cluster, 1, false,
-			func(f *fixture, s *etcdtest.Servers) {
-				for _, m := range s.Members[1:] {
-					require.NoError(f.t, m.Pause())
-				}
-			},
-			func(f *fixture, s *etcdtest.Servers) {
-				for _, m := range s.Members[1:] {
-					require.NoError(f.t, m.Resume())
-				}
-			},
+			func(f *fixture, s *etcdtest.Servers) { f.members(s.Members[1:], (*servertest.Etcd).Pause) },
+			func(f *fixture, s *etcdtest.Servers) { f.members(s.Members[1:], (*servertest.Etcd).Resume) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,21 +96,6 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 	}
 }
 
-// What is held up on its way does not disturb the order: the own entry's end is
-// never missed.
-func TestHeldWatchesKeepTheirOrder(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	other := f.another(30 * time.Second)
-	e, own := f.enqueue(other.s), f.enqueue(f.s)
-	waiting := f.armed(own, e)
-	release := f.HoldWakeups()
-	f.commit(other.s, backend.Delete(own))
-	f.discard(other.s, e)
-	f.get(f.s, f.dir) // calls go on
-	release()
-	seesGone(f, waiting) // the own entry's end came first
-}
-
 // Waits that are given up leave no watches at the server.
 func TestWatchesAreCancelled(t *testing.T) {
 	f := setUp(t, 30*time.Second)

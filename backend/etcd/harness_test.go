@@ -347,6 +347,17 @@ func streams(method string, do func(context.Context, opening) (grpc.ClientStream
 
 type opening = func(context.Context) (grpc.ClientStream, error)
 
+// wrapped has each stream of a method wrapped.
+func wrapped(method string, wrap func(grpc.ClientStream) grpc.ClientStream) func(*clientv3.Config) {
+	return streams(method, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
+		s, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(s), nil
+	})
+}
+
 // received has each message of a stream pass by change.
 type received struct {
 	grpc.ClientStream

@@ -199,41 +199,6 @@ func TestRestoredUnderAWait(t *testing.T) {
 	}
 }
 
-// A restart, and a compaction, are no other history.
-func TestNotRestored(t *testing.T) {
-	t.Parallel()
-	p := newPast(t)
-	for what, write := range map[string]func() []backend.Entry{
-		"nothing":  func() []backend.Entry { return nil },
-		"an entry": func() []backend.Entry { return []backend.Entry{p.seat(p.s)} },
-		"a value":  func() []backend.Entry { return []backend.Entry{p.put(p.s, newRoot(), "")} },
-		"a place":  func() []backend.Entry { return []backend.Entry{p.enqueue(p.s)} },
-	} {
-		made := write()
-		for _, compacted := range []bool{false, true} {
-			for _, discarded := range []bool{false, true} {
-				if testing.Short() && discarded != compacted {
-					continue
-				}
-				t.Logf("%s, discarded: %v, compacted: %v", what, discarded, compacted)
-				if discarded && len(made) > 0 && made[0].Session != "" {
-					require.NoError(t, p.s.Discard(p.ctx, made[0]))
-					made = nil
-				}
-				p.backUp()
-				p.restore(func(operator *clientv3.Client) {
-					p.others(operator)
-					if compacted {
-						p.compact(operator)
-					}
-				})
-				p.beats()
-				require.Equal(t, backend.Live, p.s.State())
-			}
-		}
-	}
-}
-
 // Two terms are valid at most until the first heartbeat after the service was restored.
 func TestTermAfterARestore(t *testing.T) {
 	t.Parallel()
@@ -298,11 +263,17 @@ func TestRestoredBehindItself(t *testing.T) {
 }
 
 // Whatever a session has written last, and however it has heard of it, is found in the history, or known not
-// to be told by what a compaction has left.
+// to be told by what a compaction has left. A broken link, a restart, and a compaction, are no other history.
 func TestLastWriteIsFound(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Single(t)
 	for name, write := range map[string]func(f, other *fixture){
+		"nothing":               func(*fixture, *fixture) {},
+		"an entry":              func(f, _ *fixture) { f.seat(f.s) },
+		"an entry, and its end": func(f, _ *fixture) { f.discard(f.s, f.seat(f.s)) },
+		"a value":               func(f, _ *fixture) { f.put(f.s, newRoot(), "") },
+		"a place":               func(f, _ *fixture) { f.enqueue(f.s) },
+		"a place, and its end":  func(f, _ *fixture) { f.discard(f.s, f.enqueue(f.s)) },
 		"a place that another has brought into order": func(f, other *fixture) {
 			f.enqueue(other.s)
 			f.beforeSecondStep(sync.OnceFunc(func() {
@@ -347,11 +318,14 @@ func TestLastWriteIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := setUpOn(t, 20*time.Second, nil, servers.Addrs()...)
 			write(f, f.another(20*time.Second))
-			for range 2 {
-				f.Cut()
+			for _, broken := range []func(){f.Cut, func() {
+				f.compact(f.operator())
+				require.NoError(t, servers.Stop())
+				require.NoError(t, servers.Start())
+			}} {
+				broken()
 				f.beats()
 				require.NotEqual(t, backend.Lost, f.s.State())
-				f.compact(f.operator())
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package etcd_test
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,12 +80,11 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 	server := sharedServer(t).Addr()
 	var lags atomic.Bool
 	var opened atomic.Int64
-	f := setUpOn(t, 10*time.Second, streams(etcdserverpb.Watch_Watch_FullMethodName, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
-		s, err := open(ctx)
-		if err == nil && opened.Add(1) <= 2 { // the one after the first is to the same member
-			return lagging{s, &lags}, nil
+	f := setUpOn(t, 10*time.Second, wrapped(etcdserverpb.Watch_Watch_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream {
+		if opened.Add(1) <= 2 { // the one after the first is to the same member
+			return lagging{s, &lags}
 		}
-		return s, err
+		return s
 	}), server, server)
 	f.neverLost()
 	other := setUpOn(t, 20*time.Second, nil, server)

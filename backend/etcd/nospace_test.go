@@ -40,6 +40,7 @@ func TestNoSpaceIsKnown(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, 30*time.Second, nil, etcdtest.Single(t).Addrs()...)
 	seat, record := f.seat(f.s), f.put(f.s, f.dir+"/record", "")
+	another := f.open(30 * time.Second)
 	disarm := f.noSpace()
 	ops := []backend.Op{
 		backend.CompareAndSet(f.dir+"/new", nil, 0), backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Update(seat, []byte("x")),
@@ -55,8 +56,12 @@ func TestNoSpaceIsKnown(t *testing.T) {
 	for _, op := range ops {
 		refused(op)
 	}
-	// What others delete, they may.
+	// What others delete, they may, and a session can go; but none comes.
 	f.discard(f.s, seat)
+	require.NoError(t, another.Close(f.ctx))
+	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 	refused(ops[1])
 	disarm()
 	for i, op := range ops {

@@ -31,44 +31,35 @@ func TestStrangers(t *testing.T) {
 			return len(strangers) == number
 		})
 	}
-	// of makes a stranger that waits by wait.
-	of := func(t *testing.T, election string, wait func(ctx context.Context, s *concurrency.Session) error) func() {
-		t.Helper()
-		_, err := f.s.Get(f.ctx, election)
-		founded := err == nil
-		s, err := concurrency.NewSession(operator, concurrency.WithTTL(60))
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(f.ctx)
-		waiting := later(func() (struct{}, error) { return struct{}{}, wait(ctx, s) })
-		stands(t, election, 1)
-		return func() {
-			if founded {
+	// by makes strangers that wait by wait.
+	by := func(wait func(ctx context.Context, s *concurrency.Session, election string) error) func(t *testing.T, election string) func() {
+		return func(t *testing.T, election string) func() {
+			_, err := f.s.Get(f.ctx, election)
+			founded := err == nil
+			s, err := concurrency.NewSession(operator, concurrency.WithTTL(60))
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(f.ctx)
+			waiting := later(func() (struct{}, error) { return struct{}{}, wait(ctx, s, election) })
+			stands(t, election, 1)
+			return func() {
+				if founded {
+					cancel()
+				}
+				_, err := receive(f, waiting)
+				assert.Equal(t, founded, errors.Is(err, context.Canceled), "%v", err)
 				cancel()
+				require.NoError(t, s.Close())
 			}
-			_, err := receive(f, waiting)
-			assert.Equal(t, founded, errors.Is(err, context.Canceled), "%v", err)
-			cancel()
-			require.NoError(t, s.Close())
 		}
 	}
-	for name, wait := range map[string]func(ctx context.Context, s *concurrency.Session, election string) error{
-		"concurrency's Election": func(ctx context.Context, s *concurrency.Session, election string) error {
+	for name, stranger := range map[string]func(t *testing.T, election string) (end func()){
+		"concurrency's Election": by(func(ctx context.Context, s *concurrency.Session, election string) error {
 			return concurrency.NewElection(s, election).Campaign(ctx, "stranger")
-		},
-		"concurrency's Mutex": func(ctx context.Context, s *concurrency.Session, election string) error {
+		}),
+		"concurrency's Mutex": by(func(ctx context.Context, s *concurrency.Session, election string) error {
 			return concurrency.NewMutex(s, election).Lock(ctx)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			election := newRoot()
-			strangertest.Beside(t, f.Backend, election, func() func() {
-				return of(t, election, func(ctx context.Context, s *concurrency.Session) error { return wait(ctx, s, election) })
-			})
-		})
-	}
-	t.Run("etcdctl elect", func(t *testing.T) {
-		election := newRoot()
-		strangertest.Beside(t, f.Backend, election, func() func() {
+		}),
+		"etcdctl elect": func(t *testing.T, election string) func() {
 			etcdctl := exec.Command(strangertest.Etcdctl(t), "--endpoints", f.Servers[0], "elect", election, "stranger")
 			etcdctl.Env = append(os.Environ(), "ETCDCTL_API=3")
 			stop := strangertest.Start(t, etcdctl, os.Interrupt)
@@ -77,8 +68,13 @@ func TestStrangers(t *testing.T) {
 				stop()
 				stands(t, election, 0)
 			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			election := newRoot()
+			strangertest.Beside(t, f.Backend, election, func() func() { return stranger(t, election) })
 		})
-	})
+	}
 }
 
 // Strangers are found among nested elections and beside crowds, and what is further below is
