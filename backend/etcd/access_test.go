@@ -325,7 +325,7 @@ func TestNamespaceIsKept(t *testing.T) {
 // A client with TLS needs nothing of this package. The connection for heartbeats has it, too.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
+	proxy, config, err := proxytest.NewTLS(shared.ForTest(t).Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = proxy.Close() }) // after the session
 	endpoint := "https://" + proxy.Addr()

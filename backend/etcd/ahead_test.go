@@ -173,8 +173,7 @@ func TestWatchIsMadeAhead(t *testing.T) {
 // No watch is made ahead for long where nobody waits on it.
 func TestNoWatchesAheadInVain(t *testing.T) {
 	var made creations
-	f := setUp(t, 20*time.Second, made.watch)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second, made.watch)
 	f.enqueue(other.s)
 	for range 12 {
 		require.NoError(t, f.s.Discard(f.ctx, f.enqueue(f.s)))
@@ -186,8 +185,7 @@ func TestNoWatchesAheadInVain(t *testing.T) {
 // missed, and is not told without what was before it.
 func TestChangesWhileAWatchIsMade(t *testing.T) {
 	var made creations
-	f := setUp(t, 20*time.Second, made.watch)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second, made.watch)
 	for name, change := range map[string]func(me, before backend.Entry){
 		"the other goes":       func(_, before backend.Entry) { f.remove(before.Key) },
 		"I go, then the other": func(me, before backend.Entry) { f.remove(me.Key); f.remove(before.Key) },
@@ -262,8 +260,7 @@ func TestHollowNotice(t *testing.T) {
 // made, or was made before, and what it is for changes.
 func TestCutWhileWatchesAreMade(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 30*time.Second)
-	other := f.another(30 * time.Second)
+	f, other := setUpTwo(t, 30*time.Second)
 	trouble := []func(*proxytest.Proxy){(*proxytest.Proxy).Cut, (*proxytest.Proxy).StallToServer, (*proxytest.Proxy).StallToClient}
 	const made = 60 // from this round on the watch is there
 	for i := range made + 30 {

@@ -202,8 +202,7 @@ func TestHollowAnswersToTheEnd(t *testing.T) {
 // proxies do, and the answer to the second copy is a refusal. What stands is the session's own.
 func TestOneAttemptArrivesTwice(t *testing.T) {
 	var o oddities
-	f := setUp(t, 20*time.Second, o.change) // inside the client's own
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second, o.change) // inside the client's own
 	seat, note, queue, crowd := f.dir+"/seat", f.dir+"/note", f.dir+"/queue", f.dir+"/crowd"
 	f.commit(f.s, backend.CompareAndSet(queue, nil, 0), backend.CompareAndSet(crowd, nil, 0))
 	leader := f.commit(other.s, backend.Enqueue(crowd, nil))[0]
@@ -248,8 +247,7 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 // over the same version, is not taken for the second copy of one that was done: two who raise
 // a counter at once would both succeed.
 func TestSameValueOfAnother(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	counter := f.commit(f.s, backend.CompareAndSet(f.dir+"/counter", []byte("5"), 0))[0]
 	raise := backend.CompareAndSet(counter.Key, []byte("6"), counter.Version)
 	f.commit(other.s, raise)
@@ -325,7 +323,7 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
 			var o oddities
-			others := etcdtest.Operator(t, sharedServer(t).Addr())
+			others := etcdtest.Operator(t, shared.ForTest(t).Addr())
 			f := setUp(t, 10*time.Second, o.change, unary(func(ctx context.Context, req any, send func() error) error {
 				if _, ok := req.(*pb.PutRequest); ok { // the fence
 					for range etcd.DefaultMaxOps {

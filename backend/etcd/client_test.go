@@ -118,7 +118,7 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	http1 := httptest.NewServer(nil)
 	t.Cleanup(http1.Close)
-	plain := sharedServer(t).Addr()
+	plain := shared.ForTest(t).Addr()
 	proxy, config, err := proxytest.NewTLS(plain)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })
@@ -167,7 +167,7 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 // entries stay until the lease expires.
 func TestClientIsClosedFirst(t *testing.T) {
 	t.Parallel()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{sharedServer(t).Addr()}})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{shared.ForTest(t).Addr()}})
 	require.NoError(t, err)
 	b, err := etcd.New(client, etcd.Config{})
 	require.NoError(t, err)

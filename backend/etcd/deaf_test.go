@@ -148,8 +148,7 @@ func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 // Others have written since, the same value among others: what is told is the own write.
 func TestLostReplyOfASetThatOthersRepeat(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 2*time.Minute) // hundreds of writes while the answer is held back
-	other := f.another(2 * time.Minute)
+	f, other := setUpTwo(t, 2*time.Minute) // hundreds of writes while the answer is held back
 	e := f.commit(f.s, backend.CompareAndSet(f.dir+"/k", []byte("0"), 0))[0]
 	for _, more := range []int{0, 2 * etcd.DefaultMaxOps} { // revisions in between: too many to read each
 		f.CutReply(etcdtest.MatchKind(backend.OpUpdate))

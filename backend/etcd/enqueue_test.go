@@ -48,8 +48,7 @@ func (f *fixture) heldUp(dir string) (arriving <-chan result[[]backend.Entry], r
 
 // The second step's request or its reply is lost.
 func TestSecondStepLost(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	for name, lose := range map[string]func(){
 		"request":           func() { f.LoseRequest(secondStep) },
 		"reply":             func() { f.LoseReply(secondStep) },
@@ -81,8 +80,7 @@ func TestSecondStepLost(t *testing.T) {
 // Between the steps of one Enqueue another goes through. Who arrived first stays
 // first for everybody, and who waits for it hears of its end.
 func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	leader := f.enqueue(other.s)
 	arriving, release := f.heldUp(f.dir)
 	last := f.enqueue(other.s)
@@ -103,8 +101,7 @@ func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 // Between the steps the entry, or its session, goes.
 func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	leader := f.enqueue(other.s)
 	f.beforeSecondStep(func() {
 		l, err := other.s.List(f.ctx, f.dir)
@@ -146,8 +143,7 @@ func TestTwoEnqueuedInOneCommit(t *testing.T) {
 // Somebody helps an entry into its place before its own process, whose reply was lost,
 // finds out that it stands.
 func TestHelpedBeforeItIsResolved(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	first := f.enqueue(other.s)
 	f.CutReply(etcdtest.MatchKind(backend.OpEnqueue))
 	arriving := f.commits(f.s, backend.Enqueue(f.dir, nil))

@@ -20,13 +20,6 @@ import (
 // more on a busy machine.
 const clusterTTL = 10 * time.Second
 
-// neverLost checks at the end of the test that the session was lost at no time.
-func (f *fixture) neverLost() {
-	f.t.Helper()
-	t, s := f.t, f.s
-	t.Cleanup(func() { assert.NotEqual(t, backend.Lost, s.State(), "the session was lost") })
-}
-
 // at is a process that is connected to one member first, and may go on with others
 // from then on.
 func at(t *testing.T, servers *etcdtest.Servers, member int, ttl time.Duration) *fixture {

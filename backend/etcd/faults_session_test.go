@@ -83,8 +83,8 @@ func TestGrantedTimeout(t *testing.T) {
 		server         string
 		asked, granted time.Duration
 	}{
-		{sharedServer(t).Addr(), 19500 * time.Millisecond, 20 * time.Second}, // whole seconds
-		{sharedServer(t).Addr(), 20 * time.Second, 20 * time.Second},
+		{shared.ForTest(t).Addr(), 19500 * time.Millisecond, 20 * time.Second}, // whole seconds
+		{shared.ForTest(t).Addr(), 20 * time.Second, 20 * time.Second},
 		{slow.Addrs()[0], 2 * time.Second, 15 * time.Second},
 	} {
 		f := setUpOn(t, 30*time.Second, nil, try.server)

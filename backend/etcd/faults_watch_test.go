@@ -2,55 +2,20 @@ package etcd_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// armed starts an Await of what none was of before, and returns once the servers
-// have made its watch: since the fixture's session has enqueued the entry, if it has enqueued one.
-func (f *fixture) armed(known ...backend.Entry) <-chan result[[]backend.Entry] {
-	f.t.Helper()
-	before := f.WatchesMade()
-	if own := f.enqueued; own != "" && slices.ContainsFunc(known, func(e backend.Entry) bool { return e.Key == own }) {
-		before, f.enqueued = f.made, ""
-	}
-	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
-	wait.For(f.t, "a watch", func() bool { return f.WatchesMade() > before })
-	return waiting
-}
-
-// still checks that a call has not returned.
-func still[T any](f *fixture, answer <-chan result[T]) {
-	f.t.Helper()
-	select {
-	case r := <-answer:
-		f.t.Fatalf("returned %+v, %v", r.v, r.err)
-	default:
-	}
-}
-
-// compact makes the servers forget all that was before now.
-func (f *fixture) compact(operator *clientv3.Client) {
-	f.t.Helper()
-	now, err := operator.Put(f.ctx, f.dir+"-compacted", "")
-	require.NoError(f.t, err)
-	_, err = operator.Compact(f.ctx, now.Header.Revision, clientv3.WithCompactPhysical())
-	require.NoError(f.t, err)
-}
-
 // A change that was made and compacted away while the process was cut off. It runs beside no other
 // test: the history that goes is that of the shared server.
 func TestPitfall26CompactionWhileAway(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	other := f.another(30 * time.Second)
+	f, other := setUpTwo(t, 30*time.Second)
 	operator := f.operator()
 	for _, change := range []string{"changed", "deleted", "deleted and made anew", "untouched"} {
 		t.Run(change, func(t *testing.T) {

@@ -51,8 +51,7 @@ func lookalikes(lease string, rev uint64) map[string]string {
 // Foreign keys in an election's directory disturb neither the list nor who stands
 // before whom, be they persistent or of another lease.
 func TestForeignKeysInADirectory(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	other := f.another(30 * time.Second)
+	f, other := setUpTwo(t, 30*time.Second)
 	put := f.puts()
 	first := f.enqueue(f.s)
 	for _, name := range []string{"", "/x", "-x", "0"} { // most of these aren't in the directory
@@ -82,8 +81,7 @@ func TestForeignKeysInADirectory(t *testing.T) {
 
 // Directories whose names begin alike, side by side and in each other: an election sees its own only.
 func TestNamesSideBySide(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	other := f.another(30 * time.Second)
+	f, other := setUpTwo(t, 30*time.Second)
 	top, names := f.dir, []string{"/x", "/x/y", "/x/y/z", "/xy", "/x-y", "/x0", "/x.y", "/x!"}
 	queues := make(map[string][]backend.Entry)
 	for _, name := range names {
@@ -176,8 +174,7 @@ func TestNamesOfEntriesAreTheirs(t *testing.T) {
 // the queue and the second have keys of different forms.
 func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	for how, option := range map[string][]clientv3.OpOption{"no lease": nil, "another lease": {f.lease()}} {
 		for i, which := range []string{"the first", "the second"} {
 			t.Run(which+", "+how, func(t *testing.T) {

@@ -3,10 +3,12 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -28,11 +30,6 @@ var shared = servertest.Share(func() (*servertest.Etcd, error) {
 	return servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
 })
 
-func sharedServer(t *testing.T) *servertest.Etcd {
-	t.Helper()
-	return shared.ForTest(t)
-}
-
 // fixture is one process with one session and a directory.
 type fixture struct {
 	*etcdtest.Process
@@ -52,7 +49,7 @@ func setUp(t *testing.T, ttl time.Duration, changes ...func(*clientv3.Config)) *
 		for _, change := range changes {
 			change(cfg)
 		}
-	}, sharedServer(t).Addr())
+	}, shared.ForTest(t).Addr())
 }
 
 func setUpOn(t *testing.T, ttl time.Duration, change func(*clientv3.Config), servers ...string) *fixture {
@@ -212,6 +209,19 @@ func (f *fixture) awaits(s *backend.Session, known ...backend.Entry) <-chan resu
 	return later(func() ([]backend.Entry, error) { return s.Await(f.ctx, known...) })
 }
 
+// armed starts an Await of what none was of before, and returns once the servers
+// have made its watch: since the fixture's session has enqueued the entry, if it has enqueued one.
+func (f *fixture) armed(known ...backend.Entry) <-chan result[[]backend.Entry] {
+	f.t.Helper()
+	before := f.WatchesMade()
+	if own := f.enqueued; own != "" && slices.ContainsFunc(known, func(e backend.Entry) bool { return e.Key == own }) {
+		before, f.enqueued = f.made, ""
+	}
+	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
+	wait.For(f.t, "a watch", func() bool { return f.WatchesMade() > before })
+	return waiting
+}
+
 // state waits until the session is in a state, which is not Lost unless that is
 // wanted.
 func (f *fixture) state(want backend.State) {
@@ -238,6 +248,20 @@ func (f *fixture) lostAtDeadline() {
 	late := time.Since(f.s.Deadline())
 	require.GreaterOrEqual(f.t, late, time.Duration(0), "lost before the end of the window")
 	require.True(f.t, testing.Short() || late < f.s.TTL()/2, "lost %v after the end of the window", late)
+}
+
+// neverLost checks at the end of the test that the session was lost at no time.
+func (f *fixture) neverLost() {
+	f.t.Helper()
+	t, s := f.t, f.s
+	t.Cleanup(func() { assert.NotEqual(t, backend.Lost, s.State(), "the session was lost") })
+}
+
+// beats waits until a heartbeat is confirmed.
+func (f *fixture) beats() {
+	f.t.Helper()
+	now := f.s.Deadline()
+	wait.For(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(now) })
 }
 
 // newElector makes a candidate.
@@ -268,6 +292,15 @@ func (f *fixture) lease() clientv3.OpOption {
 	lease, err := f.operator().Grant(f.ctx, 60)
 	require.NoError(f.t, err)
 	return clientv3.WithLease(lease.ID)
+}
+
+// compact makes the servers forget all that was before now.
+func (f *fixture) compact(operator *clientv3.Client) {
+	f.t.Helper()
+	now, err := operator.Put(f.ctx, f.dir+"-compacted", "")
+	require.NoError(f.t, err)
+	_, err = operator.Compact(f.ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+	require.NoError(f.t, err)
 }
 
 // remove has an operator delete a key.
@@ -309,6 +342,16 @@ func must[T any](f *fixture, answer <-chan result[T]) T {
 	v, err := receive(f, answer)
 	require.NoError(f.t, err)
 	return v
+}
+
+// still checks that a call has not returned.
+func still[T any](f *fixture, answer <-chan result[T]) {
+	f.t.Helper()
+	select {
+	case r := <-answer:
+		f.t.Fatalf("returned %+v, %v", r.v, r.err)
+	default:
+	}
 }
 
 // seesGone checks that an Await returns as its first entry is gone, and the others are as they were.

@@ -16,18 +16,11 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// beats waits until a heartbeat is confirmed.
-func (f *fixture) beats() {
-	f.t.Helper()
-	now := f.s.Deadline()
-	wait.For(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(now) })
-}
-
 // Watches are on a member that goes silent, and heartbeats on another: they do not tell.
 func TestSilentWatches(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()
-	server := sharedServer(t).Addr()
+	server := shared.ForTest(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server}, nil)
 	silent, good := p.Proxies[0], p.Proxies[1]
 	good.Refuse(true)
@@ -77,7 +70,7 @@ func (s lagging) RecvMsg(m any) error {
 func TestWatchesOnAMemberThatLags(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()
-	server := sharedServer(t).Addr()
+	server := shared.ForTest(t).Addr()
 	var lags atomic.Bool
 	var opened atomic.Int64
 	f := setUpOn(t, 10*time.Second, wrapped(etcdserverpb.Watch_Watch_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream {
@@ -101,7 +94,7 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 func TestHeartbeatsOverSlowLinks(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()
-	server := sharedServer(t).Addr()
+	server := shared.ForTest(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
 	p.Each(func(proxy *proxytest.Proxy) { proxy.Delay(375*time.Millisecond, 0) })
 	f := setUpWith(t, 10*time.Second, p)
