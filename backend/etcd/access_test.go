@@ -369,7 +369,7 @@ func TestFenceThatMayNotBePut(t *testing.T) {
 	f.commit(f.s, backend.Update(one, []byte("later")))
 }
 
-// Whoever may not write a key of the session's may not end the session.
+// A user that may not write to a key of a session may not end the session.
 func TestWillWithoutTheRight(t *testing.T) {
 	g := newGuarded(t)
 	f := g.setUp("ann", "/a/d")

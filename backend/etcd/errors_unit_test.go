@@ -88,7 +88,7 @@ func TestTableNamesEveryError(t *testing.T) {
 	}
 }
 
-// Each gRPC code means something, whoever says it. One that is new is to be thought about.
+// Each gRPC code means something. One that is new is to be thought about.
 func TestTableNamesEveryCode(t *testing.T) {
 	more := map[codes.Code]meaning{
 		codes.InvalidArgument: {unknown, nil, false}, codes.Unimplemented: {unknown, nil, false},

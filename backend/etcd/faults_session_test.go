@@ -136,7 +136,7 @@ func TestFaultsAreRiddenOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servers := c.servers(t)
-			f := at(t, servers, 0, 20*time.Second)
+			f := at(t, servers, 0, 30*time.Second)
 			f.neverLost()
 			other := f.another(time.Minute)
 			for range c.rounds {
