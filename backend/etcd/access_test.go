@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,45 +28,71 @@ func as(user string) func(*clientv3.Config) {
 	return func(cfg *clientv3.Config) { cfg.Username, cfg.Password = user, "secret" }
 }
 
-// guarded starts a server with authentication. The users ann and bob may touch
-// nothing but /a and /b, and what is below.
-func guarded(t *testing.T, ctx context.Context, args ...string) *servertest.Etcd {
+// guarded is a server with authentication. The users ann and bob may touch nothing but /a and /b,
+// and what is below, and eve nothing at all.
+type guarded struct {
+	t    *testing.T
+	ctx  context.Context
+	addr string
+	root *clientv3.Client
+}
+
+const (
+	mayRead  = clientv3.PermissionType(clientv3.PermRead)
+	mayWrite = clientv3.PermissionType(clientv3.PermReadWrite)
+)
+
+func newGuarded(t *testing.T, args ...string) *guarded {
 	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
+	t.Cleanup(cancel)
 	// By default a busy processor takes a second and more to check a password.
-	server := etcdtest.Single(t, append(args, "--bcrypt-cost=4")...).Members[0]
-	operator := etcdtest.Operator(t, server.Addr())
-	add := func(user, role string) {
-		_, err := operator.UserAdd(ctx, user, "secret")
+	g := &guarded{t: t, ctx: ctx, addr: etcdtest.Single(t, append(args, "--bcrypt-cost=4")...).Members[0].Addr()}
+	g.root = etcdtest.Operator(t, g.addr)
+	for _, user := range []string{"root", "ann", "bob", "eve"} {
+		_, err := g.root.RoleAdd(ctx, user)
 		require.NoError(t, err)
-		_, err = operator.UserGrantRole(ctx, user, role)
+		_, err = g.root.UserAdd(ctx, user, "secret")
+		require.NoError(t, err)
+		_, err = g.root.UserGrantRole(ctx, user, user)
 		require.NoError(t, err)
 	}
-	_, err := operator.RoleAdd(ctx, "root")
+	g.grant("ann", "/a", "/a0", mayWrite)
+	g.grant("bob", "/b", "/b0", mayWrite)
+	_, err := g.root.AuthEnable(ctx)
 	require.NoError(t, err)
-	add("root", "root")
-	for user, top := range map[string]string{"ann": "/a", "bob": "/b"} {
-		_, err := operator.RoleAdd(ctx, user)
-		require.NoError(t, err)
-		_, err = operator.RoleGrantPermission(ctx, user, top, top+"0", clientv3.PermissionType(clientv3.PermReadWrite))
-		require.NoError(t, err)
-		add(user, user)
+	g.root = g.process("root").Client
+	return g
+}
+
+func (g *guarded) grant(user, from, end string, what clientv3.PermissionType) {
+	g.t.Helper()
+	_, err := g.root.RoleGrantPermission(g.ctx, user, from, end, what)
+	require.NoError(g.t, err)
+}
+
+func (g *guarded) process(user string) *etcdtest.Process {
+	g.t.Helper()
+	return etcdtest.NewProcess(g.t, []string{g.addr}, as(user))
+}
+
+// setUp is a user's session and, if it is named, a directory.
+func (g *guarded) setUp(user, dir string) *fixture {
+	g.t.Helper()
+	f := &fixture{t: g.t, ctx: g.ctx, Process: g.process(user), dir: dir}
+	f.s = f.open(30 * time.Second)
+	if dir != "" {
+		f.put(f.s, dir, "")
 	}
-	_, err = operator.AuthEnable(ctx)
-	require.NoError(t, err)
-	return server
+	return f
 }
 
 // A user that may touch one range of keys alone finds all that it needs there.
 func TestAuthByKeyRanges(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
-	server := guarded(t, ctx)
-	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("ann"))
-	f := &fixture{t: t, ctx: ctx, Process: p, dir: "/a/d"}
-	f.s = f.open(30 * time.Second)
-	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
-	f.commit(f.s, backend.CompareAndSet("/a/deep/down/x", nil, 0))
+	g := newGuarded(t)
+	f, ctx := g.setUp("ann", "/a/d"), g.ctx
+	f.put(f.s, "/a/deep/down/x", "")
 
 	// Each op, and each with its reply or its request lost.
 	for name, lose := range map[string]func(etcdtest.Match){
@@ -80,52 +105,45 @@ func TestAuthByKeyRanges(t *testing.T) {
 			lose(etcdtest.MatchKind(backend.OpEnqueue))
 			second := f.enqueue(f.s)
 			lose(etcdtest.MatchKind(backend.OpCreateEphemeral))
-			seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+			seat := f.seat(f.s)
 			lose(etcdtest.MatchKind(backend.OpCompareAndSet))
-			record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record/"+name, []byte(name), 0))[0]
+			record := f.put(f.s, f.dir+"/record/"+name, name)
 			lose(etcdtest.MatchKind(backend.OpUpdate))
 			seat = f.commit(f.s, backend.Update(seat, []byte(name)))[0]
-			l, err := f.s.List(ctx, f.dir)
-			require.NoError(t, err)
-			assert.Equal(t, []string{first.Key, second.Key}, l.Keys)
-			before, err := f.s.Predecessor(ctx, second)
-			require.NoError(t, err)
-			assert.True(t, before.Same(first))
+			f.lists(f.s, first, second)
+			f.follows(f.s, second, first)
 			waiting := f.awaits(f.s, first, second)
 			lose(etcdtest.MatchKind(backend.OpDelete))
 			f.commit(f.s, backend.Delete(first))
-			_, err = receive(f, waiting)
+			must(f, waiting)
+			_, err := f.s.Commit(ctx, []backend.Condition{backend.IfExists(second)}, backend.Delete(seat), backend.Delete(record))
 			require.NoError(t, err)
-			_, err = f.s.Commit(ctx, []backend.Condition{backend.IfExists(second)}, backend.Delete(seat), backend.Delete(record))
-			require.NoError(t, err)
-			require.NoError(t, f.s.Discard(ctx, second))
+			f.discard(f.s, second)
 		})
 	}
 	f.t = t
 
 	// Elsewhere it is refused, whatever is asked.
-	denied := func(what string, err error) {
-		t.Helper()
+	for what, ask := range map[string]func() error{
+		"get":        func() error { _, err := f.s.Get(ctx, "/b"); return err },
+		"list":       func() error { _, err := f.s.List(ctx, "/b"); return err },
+		"await list": func() error { _, err := f.s.AwaitList(ctx, backend.Listing{Dir: "/b"}); return err },
+		"await":      func() error { _, err := f.s.Await(ctx, backend.Entry{Key: "/b/x"}); return err },
+		"guard": func() error {
+			_, err := f.s.Commit(ctx, []backend.Condition{backend.IfExists(backend.Entry{Key: "/b", Rev: 1})})
+			return err
+		},
+	} {
+		err := ask()
 		require.ErrorIs(t, err, backend.ErrDenied, what)
 		require.ErrorIs(t, err, rpctypes.ErrPermissionDenied, what)
 	}
-	_, err := f.s.Get(ctx, "/b")
-	denied("get", err)
-	_, err = f.s.List(ctx, "/b")
-	denied("list", err)
-	_, err = f.s.AwaitList(ctx, backend.Listing{Dir: "/b"})
-	denied("await list", err)
-	_, err = f.s.Await(ctx, backend.Entry{Key: "/b/x"})
-	denied("await", err)
 	for _, op := range []backend.Op{
 		backend.CompareAndSet("/b/x", nil, 0), backend.CreateEphemeral("/b/x", nil), backend.Enqueue("/b", nil), backend.CompareAndSet("/c", nil, 0),
 		backend.Update(backend.Entry{Key: "/b", Rev: 1}, nil), backend.Delete(backend.Entry{Key: "/b", Rev: 1}),
 	} {
-		_, err = f.s.Commit(ctx, nil, op)
-		denied(op.Kind.String(), err)
+		f.refused(op, backend.ErrDenied, rpctypes.ErrPermissionDenied)
 	}
-	_, err = f.s.Commit(ctx, []backend.Condition{backend.IfExists(backend.Entry{Key: "/b", Rev: 1})})
-	denied("guard", err)
 	f.state(backend.Live)
 	require.NoError(t, f.s.Close(ctx))
 
@@ -145,45 +163,36 @@ func TestAuthByKeyRanges(t *testing.T) {
 	}
 }
 
+// The connection for heartbeats has the client's credentials.
+func TestAuthOfHeartbeats(t *testing.T) {
+	server := newGuarded(t).addr
+	f := setUpOn(t, 20*time.Second, as("root"), server, server)
+	f.enqueue(f.s)
+	f.beats()
+}
+
 // Credentials that the servers don't take are said to be so, and not tried for ever.
 func TestAuthRefused(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
-	server := guarded(t, ctx)
-	_, err := etcdtest.NewProcess(t, []string{server.Addr()}, nil).Backend.Open(ctx, backend.OpenOptions{})
+	g := newGuarded(t)
+	_, err := etcdtest.NewProcess(t, []string{g.addr}, nil).Backend.Open(g.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrDenied, "no user at all")
 
 	// A user that is removed while it has a session.
-	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
-	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
-	_, err = root.RoleRevokePermission(ctx, "ann", "/a", "/a0")
+	f := g.setUp("ann", "/a/d")
+	_, err = g.root.RoleRevokePermission(g.ctx, "ann", "/a", "/a0")
 	require.NoError(t, err)
-	_, err = f.s.Get(ctx, f.dir)
+	_, err = f.s.Get(g.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
-	_, err = f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
-	require.ErrorIs(t, err, backend.ErrDenied)
+	f.refused(backend.Enqueue(f.dir, nil), backend.ErrDenied)
 }
 
 // A commit that is refused says which rights it takes: the servers do not. With these it is done.
 func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
-	server := guarded(t, ctx)
-	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
-	grant := func(from, end string, kind clientv3.PermissionType) {
+	g := newGuarded(t)
+	f := g.setUp("bob", "")
+	denied := func(says string, ops ...backend.Op) {
 		t.Helper()
-		_, err := root.RoleGrantPermission(ctx, "bob", from, end, kind)
-		require.NoError(t, err)
-	}
-	read, readwrite := clientv3.PermissionType(clientv3.PermRead), clientv3.PermissionType(clientv3.PermReadWrite)
-	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("bob"))
-	f := &fixture{t: t, ctx: ctx, Process: p}
-	f.s = f.open(30 * time.Second)
-	denied := func(says string, op backend.Op) {
-		t.Helper()
-		_, err := f.s.Commit(ctx, nil, op)
+		_, err := f.s.Commit(g.ctx, nil, ops...)
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
 		require.ErrorContains(t, err, says)
@@ -191,22 +200,22 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 
 	// The parents are made where they are missing.
 	record := backend.CompareAndSet("/c/fresh", nil, 0)
-	grant("/c/fresh", "/c/fresh0", readwrite)
+	g.grant("bob", "/c/fresh", "/c/fresh0", mayWrite)
 	denied(`(it needs read on "/c", readwrite on "/c/fresh" to "/c/fresh.")`, record)
-	grant("/c", "", read)
+	g.grant("bob", "/c", "", mayRead)
 	denied(`(it needs readwrite on "/c", readwrite on "/c/fresh" to "/c/fresh.")`, record)
-	grant("/c", "", readwrite)
+	g.grant("bob", "/c", "", mayWrite)
 	f.commit(f.s, record)
 	denied(`readwrite on "/x/" to "/x0"`, backend.Enqueue("/x", nil))
 
 	// A key is written beside its fence, and deleted where nothing is below it.
-	grant("/c/state", "", readwrite)
+	g.grant("bob", "/c/state", "", mayWrite)
 	state := backend.CompareAndSet("/c/state", nil, 0)
 	denied(`readwrite on "/c/state" to "/c/state."`, state)
-	grant("/c/state", "/c/state.", readwrite)
+	g.grant("bob", "/c/state", "/c/state.", mayWrite)
 	made := f.commit(f.s, state)[0]
 	denied(`read on "/c/state/" to "/c/state0"`, backend.Delete(made))
-	grant("/c/state/", "/c/state0", read)
+	g.grant("bob", "/c/state/", "/c/state0", mayRead)
 	f.commit(f.s, backend.Delete(made))
 
 	// What many keys need is cut short.
@@ -214,20 +223,14 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	for i := range 20 {
 		many = append(many, backend.CompareAndSet(fmt.Sprintf("/d/%02d", i), nil, 0))
 	}
-	_, err := f.s.Commit(ctx, nil, many...)
-	require.ErrorIs(t, err, backend.ErrDenied)
-	require.ErrorContains(t, err, "and 14 more)")
+	denied("and 14 more)", many...)
 }
 
 // A stream of watches keeps the token with which it was opened. When that has run out no
 // watch can be added to it.
 func TestTokenOfTheWatchesRunsOut(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
-	server := guarded(t, ctx, "--auth-token-ttl=2")
-	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
-	other := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
+	g := newGuarded(t, "--auth-token-ttl=2")
+	f, other, ctx := g.setUp("ann", "/a/d"), g.setUp("ann", "/a/other"), g.ctx
 	first, second := f.enqueue(f.s), other.enqueue(other.s)
 	waiting := f.armed(first)
 	// The session finds out by itself, and leaves the stream. This keeps it, and its token.
@@ -240,69 +243,35 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 	}
 	require.Eventually(t, refused, wait.Patience, 4*time.Second, "the token runs out while nothing is asked")
 
-	listing, err := f.s.List(ctx, other.dir)
-	require.NoError(t, err)
+	listing := other.list(f.s)
 	before := f.WatchesMade()
 	gone := f.awaits(f.s, second)
-	listed := later(func() (backend.Listing, error) { return f.s.AwaitList(ctx, listing) })
+	listed := f.awaitsList(f.s, listing)
 	wait.For(t, "watches", func() bool { return f.WatchesMade() >= before+2 })
 	still(f, waiting)
-	require.NoError(t, other.s.Discard(ctx, second))
-	_, err = receive(f, gone)
-	require.NoError(t, err)
-	_, err = receive(f, listed)
-	require.NoError(t, err)
-	require.NoError(t, f.s.Discard(ctx, first))
-	_, err = receive(f, waiting)
-	require.NoError(t, err)
+	f.discard(other.s, second)
+	must(f, gone)
+	must(f, listed)
+	f.discard(f.s, first)
+	must(f, waiting)
 }
 
 // Who may only read cannot help an entry into its place. It hears of it when it is there.
 func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
-	server := guarded(t, ctx)
-	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
-	_, err := root.UserAdd(ctx, "eve", "secret")
-	require.NoError(t, err)
-	_, err = root.RoleAdd(ctx, "eve")
-	require.NoError(t, err)
-	_, err = root.RoleGrantPermission(ctx, "eve", "/a", "/a0", clientv3.PermissionType(clientv3.PermRead))
-	require.NoError(t, err)
-	_, err = root.UserGrantRole(ctx, "eve", "eve")
-	require.NoError(t, err)
-
-	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
-	slow := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
-	reader := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(30 * time.Second)
+	g := newGuarded(t)
+	g.grant("eve", "/a", "/a0", mayRead)
+	f, slow, reader := g.setUp("ann", "/a/d"), g.setUp("ann", "/a/other"), g.setUp("eve", "").s
 	first := f.enqueue(f.s)
-	reached, release := make(chan struct{}), make(chan struct{})
-	slow.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-release }))
-	arriving := later(func() ([]backend.Entry, error) { return slow.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil)) })
-	<-reached
-	require.NoError(t, f.s.Discard(ctx, first))
-	l, err := reader.List(ctx, f.dir)
-	require.NoError(t, err)
+	arriving, release := slow.heldUp(f.dir)
+	f.discard(f.s, first)
+	l := f.list(reader)
 	for _, key := range l.Keys {
-		_, err = reader.Get(ctx, key)
-		assert.NoError(t, err, "what is listed is there")
+		f.get(reader, key) // what is listed is there
 	}
-	waiting := later(func() (backend.Listing, error) { return reader.AwaitList(ctx, l) })
-	close(release)
-	made, err := receive(f, arriving)
-	require.NoError(t, err)
-	l, err = receive(f, waiting)
-	require.NoError(t, err)
-	assert.Equal(t, []string{made[0].Key}, l.Keys)
-}
-
-func setUpUser(t *testing.T, ctx context.Context, server, user, dir string) *fixture {
-	t.Helper()
-	f := &fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server}, as(user)), dir: dir}
-	f.s = f.open(30 * time.Second)
-	f.commit(f.s, backend.CompareAndSet(dir, nil, 0))
-	return f
+	waiting := f.awaitsList(reader, l)
+	release()
+	made := must(f, arriving)
+	assert.Equal(t, []string{made[0].Key}, must(f, waiting).Keys)
 }
 
 const prefix = "some/where"
@@ -353,26 +322,25 @@ func TestNamespaceIsKept(t *testing.T) {
 	}
 }
 
-// A client with TLS needs nothing of this package.
+// A client with TLS needs nothing of this package. The connection for heartbeats has it, too.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
+	proxy, config, err := proxytest.NewTLS(shared.ForTest(t).Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = proxy.Close() }) // after the session
-	f := setUpOn(t, 30*time.Second, func(cfg *clientv3.Config) {
-		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config
-	})
+	endpoint := "https://" + proxy.Addr()
+	f := setUp(t, 30*time.Second, func(cfg *clientv3.Config) { cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config })
+	f.beats()
 	e, next := f.enqueue(f.s), f.enqueue(f.s)
 	waiting := f.armed(e, next)
 	proxy.Cut()
 	f.state(backend.Live)
-	require.NoError(t, f.s.Discard(f.ctx, e))
-	_, err = receive(f, waiting)
-	require.NoError(t, err)
+	f.discard(f.s, e)
+	must(f, waiting)
 
 	// Strangers are not trusted.
 	p := etcdtest.NewProcess(t, nil, func(cfg *clientv3.Config) {
-		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config.Clone()
+		cfg.Endpoints, cfg.TLS = []string{endpoint}, config.Clone()
 		cfg.TLS.RootCAs = nil
 	})
 	_, err = p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // which is time for a handshake on any machine
@@ -383,26 +351,57 @@ func TestTLS(t *testing.T) {
 // Where the fence may not be put, a commit that was given up cannot be kept from coming. Later
 // ones do not wait for that.
 func TestFenceThatMayNotBePut(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
-	server := guarded(t, ctx)
-	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
-	_, err := root.RoleGrantPermission(ctx, "bob", "/a", "/a0", clientv3.PermissionType(clientv3.PermRead))
-	require.NoError(t, err)
-	_, err = root.RoleGrantPermission(ctx, "bob", "/a/one", "", clientv3.PermissionType(clientv3.PermReadWrite))
-	require.NoError(t, err)
-	owner := setUpUser(t, ctx, server.Addr(), "ann", "/a")
-	one := owner.commit(owner.s, backend.CompareAndSet("/a/one", nil, 0))[0]
+	g := newGuarded(t)
+	g.grant("bob", "/a", "/a0", mayRead)
+	g.grant("bob", "/a/one", "", mayWrite)
+	owner := g.setUp("ann", "/a")
+	one := owner.put(owner.s, "/a/one", "")
 
-	f := setUpUser(t, ctx, server.Addr(), "bob", "/b")
+	f := g.setUp("bob", "/b")
 	sent := f.DelayRequest(etcdtest.MatchKind(backend.OpUpdate), 5*time.Second)
-	short, end := context.WithCancel(ctx)
+	short, end := context.WithCancel(g.ctx)
 	defer end()
 	late := later(func() ([]backend.Entry, error) { return f.s.Commit(short, nil, backend.Update(one, []byte("late"))) })
 	wait.For(t, "it is on its way", sent)
 	end()
-	_, err = receive(f, late)
+	_, err := receive(f, late)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	f.commit(f.s, backend.Update(one, []byte("later")))
+}
+
+// A user that may not write to a key of a session may not end the session.
+func TestWillWithoutTheRight(t *testing.T) {
+	g := newGuarded(t)
+	f := g.setUp("ann", "/a/d")
+	f.enqueue(f.s)
+	w, err := f.s.Will()
+	require.NoError(t, err)
+	require.ErrorIs(t, backend.Execute(g.ctx, g.process("bob").Backend, w), backend.ErrDenied)
+	assert.Equal(t, backend.Live, f.s.State())
+	require.NoError(t, backend.Execute(g.ctx, g.process("ann").Backend, w))
+}
+
+// A user that may read the entry, and nothing below it, sees no strangers, and is not refused
+// for it.
+func TestSurveyWithoutRights(t *testing.T) {
+	g := newGuarded(t)
+	g.grant("eve", "/e", "", mayRead)
+	s := g.setUp("eve", "").s
+	survey := func(key string) (backend.Entry, error) {
+		e, strangers, err := s.Survey(g.ctx, key, nil)
+		assert.Empty(t, strangers)
+		return e, err
+	}
+	e, err := survey("/e")
+	require.NoError(t, err)
+	assert.False(t, e.Exists())
+	for _, key := range []string{"/e", "/e/below"} {
+		_, err = g.root.Put(g.ctx, key, "x")
+		require.NoError(t, err)
+	}
+	e, err = survey("/e")
+	require.NoError(t, err)
+	assert.Equal(t, "x", string(e.Value))
+	_, err = survey("/f")
+	require.ErrorIs(t, err, backend.ErrDenied)
 }

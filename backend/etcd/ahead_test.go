@@ -28,11 +28,7 @@ type creations struct {
 }
 
 func (c *creations) watch(cfg *clientv3.Config) {
-	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(
-		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-			s, err := open(ctx, desc, conn, method, opts...)
-			return creating{s, c}, err
-		}))
+	wrapped(etcdserverpb.Watch_Watch_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream { return creating{s, c} })(cfg)
 }
 
 // take returns what was noted since the last call.
@@ -92,7 +88,7 @@ func (s creating) RecvMsg(m any) error {
 func TestManyWatchesAtOnce(t *testing.T) {
 	t.Parallel()
 	made := creations{slow: 300 * time.Millisecond}
-	f := setUpOn(t, 30*time.Second, made.watch, sharedServer(t).Addr()) // so one may take seven and a half
+	f := setUp(t, 30*time.Second, made.watch) // so one may take seven and a half
 	const many = 30
 	var waiting []<-chan result[[]backend.Entry]
 	for i := range many {
@@ -105,8 +101,7 @@ func TestManyWatchesAtOnce(t *testing.T) {
 	_, err := f.operator().Delete(f.ctx, f.dir+"/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	for _, w := range waiting {
-		_, err := receive(f, w)
-		require.NoError(t, err)
+		must(f, w)
 	}
 }
 
@@ -114,8 +109,7 @@ func TestManyWatchesAtOnce(t *testing.T) {
 // hand over and come again, while others write, ask for none.
 func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 	var made creations
-	f := setUpOn(t, time.Minute, made.watch, sharedServer(t).Addr()) // it is over before heartbeats try the stream
-	other := f.another(time.Minute)
+	f, other := setUpTwo(t, time.Minute, made.watch) // it is over before heartbeats try the stream
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	defer writing.Wait()
@@ -134,20 +128,14 @@ func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 	for range rounds {
 		first, second := f.enqueue(other.s), f.enqueue(other.s)
 		me := f.enqueue(f.s)
-		waiting := f.awaits(f.s, me, second) // as a candidate right after it has entered
-		require.NoError(t, other.s.Discard(f.ctx, second))
-		got, err := receive(f, waiting)
-		require.NoError(t, err)
-		require.False(t, got[1].Exists())
-		before, err := f.s.Predecessor(f.ctx, me) // as one whose predecessor was not the leader
-		require.NoError(t, err)
-		require.True(t, before.Same(first), "%+v, want %+v", before, first)
-		waiting = f.awaits(f.s, me, before)
-		require.NoError(t, other.s.Discard(f.ctx, first))
-		got, err = receive(f, waiting)
-		require.NoError(t, err)
-		require.False(t, got[1].Exists())
-		require.NoError(t, f.s.Discard(f.ctx, me))
+		waiting := f.awaits(f.s, second, me) // as a candidate right after it has entered
+		f.discard(other.s, second)
+		seesGone(f, waiting, me)
+		f.follows(f.s, me, first) // as one whose predecessor was not the leader
+		waiting = f.awaits(f.s, first, me)
+		f.discard(other.s, first)
+		seesGone(f, waiting, me)
+		f.discard(f.s, me)
 	}
 	from := made.take()
 	assert.NotEmpty(t, from) // an entry that has gone before it is watched needs no watch
@@ -160,7 +148,7 @@ func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 // two requests to get there, and none more to be subscribed.
 func TestWatchIsMadeAhead(t *testing.T) {
 	var calls counted
-	f := setUpOn(t, time.Minute, calls.add, sharedServer(t).Addr())
+	f := setUp(t, time.Minute, calls.add)
 	other := f.another(20 * time.Second)
 	for range 3 {
 		before := f.enqueue(other.s)
@@ -170,17 +158,12 @@ func TestWatchIsMadeAhead(t *testing.T) {
 		}))
 		n := calls.during(func() {
 			me := f.enqueue(f.s)
-			found, err := f.s.Predecessor(f.ctx, me)
-			require.NoError(t, err)
-			require.True(t, found.Same(before))
-			waiting := f.awaits(f.s, me, before)
+			f.follows(f.s, me, before)
+			waiting := f.awaits(f.s, before, me)
 			time.Sleep(10 * time.Millisecond) // a read would be on its way
-			require.NoError(t, other.s.Discard(f.ctx, before))
-			got, err := receive(f, waiting)
-			require.NoError(t, err)
-			require.True(t, got[0].Same(me))
-			require.False(t, got[1].Exists())
-			require.NoError(t, f.s.Discard(f.ctx, me))
+			f.discard(other.s, before)
+			seesGone(f, waiting, me)
+			f.discard(f.s, me)
 		})
 		assert.Equal(t, 3, n, "to enqueue, in two steps, and to go")
 		assert.Equal(t, watches+1, f.WatchesMade())
@@ -190,8 +173,7 @@ func TestWatchIsMadeAhead(t *testing.T) {
 // No watch is made ahead for long where nobody waits on it.
 func TestNoWatchesAheadInVain(t *testing.T) {
 	var made creations
-	f := setUpOn(t, 20*time.Second, made.watch, sharedServer(t).Addr())
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second, made.watch)
 	f.enqueue(other.s)
 	for range 12 {
 		require.NoError(t, f.s.Discard(f.ctx, f.enqueue(f.s)))
@@ -203,18 +185,11 @@ func TestNoWatchesAheadInVain(t *testing.T) {
 // missed, and is not told without what was before it.
 func TestChangesWhileAWatchIsMade(t *testing.T) {
 	var made creations
-	f := setUpOn(t, 20*time.Second, made.watch, sharedServer(t).Addr())
-	other, operator := f.another(20*time.Second), f.operator()
-	remove := func(entries ...backend.Entry) {
-		for _, e := range entries {
-			_, err := operator.Delete(f.ctx, e.Key)
-			require.NoError(t, err)
-		}
-	}
+	f, other := setUpTwo(t, 20*time.Second, made.watch)
 	for name, change := range map[string]func(me, before backend.Entry){
-		"the other goes":       func(_, before backend.Entry) { remove(before) },
-		"I go, then the other": func(me, before backend.Entry) { remove(me, before) },
-		"the other, then I":    func(me, before backend.Entry) { remove(before, me) },
+		"the other goes":       func(_, before backend.Entry) { f.remove(before.Key) },
+		"I go, then the other": func(me, before backend.Entry) { f.remove(me.Key); f.remove(before.Key) },
+		"the other, then I":    func(me, before backend.Entry) { f.remove(before.Key); f.remove(me.Key) },
 	} {
 		for _, enqueued := range []bool{true, false} {
 			release := made.hold()
@@ -243,24 +218,10 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 				assert.False(t, got[0].Exists(), name)
 			}
 			assert.False(t, got[1].Exists(), name)
-			require.NoError(t, f.s.Discard(f.ctx, me))
-			require.NoError(t, other.s.Discard(f.ctx, before))
+			f.discard(f.s, me)
+			f.discard(other.s, before)
 		}
 	}
-}
-
-// hollowing takes all out of the next notice that a watch was made.
-type hollowing struct {
-	grpc.ClientStream
-	next *atomic.Bool
-}
-
-func (s hollowing) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if told, ok := m.(*etcdserverpb.WatchResponse); ok && err == nil && told.Created && s.next.CompareAndSwap(true, false) {
-		told.Header = nil
-	}
-	return err
 }
 
 // A notice that a watch was made says from which revision it tells. One that does not counts as none:
@@ -269,20 +230,19 @@ func TestHollowNotice(t *testing.T) {
 	var made creations
 	var hollow atomic.Bool
 	var reads atomic.Int64 // that were answered
-	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
-		made.watch(cfg)
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(
-			func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-				s, err := open(ctx, desc, conn, method, opts...)
-				return hollowing{s, &hollow}, err
-			}), grpc.WithChainUnaryInterceptor(
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				defer reads.Add(1)
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}))
-	}, sharedServer(t).Addr())
+	empty := func(m any) {
+		if told := m.(*etcdserverpb.WatchResponse); told.Created && hollow.CompareAndSwap(true, false) {
+			told.Header = nil
+		}
+	}
+	f := setUp(t, 20*time.Second, made.watch, wrapped(etcdserverpb.Watch_Watch_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream {
+		return received{s, empty}
+	}), unary(func(_ context.Context, _ any, send func() error) error {
+		defer reads.Add(1)
+		return send()
+	}))
 	other := f.another(20 * time.Second)
-	seat := f.commit(other.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	seat := f.seat(other.s)
 	hollow.Store(true)
 	release := made.hold()
 	defer release()
@@ -290,48 +250,52 @@ func TestHollowNotice(t *testing.T) {
 	waiting := f.awaits(f.s, seat)
 	wait.For(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
 	wait.For(t, "what stands is read", func() bool { return reads.Load() > before })
-	require.NoError(t, other.s.Discard(f.ctx, seat))
+	f.discard(other.s, seat)
 	release()
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	require.False(t, got[0].Exists())
+	seesGone(f, waiting)
 	require.False(t, hollow.Load())
 }
 
 // The link breaks, or one of its directions stands still, at about the instant at which a watch is
-// made and what it is for changes.
+// made, or was made before, and what it is for changes.
 func TestCutWhileWatchesAreMade(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 30*time.Second)
-	other := f.another(30 * time.Second)
+	f, other := setUpTwo(t, 30*time.Second)
 	trouble := []func(*proxytest.Proxy){(*proxytest.Proxy).Cut, (*proxytest.Proxy).StallToServer, (*proxytest.Proxy).StallToClient}
-	for i := range 60 {
+	const made = 60 // from this round on the watch is there
+	for i := range made + 30 {
 		before, own := f.enqueue(other.s), f.enqueue(f.s)
 		known := []backend.Entry{before, own}
-		if i%3 == 0 { // no watch was made ahead for these, and nothing is known of them
+		if i < made && i%3 == 0 { // no watch was made ahead for these, and nothing is known of them
 			known = []backend.Entry{f.commit(other.s, backend.CreateEphemeral(newRoot(), nil))[0], f.commit(f.s, backend.CreateEphemeral(newRoot(), nil))[0]}
+		}
+		var waiting <-chan result[[]backend.Entry]
+		if i >= made {
+			waiting = f.armed(known...)
 		}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
+			if i >= made {
+				time.Sleep(time.Duration(i%10) * 200 * time.Microsecond)
+				f.Cut()
+				return
+			}
 			time.Sleep(time.Duration(i%12) * 300 * time.Microsecond)
 			f.Each(trouble[i%len(trouble)])
 			time.Sleep(20 * time.Millisecond)
 			f.Cut()
 			f.Each((*proxytest.Proxy).Unstall)
 		}()
-		waiting := f.awaits(f.s, known...)
-		time.Sleep(time.Duration(i%7) * 300 * time.Microsecond)
-		require.NoError(t, other.s.Discard(f.ctx, known[0]))
-		got, err := receive(f, waiting)
-		require.NoError(t, err)
-		assert.False(t, got[0].Exists())
-		assert.True(t, got[1].Same(known[1]))
-		<-done
-		require.NoError(t, f.s.Discard(f.ctx, own))
-		if i%3 == 0 {
-			require.NoError(t, other.s.Discard(f.ctx, before))
+		if i < made {
+			waiting = f.awaits(f.s, known...)
+			time.Sleep(time.Duration(i%7) * 300 * time.Microsecond)
 		}
+		f.discard(other.s, known[0])
+		seesGone(f, waiting, known[1])
+		<-done
+		f.discard(f.s, own)
+		f.discard(other.s, before)
 	}
 	assert.NotEqual(t, backend.Lost, f.s.State())
 }

@@ -16,50 +16,86 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // An odd answer is given once, to a request for keys or a lease, instead of what the server
-// says.
+// says. Without an error it is a hollow one: it has nothing in it, as a gateway may give.
 type odd struct {
 	err   error
 	after bool // the server has done the request
 }
 
-type oddities struct{ next atomic.Pointer[odd] }
+// oddities are those of a client.
+type oddities struct {
+	next   atomic.Pointer[odd]
+	always atomic.Pointer[func(req any) error] // what all that are like this get, without being done; nil: none
+}
 
-func (o *oddities) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	switch req.(type) {
-	case *pb.RangeRequest, *pb.TxnRequest, *pb.PutRequest, *pb.LeaseGrantRequest:
-	default:
-		return invoke(ctx, method, req, reply, cc, opts...)
+// errNever is for no answer at all.
+var errNever = errors.New("no answer")
+
+// keep has each request answered by one of these, if that is not nil, until the next call.
+func (o *oddities) keep(answers ...func(req any) error) {
+	all := func(req any) error {
+		for _, answer := range answers {
+			if err := answer(req); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	answer := o.next.Swap(nil)
-	if answer == nil {
-		return invoke(ctx, method, req, reply, cc, opts...)
-	}
-	if answer.after {
-		if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
+	o.always.Store(&all)
+}
+
+// to is an answer to all requests of a kind.
+func to[Request any](err error) func(req any) error {
+	return func(req any) error {
+		if _, ok := req.(Request); ok {
 			return err
 		}
+		return nil
 	}
-	return answer.err
+}
+
+func (o *oddities) change(cfg *clientv3.Config) {
+	unary(func(ctx context.Context, req any, send func() error) error {
+		if always := o.always.Load(); always != nil {
+			switch err := (*always)(req); {
+			case errors.Is(err, errNever):
+				<-ctx.Done()
+				return status.FromContextError(ctx.Err()).Err()
+			case err != nil:
+				return err
+			}
+		}
+		switch req.(type) {
+		case *pb.RangeRequest, *pb.TxnRequest, *pb.PutRequest, *pb.LeaseGrantRequest:
+		default:
+			return send()
+		}
+		answer := o.next.Swap(nil)
+		if answer == nil {
+			return send()
+		}
+		if answer.after {
+			if err := send(); err != nil {
+				return err
+			}
+		}
+		return answer.err
+	})(cfg)
 }
 
 // One odd answer, whatever it is, is not the outcome of a call unless it must be.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	var o oddities
-	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept))
-	}, sharedServer(t).Addr())
+	f := setUp(t, 20*time.Second, o.change)
 	for _, err := range []error{
 		rpctypes.ErrGRPCNoLeader, rpctypes.ErrGRPCNotLeader, rpctypes.ErrGRPCLeaderChanged, rpctypes.ErrGRPCStopped, rpctypes.ErrGRPCTimeout,
 		rpctypes.ErrGRPCCorrupt, rpctypes.ErrGRPCUnhealthy, rpctypes.ErrGRPCRequestTooManyRequests, rpctypes.ErrGRPCNotSupportedForLearner,
@@ -80,15 +116,11 @@ func TestOddAnswers(t *testing.T) {
 					continue // which says that nothing was done
 				}
 				o.next.Store(&odd{err, after})
-				_, why := f.s.Get(f.ctx, f.dir)
-				require.NoError(t, why)
+				f.get(f.s, f.dir)
 				o.next.Store(&odd{err, after})
-				made, why := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
-				require.NoError(t, why)
-				l, why := f.s.List(f.ctx, f.dir)
-				require.NoError(t, why)
-				assert.Equal(t, []string{made[0].Key}, l.Keys, "after %t", after)
-				require.NoError(t, f.s.Discard(f.ctx, made[0]))
+				e := f.enqueue(f.s)
+				f.lists(f.s, e)
+				f.discard(f.s, e)
 			}
 			assert.Equal(t, backend.Live, f.s.State())
 		})
@@ -100,9 +132,7 @@ func TestOddAnswers(t *testing.T) {
 	// And so is what takes an operator.
 	for range 2 { // the commit, and what looks for it
 		o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
-		_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
-		require.ErrorIs(t, err, backend.ErrUnavailable)
-		require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+		f.refused(backend.CompareAndSet(f.dir+"/x", nil, 0), backend.ErrUnavailable, rpctypes.ErrNoSpace)
 	}
 	o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
 	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
@@ -115,14 +145,64 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
+// One answer that has nothing in it counts as none.
+func TestHollowAnswers(t *testing.T) {
+	var o oddities
+	f := setUp(t, 20*time.Second, o.change)
+	hollow := func() { o.next.Store(&odd{}) }
+	own := f.enqueue(f.s)
+	hollow()
+	f.get(f.s, f.dir)
+	hollow()
+	next := f.enqueue(f.s)
+	hollow()
+	f.lists(f.s, own, next)
+	hollow()
+	_, _, err := f.s.Survey(f.ctx, f.dir, nil)
+	require.NoError(t, err)
+	hollow()
+	f.discard(f.s, own)
+	hollow()
+	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+}
+
+// Nor does such an answer confirm the end of a session: Close asks again, and so does who executes
+// its will.
+func TestHollowAnswersToTheEnd(t *testing.T) {
+	for name, end := range map[string]func(f, other *fixture) (backend.Entry, error){
+		"close": func(f, _ *fixture) (backend.Entry, error) {
+			e := f.enqueue(f.s)
+			return e, f.s.Close(f.ctx)
+		},
+		"will": func(f, other *fixture) (backend.Entry, error) {
+			e := f.enqueue(other.s)
+			w, err := other.s.Will()
+			require.NoError(f.t, err)
+			return e, backend.Execute(f.ctx, f.Backend, w)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			f := setUp(t, 20*time.Second, unary(func(_ context.Context, req any, send func() error) error {
+				if _, ok := req.(*pb.LeaseRevokeRequest); ok && asked.Add(1) <= 3 {
+					return nil
+				}
+				return send()
+			}))
+			e, err := end(f, f.another(20*time.Second))
+			require.NoError(t, err)
+			assert.EqualValues(t, 4, asked.Load())
+			f.gone(f.another(20*time.Second).s, e.Key)
+		})
+	}
+}
+
 // A transaction arrives twice: the client sends one again by itself that was answered so, as some
 // proxies do, and the answer to the second copy is a refusal. What stands is the session's own.
 func TestOneAttemptArrivesTwice(t *testing.T) {
 	var o oddities
-	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept)) // inside the client's own
-	}, sharedServer(t).Addr())
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second, o.change) // inside the client's own
 	seat, note, queue, crowd := f.dir+"/seat", f.dir+"/note", f.dir+"/queue", f.dir+"/crowd"
 	f.commit(f.s, backend.CompareAndSet(queue, nil, 0), backend.CompareAndSet(crowd, nil, 0))
 	leader := f.commit(other.s, backend.Enqueue(crowd, nil))[0]
@@ -134,7 +214,7 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 			return []backend.Op{backend.CreateEphemeral(seat, nil), backend.CompareAndSet(note, []byte("x"), 0)}
 		},
 		"enqueue and delete": func() []backend.Op {
-			gone := f.commit(f.s, backend.CompareAndSet(note, nil, 0))[0]
+			gone := f.put(f.s, note, "")
 			return []backend.Op{backend.Enqueue(crowd, nil), backend.Delete(gone)}
 		},
 	} {
@@ -142,22 +222,16 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 			t.Run(name+", "+code.String(), func(t *testing.T) {
 				ops := ops()
 				o.next.Store(&odd{status.Error(code, "stream terminated by RST_STREAM"), true})
-				made, err := f.s.Commit(f.ctx, nil, ops...)
-				require.NoError(t, err)
-				got, err := other.s.Get(f.ctx, made[0].Key)
-				require.NoError(t, err)
-				assert.True(t, got.Same(made[0]), "%+v, want %+v", got, made[0])
-				if dir := ops[0].Key; ops[0].Kind == backend.OpEnqueue {
-					want, first := []string{got.Key}, backend.Entry{}
-					if dir == crowd {
-						want, first = []string{leader.Key, got.Key}, leader
-					}
-					before, err := f.s.Predecessor(f.ctx, got)
-					require.NoError(t, err)
-					assert.True(t, before.Same(first), "%+v", before)
-					l, err := other.s.List(f.ctx, dir)
-					require.NoError(t, err)
-					assert.Equal(t, want, l.Keys)
+				made := f.commit(f.s, ops...)
+				same(f, made[0], f.get(other.s, made[0].Key))
+				at := *f
+				switch at.dir = ops[0].Key; at.dir {
+				case queue:
+					at.follows(f.s, made[0], backend.Entry{})
+					at.lists(other.s, made[0])
+				case crowd:
+					at.follows(f.s, made[0], leader)
+					at.lists(other.s, leader, made[0])
 				}
 				for _, e := range made {
 					if e.Exists() {
@@ -173,8 +247,7 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 // over the same version, is not taken for the second copy of one that was done: two who raise
 // a counter at once would both succeed.
 func TestSameValueOfAnother(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	counter := f.commit(f.s, backend.CompareAndSet(f.dir+"/counter", []byte("5"), 0))[0]
 	raise := backend.CompareAndSet(counter.Key, []byte("6"), counter.Version)
 	f.commit(other.s, raise)
@@ -188,38 +261,20 @@ func TestSameValueOfAnother(t *testing.T) {
 func TestOddAnswersThatStay(t *testing.T) {
 	servertest.Long(t, "several session timeouts")
 	t.Parallel() // it mostly waits
-	var stays, lost, hangs atomic.Bool
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				_, ok := req.(*pb.TxnRequest)
-				_, put := req.(*pb.PutRequest) // which looks what became of a commit
-				switch {
-				case (ok || put) && hangs.Load():
-					<-ctx.Done()
-					return status.FromContextError(ctx.Err()).Err()
-				case ok && stays.Load():
-					return rpctypes.ErrGRPCRequestTooManyRequests
-				case ok && lost.Load():
-					return status.Error(codes.Unimplemented, "no route")
-				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}))
-	}, sharedServer(t).Addr())
-	stays.Store(true)
-	_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
-	require.ErrorIs(t, err, backend.ErrUnavailable)
-	_, err = f.s.List(f.ctx, f.dir)
+	var o oddities
+	f := setUp(t, 10*time.Second, o.change)
+	o.keep(to[*pb.TxnRequest](rpctypes.ErrGRPCRequestTooManyRequests))
+	f.refused(backend.CompareAndSet(f.dir+"/x", nil, 0), backend.ErrUnavailable)
+	_, err := f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorIs(t, err, rpctypes.ErrTooManyRequests)
 	f.state(backend.Live)
-	stays.Store(false)
-	lost.Store(true) // no etcd is there: that is told as it is
+	o.keep(to[*pb.TxnRequest](status.Error(codes.Unimplemented, "no route"))) // no etcd is there: that is told as it is
 	_, err = f.s.List(f.ctx, f.dir)
 	require.ErrorContains(t, err, "no route")
 	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	f.state(backend.Live)
-	hangs.Store(true)
+	o.keep(to[*pb.TxnRequest](errNever), to[*pb.PutRequest](errNever)) // which looks what became of a commit
 	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, backend.ErrUnavailable) // which says that nothing was written
@@ -235,25 +290,13 @@ func TestOddAnswersThatStay(t *testing.T) {
 func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
-	var refusing atomic.Bool
+	var o oddities
 	var made creations
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-		made.watch(cfg)
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				switch req.(type) {
-				case *pb.TxnRequest, *pb.RangeRequest:
-					if refusing.Load() {
-						return rpctypes.ErrGRPCRequestTooManyRequests
-					}
-				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}))
-	}, sharedServer(t).Addr())
+	f := setUp(t, 10*time.Second, made.watch, o.change)
 	other := f.another(20 * time.Second)
-	seat := other.commit(other.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	seat := f.seat(other.s)
 	made.take()
-	refusing.Store(true)
+	o.keep(to[*pb.TxnRequest](rpctypes.ErrGRPCRequestTooManyRequests), to[*pb.RangeRequest](rpctypes.ErrGRPCRequestTooManyRequests))
 	waiting := f.awaits(f.s, seat)
 	// A watch is made again once the read that it begins with has been given up.
 	newest := 0
@@ -265,11 +308,9 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 		}
 		return newest > 1
 	})
-	refusing.Store(false)
-	require.NoError(t, other.s.Discard(f.ctx, seat))
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	require.False(t, got[0].Exists())
+	o.keep()
+	f.discard(other.s, seat)
+	seesGone(f, waiting)
 	f.state(backend.Live)
 }
 
@@ -282,8 +323,8 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
 			var o oddities
-			others := etcdtest.Operator(t, sharedServer(t).Addr())
-			write := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			others := etcdtest.Operator(t, shared.ForTest(t).Addr())
+			f := setUp(t, 10*time.Second, o.change, unary(func(ctx context.Context, req any, send func() error) error {
 				if _, ok := req.(*pb.PutRequest); ok { // the fence
 					for range etcd.DefaultMaxOps {
 						if _, err := others.Put(ctx, "/others", ""); err != nil {
@@ -291,20 +332,12 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 						}
 					}
 				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}
-			f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-				cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept, write), grpc.WithChainStreamInterceptor(
-					func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-						if method == pb.Watch_Watch_FullMethodName {
-							return nil, status.Error(code, "no watches here")
-						}
-						return streamer(ctx, desc, cc, method, opts...)
-					}))
-			}, sharedServer(t).Addr())
+				return send()
+			}), streams(pb.Watch_Watch_FullMethodName, func(context.Context, opening) (grpc.ClientStream, error) {
+				return nil, status.Error(code, "no watches here")
+			}))
 			o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
-			require.ErrorIs(t, err, backend.ErrIndeterminate)
+			f.refused(backend.Enqueue(f.dir, nil), backend.ErrIndeterminate)
 			f.state(backend.Live)
 		})
 	}
@@ -316,86 +349,17 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
 	var o oddities
-	var full atomic.Bool
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept,
-			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				if _, ok := req.(*pb.PutRequest); ok && full.Load() { // a fence
-					return rpctypes.ErrGRPCNoSpace
-				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}))
-	}, sharedServer(t).Addr())
-	full.Store(true)
+	f := setUp(t, 10*time.Second, o.change)
+	o.keep(to[*pb.PutRequest](rpctypes.ErrGRPCNoSpace)) // of a fence
 	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
 	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-	_, err := f.s.Commit(f.ctx, nil, seat)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	_, err = f.s.Commit(f.ctx, nil, seat)
-	require.ErrorIs(t, err, backend.ErrUnavailable)
+	f.refused(seat, backend.ErrIndeterminate)
+	f.refused(seat, backend.ErrUnavailable)
 	f.state(backend.Live)
-	full.Store(false)
+	o.keep()
 	wait.For(t, "what was left is removed", func() bool {
 		_, err := f.s.Get(f.ctx, f.dir+"/seat")
 		return errors.Is(err, backend.ErrNoEntry)
 	})
 	f.commit(f.s, seat)
-}
-
-// While there is no space candidates go on trying, say so, and one leads when there is.
-func TestNoSpaceForCandidates(t *testing.T) {
-	t.Parallel()
-	server := etcdtest.Single(t).Members[0]
-	op := etcdtest.Operator(t, server.Addr())
-	for _, strategy := range []elector.Strategy{unfair.New(), fair.New()} {
-		t.Run(strategy.Name(), func(t *testing.T) {
-			f := setUpWith(t, 30*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
-			said := make(chan error, 1000)
-			ctx, over := context.WithCancel(f.ctx) // when a campaign ends with an error
-			defer over()
-			campaign := func(id string, backend backend.Backend) (<-chan *elector.Term, elector.Elector) {
-				e, err := elector.New(elector.Config{
-					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 30 * time.Second,
-					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
-						select {
-						case said <- r.Err:
-						default:
-						}
-					}},
-				})
-				require.NoError(t, err)
-				elected := make(chan *elector.Term, 1)
-				go func() {
-					term, err := e.Campaign(f.ctx)
-					if !assert.NoError(t, err) {
-						over()
-					}
-					elected <- term
-				}()
-				t.Cleanup(func() { _ = e.Close(context.Background()) })
-				return elected, e
-			}
-			leads, leader := campaign("leader", f.Backend)
-			<-leads
-			status, err := op.Status(f.ctx, server.Addr())
-			require.NoError(t, err)
-			_, err = pb.NewMaintenanceClient(op.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
-				Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
-			})
-			require.NoError(t, err)
-			next, _ := campaign("next", etcdtest.NewProcess(t, []string{server.Addr()}, nil).Backend)
-			for range 3 {
-				select {
-				case err := <-said:
-					assert.ErrorIs(t, err, rpctypes.ErrNoSpace)
-				case <-ctx.Done():
-					t.Fatal("the campaign is over, or says nothing")
-				}
-			}
-			require.NoError(t, leader.Close(f.ctx), "a leader can go")
-			_, err = op.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
-			require.NoError(t, err)
-			require.NotNil(t, <-next)
-		})
-	}
 }

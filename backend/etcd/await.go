@@ -66,16 +66,12 @@ func (s *session) bury(known, seen []backend.Entry) (some bool) {
 }
 
 // byParent groups sorted keys by their parent.
-func byParent(keys []string) [][]string {
-	at := make(map[string]int)
-	var groups [][]string
+func byParent(keys []string) (groups [][]string) {
 	for _, key := range keys {
 		parent := backend.Parent(key)
-		i, ok := at[parent]
-		if !ok {
-			i = len(groups)
-			at[parent] = i
-			groups = append(groups, nil)
+		i := slices.IndexFunc(groups, func(group []string) bool { return backend.Parent(group[0]) == parent })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
 		}
 		groups[i] = append(groups[i], key)
 	}

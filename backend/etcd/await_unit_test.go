@@ -2,33 +2,18 @@ package etcd
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 )
 
 // A watch may be dropped, for the sake of another or because what it watched is gone, as
 // soon as it has told who waited. What was told counts.
 func TestToldAndDropped(t *testing.T) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
-	require.NoError(t, err)
-	defer client.Close()
-	b, err := New(client, Config{})
-	require.NoError(t, err)
-	s := b.start(&clientv3.LeaseGrantResponse{ID: 1, TTL: 600}, time.Now())
-	defer func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.Close(ctx)                  // nobody is there to confirm it
-		_ = s.Close(context.Background()) // until its goroutines have ended
-	}()
+	s := started(t, &clientv3.LeaseGrantResponse{ID: 1, TTL: 600}, time.Now())
 	e := backend.Entry{Key: "/a", Rev: 1, Version: 1}
 	for range 50 {
 		w, dropped := newWaiter([]backend.Entry{backend.Unknown("/a")}, 0), &watch{}
@@ -39,22 +24,5 @@ func TestToldAndDropped(t *testing.T) {
 		if err != nil || !seen[0].Same(e) {
 			t.Fatal(seen, err)
 		}
-	}
-}
-
-// A session remembers directories, and not without end.
-func TestRememberedListingsAreBounded(t *testing.T) {
-	var m learned
-	for i := range 3 * driver.CacheLimit {
-		l := backend.Listing{Dir: fmt.Sprint("/d", i), Keys: []string{"/k"}}
-		if rev := m.listed(l, 7); rev != 7 {
-			t.Fatalf("revision %d, want 7", rev)
-		}
-		if rev := m.listed(l, 8); rev != 7 {
-			t.Fatalf("the same listing again: revision %d, want 7", rev)
-		}
-	}
-	if n := m.lists.Len(); n > driver.CacheLimit {
-		t.Errorf("%d directories are remembered, want at most %d", n, driver.CacheLimit)
 	}
 }

@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"crypto/tls"
-	"log/slog"
 	"net"
 	"net/http/httptest"
 	"regexp"
@@ -23,41 +22,11 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
-	"github.com/elector-go/elector/internal/asynclog"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
-
-// asking is a user's log handler that asks the session.
-type asking struct {
-	slog.Handler
-	s *atomic.Pointer[*backend.Session]
-}
-
-func (h asking) Enabled(context.Context, slog.Level) bool { return true }
-
-func (h asking) Handle(context.Context, slog.Record) error {
-	if s := h.s.Load(); s != nil {
-		(*s).State()
-	}
-	return nil
-}
-
-// The user's logger is not called under a lock.
-func TestLoggerMayAskTheSession(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	var logged atomic.Pointer[*backend.Session]
-	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(asking{slog.DiscardHandler, &logged})})
-	require.NoError(t, err)
-	s, err := b.Open(f.ctx, backend.OpenOptions{})
-	require.NoError(t, err)
-	logged.Store(&s)
-	closed := later(func() (struct{}, error) { return struct{}{}, s.Close(f.ctx) })
-	_, err = receive(f, closed)
-	require.NoError(t, err)
-}
 
 // A closed session is not held until the timer of a watch that it kept for later has run.
 func TestClosedSessionIsForgotten(t *testing.T) {
@@ -88,25 +57,19 @@ func TestAnswerTooLarge(t *testing.T) {
 		cfg.MaxCallRecvMsgSize, cfg.MaxCallSendMsgSize = 10000, 9000
 	}, f.Servers...)
 	e := small.commit(small.s, backend.Enqueue(f.dir, []byte("mine")))[0]
-	l, err := f.s.List(f.ctx, f.dir)
-	require.NoError(t, err)
-	assert.Equal(t, []string{first.Key, e.Key}, l.Keys)
-	_, err = small.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte(strings.Repeat("x", 20000))))
+	f.lists(f.s, first, e)
+	_, err := small.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte(strings.Repeat("x", 20000))))
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 	require.NotErrorIs(t, err, backend.ErrIndeterminate)
 }
 
-// elsewhere is a stream of renewals by another member than the one that answers reads. It
-// has not heard of the lease, either: that may be said by a leader that was deposed.
-type elsewhere struct{ grpc.ClientStream }
-
-func (s elsewhere) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if answer, ok := m.(*etcdserverpb.LeaseKeepAliveResponse); ok && err == nil {
+// elsewhere makes an answer one by another member than the one that answers reads. It has not heard
+// of the lease, either: that may be said by a leader that was deposed.
+func elsewhere(m any) {
+	if answer, ok := m.(*etcdserverpb.LeaseKeepAliveResponse); ok {
 		answer.Header.MemberId++
 		answer.TTL = 0
 	}
-	return err
 }
 
 // One address may stand for several members. A heartbeat counts if one of them has answered
@@ -122,26 +85,21 @@ func TestRenewedByAnotherMember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it mostly waits
-			var streams, lists atomic.Int64
-			f := setUpOn(t, test.ttl, func(cfg *clientv3.Config) {
-				cfg.DialOptions = append(cfg.DialOptions,
-					grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-						s, err := open(ctx, desc, cc, method, opts...)
-						if err == nil && method == etcdserverpb.Lease_LeaseKeepAlive_FullMethodName && streams.Add(1) <= test.elsewhere {
-							return elsewhere{s}, nil
-						}
-						return s, err
-					}),
-					grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-						if method == etcdserverpb.Cluster_MemberList_FullMethodName {
-							lists.Add(1)
-						}
-						return invoke(ctx, method, req, reply, cc, opts...)
-					}))
-			}, sharedServer(t).Addr())
+			var opened, lists atomic.Int64
+			f := setUp(t, test.ttl, wrapped(etcdserverpb.Lease_LeaseKeepAlive_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream {
+				if opened.Add(1) <= test.elsewhere {
+					return received{s, elsewhere}
+				}
+				return s
+			}), unary(func(_ context.Context, req any, send func() error) error {
+				if _, ok := req.(*etcdserverpb.MemberListRequest); ok {
+					lists.Add(1)
+				}
+				return send()
+			}))
 			first := f.s.Deadline()
 			if test.counts {
-				wait.For(t, "a heartbeat", func() bool { return f.s.Deadline().After(first) })
+				f.beats()
 				f.state(backend.Live)
 				return
 			}
@@ -160,7 +118,7 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	http1 := httptest.NewServer(nil)
 	t.Cleanup(http1.Close)
-	plain := sharedServer(t).Addr()
+	plain := shared.ForTest(t).Addr()
 	proxy, config, err := proxytest.NewTLS(plain)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })
@@ -205,42 +163,11 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	}
 }
 
-// Why a session is suspended, and lost, is logged, once each. That it was closed is no news.
-func TestLossIsLoggedWithItsReason(t *testing.T) {
-	t.Parallel()
-	f := setUp(t, 10*time.Second)
-	var text strings.Builder
-	log := asynclog.New(slog.New(slog.NewTextHandler(&text, nil)))
-	said := func() string {
-		t.Helper()
-		require.True(t, asynclog.Flush(context.Background(), log, wait.Patience))
-		return text.String()
-	}
-	b, err := etcd.New(f.Client, etcd.Config{Logger: log})
-	require.NoError(t, err)
-	closed, err := b.Open(f.ctx, backend.OpenOptions{TTL: 10 * time.Second})
-	require.NoError(t, err)
-	require.NoError(t, closed.Close(f.ctx))
-	require.Empty(t, said())
-	s, err := b.Open(f.ctx, backend.OpenOptions{TTL: 10 * time.Second})
-	require.NoError(t, err)
-	f.Suspend() // were they closed, another test's proxy might get the port, before a server that knows no such lease
-	for state := s.State(); state != backend.Lost; {
-		state, err = s.AwaitState(f.ctx, state)
-		require.NoError(t, err)
-	}
-	_ = s.Close(f.ctx) // nobody confirms it; then nothing is logged any more
-	all := said()
-	assert.Equal(t, 1, strings.Count(all, "etcd: session suspended"), all)
-	assert.Equal(t, 1, strings.Count(all, "etcd: session lost"), all)
-	assert.Contains(t, all, "trust window has passed; it was out of touch: ")
-}
-
 // Nothing is answered by a client that is closed: a session ends at once, and says why, and so does Close. The
 // entries stay until the lease expires.
 func TestClientIsClosedFirst(t *testing.T) {
 	t.Parallel()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{sharedServer(t).Addr()}})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{shared.ForTest(t).Addr()}})
 	require.NoError(t, err)
 	b, err := etcd.New(client, etcd.Config{})
 	require.NoError(t, err)
@@ -255,5 +182,9 @@ func TestClientIsClosedFirst(t *testing.T) {
 	require.ErrorContains(t, session.Close(t.Context()), "the client is closed")
 	_, err = e.Campaign(t.Context())
 	require.ErrorContains(t, err, "the client is closed")
+	opened, err := b.Open(t.Context(), backend.OpenOptions{})
+	require.ErrorContains(t, err, "the client is closed")
+	require.NotErrorIs(t, err, backend.ErrUnavailable)
+	require.Nil(t, opened)
 	require.ErrorContains(t, e.Close(t.Context()), "the client is closed")
 }

@@ -3,12 +3,12 @@ package etcd_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -31,25 +31,20 @@ type deaf struct {
 	streams map[string]int       // how often each was asked for, by its metadata
 }
 
-func (d *deaf) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	if method != pb.Watch_Watch_FullMethodName {
-		return streamer(ctx, desc, cc, method, opts...)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.on {
-		sent, _ := metadata.FromOutgoingContext(ctx)
-		name := ""
-		if of := sent.Get("elector-stream"); len(of) > 0 {
-			name = of[0]
+func (d *deaf) change(cfg *clientv3.Config) {
+	streams(pb.Watch_Watch_FullMethodName, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.on {
+			sent, _ := metadata.FromOutgoingContext(ctx)
+			d.streams[strings.Join(sent.Get("elector-stream"), "")]++
+			return nil, errDeaf
 		}
-		d.streams[name]++
-		return nil, errDeaf
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	d.cancel = append(d.cancel, cancel)
-	s, err := streamer(ctx, desc, cc, method, opts...)
-	return deafStream{s}, err
+		ctx, cancel := context.WithCancel(ctx)
+		d.cancel = append(d.cancel, cancel)
+		s, err := open(ctx)
+		return deafStream{s}, err
+	})(cfg)
 }
 
 var errDeaf = status.Error(codes.Unavailable, "no watches here")
@@ -90,19 +85,15 @@ func TestWatchesAreRefused(t *testing.T) {
 	servertest.Long(t, "several session timeouts")
 	t.Parallel()
 	d := &deaf{streams: make(map[string]int)}
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(d.intercept))
-	}, sharedServer(t).Addr())
+	f := setUp(t, 10*time.Second, d.change)
 	other := f.another(20 * time.Second)
 	for range 2 {
 		first := f.enqueue(other.s)
 		own := f.enqueue(f.s)
 		waiting := f.armed(first, own)
 		d.turn(true)
-		require.NoError(t, other.s.Discard(f.ctx, first))
-		seen, err := receive(f, waiting)
-		require.NoError(t, err)
-		assert.False(t, seen[0].Exists())
+		f.discard(other.s, first)
+		seesGone(f, waiting)
 		// Who begins to wait now is told, too.
 		second := f.enqueue(other.s)
 		waiting = f.awaits(f.s, second, own)
@@ -111,12 +102,10 @@ func TestWatchesAreRefused(t *testing.T) {
 			names, times := d.asked()
 			return len(names) >= 4 && times >= before+100
 		})
-		require.NoError(t, other.s.Discard(f.ctx, second))
-		seen, err = receive(f, waiting)
-		require.NoError(t, err)
-		assert.False(t, seen[0].Exists())
+		f.discard(other.s, second)
+		seesGone(f, waiting)
 		d.turn(false)
-		require.NoError(t, f.s.Discard(f.ctx, own))
+		f.discard(f.s, own)
 	}
 	names, times := d.asked()
 	slices.Sort(names)
@@ -130,74 +119,53 @@ func TestWatchesAreRefused(t *testing.T) {
 func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	d := &deaf{streams: make(map[string]int)}
-	f := setUpOn(t, 30*time.Second, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(d.intercept))
-	}, sharedServer(t).Addr())
+	f := setUp(t, 30*time.Second, d.change)
 	f.neverLost()
-	own := f.enqueue(f.s)
-	put := f.commit(f.s, backend.CompareAndSet(f.dir+"/put", []byte("0"), 0))[0]
+	own, put := f.enqueue(f.s), f.put(f.s, f.dir+"/put", "0")
 	d.turn(true)
 	for fault, arm := range map[string]func(etcdtest.Match){"reply": f.LoseReply, "request": f.LoseRequest} {
-		arm(etcdtest.MatchKind(backend.OpUpdate))
-		own = f.commit(f.s, backend.Update(own, []byte(fault)))[0]
-		arm(etcdtest.MatchKind(backend.OpCompareAndSet))
-		put = f.commit(f.s, backend.CompareAndSet(put.Key, []byte(fault), put.Version))[0]
-		for _, e := range []backend.Entry{own, put} {
-			got, err := f.s.Get(f.ctx, e.Key)
-			require.NoError(t, err)
-			assert.Equal(t, e, got)
-			assert.Equal(t, fault, string(got.Value))
-		}
-	}
-	for fault, arm := range map[string]func(etcdtest.Match){"reply": f.LoseReply, "request": f.LoseRequest} {
+		gone := f.put(f.s, f.dir+"/gone", "")
 		for kind, op := range map[backend.OpKind]backend.Op{
-			backend.OpCreateEphemeral: backend.CreateEphemeral(f.dir+"/seat-"+fault, []byte("v")), backend.OpCompareAndSet: backend.CompareAndSet(f.dir+"/new-"+fault, []byte("v"), 0),
-			backend.OpEnqueue: backend.Enqueue(f.dir, []byte("v")), backend.OpDelete: backend.Delete(f.commit(f.s, backend.CompareAndSet(f.dir+"/gone-"+fault, nil, 0))[0]),
+			backend.OpCreateEphemeral: backend.CreateEphemeral(f.dir+"/seat-"+fault, []byte(fault)),
+			backend.OpCompareAndSet:   backend.CompareAndSet(f.dir+"/new-"+fault, []byte(fault), 0),
+			backend.OpEnqueue:         backend.Enqueue(f.dir, []byte(fault)),
+			backend.OpUpdate:          backend.Update(own, []byte(fault)),
 		} {
 			arm(etcdtest.MatchKind(kind))
 			made := f.commit(f.s, op)[0]
-			got, err := f.s.Get(f.ctx, made.Key)
-			if kind == backend.OpDelete {
-				require.ErrorIs(t, err, backend.ErrNoEntry)
-				continue
-			}
-			require.NoError(t, err)
-			assert.Equal(t, made, got)
+			assert.Equal(t, made, f.get(f.s, made.Key))
+			assert.Equal(t, fault, string(made.Value))
 		}
+		arm(etcdtest.MatchKind(backend.OpCompareAndSet))
+		put = f.commit(f.s, backend.CompareAndSet(put.Key, []byte(fault), put.Version))[0]
+		assert.Equal(t, put, f.get(f.s, put.Key))
+		arm(etcdtest.MatchKind(backend.OpDelete))
+		f.commit(f.s, backend.Delete(gone))
+		f.gone(f.s, gone.Key)
 	}
 }
 
 // Others have written since, the same value among others: what is told is the own write.
 func TestLostReplyOfASetThatOthersRepeat(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 2*time.Minute) // hundreds of writes while the answer is held back
-	other := f.another(2 * time.Minute)
+	f, other := setUpTwo(t, 2*time.Minute) // hundreds of writes while the answer is held back
 	e := f.commit(f.s, backend.CompareAndSet(f.dir+"/k", []byte("0"), 0))[0]
 	for _, more := range []int{0, 2 * etcd.DefaultMaxOps} { // revisions in between: too many to read each
 		f.CutReply(etcdtest.MatchKind(backend.OpUpdate))
-		own := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Update(e, []byte("v"))) })
+		own := f.commits(f.s, backend.Update(e, []byte("v")))
 		wait.For(t, "the Set is done", func() bool {
 			now, err := other.s.Get(f.ctx, e.Key)
 			return err == nil && string(now.Value) == "v"
 		})
-		now, err := other.s.Get(f.ctx, e.Key)
-		require.NoError(t, err)
+		now := f.get(other.s, e.Key)
 		f.commit(other.s, backend.Update(e, []byte("w")))
 		f.commit(other.s, backend.Update(e, []byte("v")))
 		for range more {
-			f.commit(other.s, backend.CompareAndSet(f.dir, nil, f.version(other.s, f.dir)))
+			f.commit(other.s, backend.CompareAndSet(f.dir, nil, f.get(other.s, f.dir).Version))
 		}
 		f.commit(other.s, backend.Update(e, []byte("0")))
 		f.Resume()
-		made, err := receive(f, own)
-		require.NoError(t, err)
+		made := must(f, own)
 		assert.Equal(t, now.Version, made[0].Version)
 	}
-}
-
-func (f *fixture) version(s *backend.Session, key string) uint64 {
-	f.t.Helper()
-	e, err := s.Get(f.ctx, key)
-	require.NoError(f.t, err)
-	return e.Version
 }

@@ -37,10 +37,18 @@ func (f *fixture) beforeSecondStep(do func()) {
 	})
 }
 
+// heldUp has the session stop between the steps of an Enqueue, until release is called.
+func (f *fixture) heldUp(dir string) (arriving <-chan result[[]backend.Entry], release func()) {
+	reached, released := make(chan struct{}), make(chan struct{})
+	f.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-released }))
+	arriving = f.commits(f.s, backend.Enqueue(dir, nil))
+	<-reached
+	return arriving, func() { close(released) }
+}
+
 // The second step's request or its reply is lost.
 func TestSecondStepLost(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	for name, lose := range map[string]func(){
 		"request":           func() { f.LoseRequest(secondStep) },
 		"reply":             func() { f.LoseReply(secondStep) },
@@ -58,22 +66,13 @@ func TestSecondStepLost(t *testing.T) {
 			second := f.enqueue(f.s)
 			third := f.enqueue(other.s)
 			for _, s := range []*backend.Session{f.s, other.s} {
-				l, err := s.List(f.ctx, f.dir)
-				require.NoError(t, err)
-				require.Equal(t, []string{first.Key, second.Key, third.Key}, l.Keys)
-				for e, want := range map[*backend.Entry]backend.Entry{&second: first, &third: second} {
-					before, err := s.Predecessor(f.ctx, *e)
-					require.NoError(t, err)
-					assert.True(t, before.Same(want), "%+v, want %+v", before, want)
-				}
+				f.lists(s, first, second, third)
+				f.follows(s, second, first)
+				f.follows(s, third, second)
 			}
-			got, err := other.s.Get(f.ctx, second.Key)
-			require.NoError(t, err)
-			assert.True(t, got.Same(second), "%+v, want %+v", got, second)
-			for _, e := range []backend.Entry{first, third} {
-				require.NoError(t, other.s.Discard(f.ctx, e))
-			}
-			require.NoError(t, f.s.Discard(f.ctx, second))
+			same(f, second, f.get(other.s, second.Key))
+			f.discard(other.s, first, third)
+			f.discard(f.s, second)
 		})
 	}
 }
@@ -81,44 +80,28 @@ func TestSecondStepLost(t *testing.T) {
 // Between the steps of one Enqueue another goes through. Who arrived first stays
 // first for everybody, and who waits for it hears of its end.
 func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	leader := f.enqueue(other.s)
-	reached, release := make(chan struct{}), make(chan struct{})
-	f.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-release }))
-	arriving := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)) })
-	<-reached
+	arriving, release := f.heldUp(f.dir)
 	last := f.enqueue(other.s)
-	before, err := other.s.Predecessor(f.ctx, last)
-	require.NoError(t, err)
+	before := f.predecessor(other.s, last)
 	require.True(t, before.Exists())
 	require.False(t, before.Same(leader), "the one that is between its steps has arrived first")
-	l, err := other.s.List(f.ctx, f.dir)
-	require.NoError(t, err)
-	assert.Equal(t, []string{leader.Key, before.Key, last.Key}, l.Keys)
-	waiting := other.armed(last, before)
-	close(release)
-	made, err := receive(f, arriving)
-	require.NoError(t, err)
+	f.lists(other.s, leader, before, last)
+	waiting := other.armed(before, last)
+	release()
+	made := must(f, arriving)
 	assert.Equal(t, before.Rev, made[0].Rev, "its place is that of its arrival")
-	again, err := other.s.Predecessor(f.ctx, last)
-	require.NoError(t, err)
-	assert.True(t, again.Same(made[0]), "%+v, want %+v", again, made[0])
-	first, err := f.s.Predecessor(f.ctx, made[0])
-	require.NoError(t, err)
-	assert.True(t, first.Same(leader))
-	require.NoError(t, f.s.Discard(f.ctx, made[0]))
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.False(t, got[1].Exists())
-	assert.True(t, got[0].Same(last))
+	f.follows(other.s, last, made[0])
+	f.follows(f.s, made[0], leader)
+	f.discard(f.s, made[0])
+	seesGone(f, waiting, last)
 }
 
 // Between the steps the entry, or its session, goes.
 func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	leader := f.enqueue(other.s)
 	f.beforeSecondStep(func() {
 		l, err := other.s.List(f.ctx, f.dir)
@@ -129,10 +112,8 @@ func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	e := f.enqueue(f.s)
 	_, err := f.s.Predecessor(f.ctx, e)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
-	got, err := f.s.Await(f.ctx, e)
-	require.NoError(t, err)
-	assert.False(t, got[0].Exists())
-	require.NoError(t, f.s.Discard(f.ctx, e))
+	seesGone(f, f.awaits(f.s, e))
+	f.discard(f.s, e)
 
 	lost := f.another(20 * time.Second)
 	lease := lost.Leases()[0]
@@ -142,9 +123,7 @@ func TestEntryGoesBetweenTheSteps(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrSessionLost)
 	}
 	lost.state(backend.Lost)
-	l, err := other.s.List(f.ctx, f.dir)
-	require.NoError(t, err)
-	assert.Equal(t, []string{leader.Key}, l.Keys)
+	f.lists(other.s, leader)
 }
 
 // Two entries of one transaction have one ticket. Each would stand before the other.
@@ -152,7 +131,7 @@ func TestTwoEnqueuedInOneCommit(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir, nil))
 	require.ErrorContains(t, err, "two operations")
-	f.commit(f.s, backend.CompareAndSet(f.dir+"/d", nil, 0))
+	f.put(f.s, f.dir+"/d", "")
 	made := f.commit(f.s, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir+"/d", nil))
 	for i, dir := range []string{f.dir, f.dir + "/d"} {
 		l, err := f.s.List(f.ctx, dir)
@@ -164,23 +143,34 @@ func TestTwoEnqueuedInOneCommit(t *testing.T) {
 // Somebody helps an entry into its place before its own process, whose reply was lost,
 // finds out that it stands.
 func TestHelpedBeforeItIsResolved(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	other := f.another(20 * time.Second)
+	f, other := setUpTwo(t, 20*time.Second)
 	first := f.enqueue(other.s)
 	f.CutReply(etcdtest.MatchKind(backend.OpEnqueue))
-	arriving := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)) })
+	arriving := f.commits(f.s, backend.Enqueue(f.dir, nil))
 	var l backend.Listing
 	wait.For(t, "it is helped", func() bool {
-		var err error
-		l, err = other.s.List(f.ctx, f.dir)
-		require.NoError(t, err)
+		l = f.list(other.s)
 		return len(l.Keys) == 2
 	})
 	f.Resume()
-	made, err := receive(f, arriving)
-	require.NoError(t, err)
+	made := must(f, arriving)
 	assert.Equal(t, []string{first.Key, made[0].Key}, l.Keys)
-	before, err := f.s.Predecessor(f.ctx, made[0])
+	f.follows(f.s, made[0], first)
+}
+
+// A fence among the ordered keys hides nobody. An earlier version put it there, beside an
+// entry that may be long gone.
+func TestPredecessorBehindAFence(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	first, second := f.enqueue(f.s), f.enqueue(f.s)
+	f.puts()(second.Key + "\x00")
+	f.discard(f.s, first, second)
+
+	slow, other := f.another(20*time.Second), f.another(20*time.Second)
+	arriving, release := slow.heldUp(f.dir)
+	last := f.enqueue(other.s)
+	before, err := other.s.Predecessor(f.ctx, last)
+	release()
 	require.NoError(t, err)
-	assert.True(t, before.Same(first), "%+v", before)
+	same(f, must(f, arriving)[0], before)
 }

@@ -108,38 +108,10 @@ var etcdAnswers = map[string]meaning{
 
 	// Of the client: somebody has closed it. What was under way may have been done.
 	"grpc: the client connection is closing": {unknown, nil, true},
-
-	// What only operators' requests are answered with, such as those that change members,
-	// users or versions. None of them is sent here, so that nothing is known of its reason.
-	"etcdserver: member ID already exist":                                        {unknown, down, false},
-	"etcdserver: Peer URLs already exists":                                       {unknown, down, false},
-	"etcdserver: re-configuration failed due to not enough started members":      {unknown, down, false},
-	"etcdserver: given member URLs are invalid":                                  {unknown, down, false},
-	"etcdserver: member not found":                                               {unknown, down, false},
-	"etcdserver: can only promote a learner member":                              {unknown, down, false},
-	"etcdserver: can only promote a learner member which is in sync with leader": {unknown, down, false},
-	"etcdserver: too many learner members in cluster":                            {unknown, down, false},
-	"etcdserver: cluster ID mismatch":                                            {unknown, down, false},
-	"etcdserver: bad leader transferee":                                          {unknown, down, false},
-	"etcdserver: root user does not exist":                                       {unknown, down, false},
-	"etcdserver: root user does not have root role":                              {unknown, down, false},
-	"etcdserver: user name already exists":                                       {unknown, down, false},
-	"etcdserver: user name not found":                                            {unknown, down, false},
-	"etcdserver: role name already exists":                                       {unknown, down, false},
-	"etcdserver: role name not found":                                            {unknown, down, false},
-	"etcdserver: role name is empty":                                             {unknown, down, false},
-	"etcdserver: permission not given":                                           {unknown, down, false},
-	"etcdserver: role is not granted to the user":                                {unknown, down, false},
-	"etcdserver: permission is not granted to the role":                          {unknown, down, false},
-	"etcdserver: wrong downgrade target version format":                          {unknown, down, false},
-	"etcdserver: invalid downgrade target version":                               {unknown, down, false},
-	"etcdserver: cluster version not found during downgrade":                     {unknown, down, false},
-	"etcdserver: cluster has a downgrade job in progress":                        {unknown, down, false},
-	"etcdserver: no inflight downgrade job":                                      {unknown, down, false},
 }
 
 // codeAnswers are those of whatever else may answer, by their gRPC code: a server that is newer
-// than the table, gRPC itself, or what stands between, whose HTTP status gRPC makes a code of.
+// than the table, or takes the request for one of an operator's, gRPC itself, or what stands between, whose HTTP status gRPC makes a code of.
 var codeAnswers = map[codes.Code]meaning{
 	codes.Canceled:           {unknown, down, false}, // the caller, or a connection that was closed
 	codes.DeadlineExceeded:   {unknown, down, false},

@@ -55,20 +55,11 @@ func (d *detour) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	if err != nil {
 		return nil, err
 	}
-	return renewals{s, d}, nil
-}
-
-type renewals struct {
-	grpc.ClientStream
-	d *detour
-}
-
-func (s renewals) RecvMsg(m any) error {
-	err := s.ClientStream.RecvMsg(m)
-	if answer, ok := m.(*etcdserverpb.LeaseKeepAliveResponse); ok && err == nil && answer.TTL > 0 {
-		s.d.renewed.Store(s.d.reads.Load())
-	}
-	return err
+	return received{s, func(m any) {
+		if m.(*etcdserverpb.LeaseKeepAliveResponse).TTL > 0 {
+			d.renewed.Store(d.reads.Load())
+		}
+	}}, nil
 }
 
 // within limits one request of a bare client.
@@ -174,6 +165,6 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 
 	// Heartbeats that one member answers count, and if that is cut off, another does.
 	d.on.Store(false)
-	wait.For(t, "a heartbeat", func() bool { return f.s.Deadline().After(deadline) })
+	f.beats()
 	assert.LessOrEqual(t, time.Until(f.s.Deadline()), left()+time.Second)
 }

@@ -9,69 +9,26 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
-	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// An operator who revokes the lease ends the session, and with it the term.
+// A lease is revoked. A session that waits for nothing hears of it by its next heartbeat.
 func TestLeaseRevokedByAnOperator(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, 30*time.Second)
-	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		t.Run(strategy.Name(), func(t *testing.T) {
-			f.t = t
-			e := f.elector(strategy, f.dir+"/"+strategy.Name(), "1")
-			term, err := e.Campaign(f.ctx)
-			require.NoError(t, err)
-			s := term.Guard().Session
-			deadline := s.Deadline()
-			f.Expire()
-			select {
-			case <-term.Context().Done():
-			case <-f.ctx.Done():
-				t.Fatal("the term goes on")
-			}
-			assert.False(t, term.Valid())
-			for state := s.State(); state != backend.Lost; {
-				state, err = s.AwaitState(f.ctx, state)
-				require.NoError(t, err)
-			}
-			assert.True(t, time.Now().Before(deadline), "it has ended with its window only")
-		})
-	}
-	// A session without an entry that anybody waits for hears of it by its heartbeat.
-	for state := f.s.State(); state != backend.Lost; {
-		var err error
-		state, err = f.s.AwaitState(f.ctx, state)
-		require.NoError(t, err)
-	}
-	_, err := f.s.Get(f.ctx, f.dir)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-}
-
-// elector makes a candidate of the process.
-func (f *fixture) elector(strategy elector.Strategy, election, id string) elector.Elector {
-	f.t.Helper()
-	return newElector(f, f.Backend, strategy, election, id)
-}
-
-func newElector(f *fixture, b backend.Backend, strategy elector.Strategy, election, id string) elector.Elector {
-	f.t.Helper()
-	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, TTL: 30 * time.Second})
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() { _ = e.Close(f.ctx) }) // a session that is lost has nothing to confirm
-	return e
+	deadline := f.s.Deadline()
+	f.Expire()
+	f.state(backend.Lost)
+	assert.True(t, time.Now().Before(deadline), "it has ended with its window only")
 }
 
 // A commit finds out that the lease is gone before the next heartbeat does.
 func TestCommitAfterRevocation(t *testing.T) {
 	f := setUp(t, 60*time.Second)
-	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	seat := f.seat(f.s)
 	f.Expire()
 	for _, op := range []backend.Op{backend.CreateEphemeral(f.dir+"/other", nil), backend.Enqueue(f.dir, nil)} {
 		_, err := f.s.Commit(f.ctx, nil, op)
@@ -79,9 +36,7 @@ func TestCommitAfterRevocation(t *testing.T) {
 		require.NotErrorIs(t, err, backend.ErrIndeterminate)
 	}
 	assert.Equal(t, backend.Lost, f.s.State())
-	other := f.another(30 * time.Second)
-	_, err := other.s.Get(f.ctx, seat.Key)
-	require.ErrorIs(t, err, backend.ErrNoEntry)
+	f.gone(f.another(30*time.Second).s, seat.Key)
 }
 
 // Answers that take longer than the window do not extend it.
@@ -96,12 +51,15 @@ func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := setUp(t, 10*time.Second)
+			// The client's own keepalive would wait for its first answer for as long.
+			f := setUp(t, 10*time.Second, func(cfg *clientv3.Config) { cfg.DialTimeout = time.Hour })
 			e := f.enqueue(f.s)
 			waiting := f.armed(e)
+			fresh := f.open(10 * time.Second) // none of its heartbeats is answered
 			f.Each(fault)
 			before := f.s.Deadline()
 			f.lostAtDeadline()
+			f.stateOf(fresh, backend.Lost)
 			_, err := receive(f, waiting)
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			// At most one heartbeat can have been answered since.
@@ -116,36 +74,6 @@ func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 	}
 }
 
-// The server is killed and started again within the window.
-func TestServerRestart(t *testing.T) {
-	t.Parallel()
-	servers := etcdtest.Single(t)
-	f := setUpOn(t, 30*time.Second, nil, servers.Addrs()...)
-	other := f.another(30 * time.Second)
-	for range 3 {
-		e, own := f.enqueue(other.s), f.enqueue(f.s)
-		waiting := f.armed(e, own)
-		require.NoError(t, servers.Stop())
-		reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, own.Key) })
-		writing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)) })
-		require.NoError(t, servers.Start())
-		got, err := receive(f, reading)
-		require.NoError(t, err)
-		assert.True(t, got.Same(own))
-		made, err := receive(f, writing)
-		require.NoError(t, err)
-		require.NoError(t, f.s.Discard(f.ctx, made[0]))
-		f.state(backend.Live)
-		still(f, waiting)
-		require.NoError(t, other.s.Discard(f.ctx, e))
-		both, err := receive(f, waiting)
-		require.NoError(t, err)
-		assert.False(t, both[0].Exists())
-		assert.True(t, both[1].Same(own))
-		require.NoError(t, f.s.Discard(f.ctx, own))
-	}
-}
-
 // What the server grants is what the window is made of. Its minimum is 3/2 of its
 // election timeout.
 func TestGrantedTimeout(t *testing.T) {
@@ -155,8 +83,8 @@ func TestGrantedTimeout(t *testing.T) {
 		server         string
 		asked, granted time.Duration
 	}{
-		{sharedServer(t).Addr(), 19500 * time.Millisecond, 20 * time.Second}, // whole seconds
-		{sharedServer(t).Addr(), 20 * time.Second, 20 * time.Second},
+		{shared.ForTest(t).Addr(), 19500 * time.Millisecond, 20 * time.Second}, // whole seconds
+		{shared.ForTest(t).Addr(), 20 * time.Second, 20 * time.Second},
 		{slow.Addrs()[0], 2 * time.Second, 15 * time.Second},
 	} {
 		f := setUpOn(t, 30*time.Second, nil, try.server)
@@ -179,27 +107,62 @@ func TestGrantedTimeout(t *testing.T) {
 	}
 }
 
-// The key that an operator's plain put takes away from the lease is nobody's entry
-// any more.
-func TestEntryTakenFromItsLease(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	e := f.enqueue(f.s)
-	waiting := f.armed(e)
-	_, err := f.operator().Put(f.ctx, e.Key, "stolen")
-	require.NoError(t, err)
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.False(t, got[0].Same(e))
-	assert.NotEqual(t, f.s.ID(), got[0].Session)
-	_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfUnchanged(e)}, backend.CompareAndSet(f.dir+"/x", nil, 0))
-	require.ErrorIs(t, err, backend.ErrCondition)
-	// Nobody has to wait for it.
-	next := f.enqueue(f.s)
-	before, err := f.s.Predecessor(f.ctx, next)
-	require.NoError(t, err)
-	assert.False(t, before.Exists() && before.Session == "", "%+v would never go", before)
-	_, err = f.operator().Delete(f.ctx, e.Key, clientv3.WithPrevKV())
-	require.NoError(t, err)
+// What passes within the window is ridden out: calls and waits go on, with the same session.
+func TestFaultsAreRiddenOut(t *testing.T) {
+	t.Parallel()
+	single := func(t testing.TB) *etcdtest.Servers { return etcdtest.Single(t) }
+	for name, c := range map[string]struct {
+		servers func(testing.TB) *etcdtest.Servers
+		rounds  int
+		writes  bool // others can, meanwhile
+		do, end func(*fixture, *etcdtest.Servers)
+	}{
+		"the server is killed": {
+			single, 3, false,
+			func(f *fixture, s *etcdtest.Servers) { require.NoError(f.t, s.Stop()) },
+			func(f *fixture, s *etcdtest.Servers) { require.NoError(f.t, s.Start()) },
+		},
+		"half-open links": {
+			single, 1, true,
+			func(f *fixture, _ *etcdtest.Servers) { f.Each((*proxytest.Proxy).Stall) },
+			func(f *fixture, _ *etcdtest.Servers) { f.Each((*proxytest.Proxy).Unstall) },
+		},
+		"pitfall 25: a member without a leader": {
+			etcdtest.Cluster, 1, false,
+			func(f *fixture, s *etcdtest.Servers) { f.members(s.Members[1:], (*servertest.Etcd).Pause) },
+			func(f *fixture, s *etcdtest.Servers) { f.members(s.Members[1:], (*servertest.Etcd).Resume) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := c.servers(t)
+			f := at(t, servers, 0, 30*time.Second)
+			f.neverLost()
+			other := f.another(time.Minute)
+			for range c.rounds {
+				e, own := f.enqueue(other.s), f.enqueue(f.s)
+				waiting := f.armed(e, own)
+				c.do(f, servers)
+				f.state(backend.Suspended)
+				require.True(t, time.Now().Before(f.s.Deadline()))
+				reading, writing := f.gets(f.s, own.Key), f.commits(f.s, backend.Enqueue(f.dir, nil))
+				if c.writes {
+					f.discard(other.s, e)
+				}
+				still(f, waiting)
+				c.end(f, servers)
+				same(f, own, must(f, reading))
+				made := must(f, writing)
+				f.state(backend.Live)
+				if !c.writes {
+					still(f, waiting)
+					f.discard(other.s, e)
+				}
+				seesGone(f, waiting, own)
+				f.discard(f.s, own, made[0])
+			}
+		})
+	}
 }
 
 // Close takes what answers as slowly as it has time.

@@ -40,13 +40,10 @@ func TestFencesOfLostReplies(t *testing.T) {
 		e := f.enqueue(f.s)
 		f.LoseReply(etcdtest.MatchKind(backend.OpUpdate))
 		e = f.commit(f.s, backend.Update(e, []byte("w")))[0]
-		before, err := f.s.Predecessor(f.ctx, e)
-		require.NoError(t, err)
-		assert.True(t, before.Same(other))
+		f.follows(f.s, e, other)
 		f.LoseReply(etcdtest.MatchKind(backend.OpCreateEphemeral))
-		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-		require.NoError(t, f.s.Discard(f.ctx, seat))
-		require.NoError(t, f.s.Discard(f.ctx, e))
+		seat := f.seat(f.s)
+		f.discard(f.s, seat, e)
 	}
 	assert.Len(t, f.fences(f.dir), 2)
 }
@@ -55,9 +52,9 @@ func TestFencesOfLostReplies(t *testing.T) {
 func TestFencesOfCancelledCampaigns(t *testing.T) {
 	f := setUp(t, 60*time.Second)
 	election := f.dir + "/e"
-	_, err := f.elector(fair.New(), election, "leader").Campaign(f.ctx)
+	_, err := newElector(f, f.Backend, fair.New(), election, "leader").Campaign(f.ctx)
 	require.NoError(t, err)
-	e := f.elector(fair.New(), election, "waiting")
+	e := newElector(f, f.Backend, fair.New(), election, "waiting")
 	for range 200 {
 		ctx, cancel := context.WithTimeout(f.ctx, rand.N(4*time.Millisecond))
 		_, err := e.Campaign(ctx)
@@ -68,38 +65,24 @@ func TestFencesOfCancelledCampaigns(t *testing.T) {
 	require.NoError(t, e.Close(f.ctx))
 }
 
-// An operator who deletes a fence stops nothing.
-func TestFenceDeletedByAnOperator(t *testing.T) {
-	f := setUp(t, 60*time.Second)
-	for range 3 {
-		f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
-		e := f.enqueue(f.s)
-		fences := f.fences(f.dir)
-		require.Len(t, fences, 1)
-		_, err := f.operator().Delete(f.ctx, fences[0])
-		require.NoError(t, err)
-		f.enqueue(f.s)
-		require.NoError(t, f.s.Discard(f.ctx, e))
-	}
-}
-
-// What was applied after an operator has deleted the fence is found, though the session has seen
-// nothing of that: history does not end there.
+// An operator who deletes a fence stops nothing. What was applied after that is found, though the
+// session has seen nothing of it: history does not end there.
 func TestFenceDeletedUnseen(t *testing.T) {
 	f := setUp(t, 60*time.Second)
 	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
-	made := []string{f.enqueue(f.s).Key}
-	for range 3 {
+	made := []backend.Entry{f.enqueue(f.s)}
+	for i := range 6 {
 		fences := f.fences(f.dir)
 		require.Len(t, fences, 1)
-		_, err := f.operator().Delete(f.ctx, fences[0])
-		require.NoError(t, err)
-		f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
-		made = append(made, f.enqueue(f.s).Key)
+		f.remove(fences[0])
+		if i%2 == 0 {
+			f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+		}
+		made = append(made, f.enqueue(f.s))
+		f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue)) // so that there is one again
+		made = append(made, f.enqueue(f.s))
 	}
-	l, err := f.s.List(f.ctx, f.dir)
-	require.NoError(t, err)
-	assert.Equal(t, made, l.Keys, "each was done once")
+	f.lists(f.s, made...) // each was done once
 }
 
 // Commits under way at once share the fence: the one that is put for one of them refuses
@@ -122,14 +105,12 @@ func TestFenceOfCommitsAtOnce(t *testing.T) {
 	}
 	var want []string
 	for _, w := range workers {
-		made, err := receive(f, w)
-		require.NoError(t, err)
+		made := must(f, w)
 		for _, e := range made {
 			want = append(want, e.Key)
 		}
 	}
-	l, err := f.s.List(f.ctx, f.dir)
-	require.NoError(t, err)
+	l := f.list(f.s)
 	assert.ElementsMatch(t, want, l.Keys)
 	assert.Len(t, f.fences(f.dir), 1)
 }

@@ -11,10 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // lookalikes are names that look like those of entries of this package, and are
@@ -53,141 +51,86 @@ func lookalikes(lease string, rev uint64) map[string]string {
 // Foreign keys in an election's directory disturb neither the list nor who stands
 // before whom, be they persistent or of another lease.
 func TestForeignKeysInADirectory(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	other := f.another(30 * time.Second)
-	operator := f.operator()
-	lease, err := operator.Grant(f.ctx, 60)
-	require.NoError(t, err)
+	f, other := setUpTwo(t, 30*time.Second)
+	put := f.puts()
 	first := f.enqueue(f.s)
-	puts := map[string][]clientv3.OpOption{"persistent": nil, "with another lease": {clientv3.WithLease(lease.ID)}}
-	for how, option := range puts {
-		for what, name := range lookalikes(other.s.ID(), first.Rev+1e6) {
-			_, err := operator.Put(f.ctx, f.dir+"/"+name, "foreign, "+what+", "+how, option...)
-			require.NoError(t, err)
+	for _, name := range []string{"", "/x", "-x", "0"} { // most of these aren't in the directory
+		put(f.dir + name + "/2-1-0123456789abcdef")
+	}
+	for _, option := range [][]clientv3.OpOption{nil, {f.lease()}} {
+		for _, name := range lookalikes(other.s.ID(), first.Rev+1e6) {
+			put(f.dir+"/"+name, option...)
 		}
 		second := f.enqueue(f.s)
 		third := f.enqueue(other.s)
 		for _, s := range []*backend.Session{f.s, other.s} {
-			l, err := s.List(f.ctx, f.dir)
-			require.NoError(t, err)
-			assert.Equal(t, []string{first.Key, second.Key, third.Key}, l.Keys, how)
-			before, err := s.Predecessor(f.ctx, third)
-			require.NoError(t, err)
-			assert.True(t, before.Same(second), "%s: %+v", how, before)
-			before, err = s.Predecessor(f.ctx, first)
-			require.NoError(t, err)
-			assert.False(t, before.Exists(), "%s: %+v", how, before)
+			f.lists(s, first, second, third)
+			f.follows(s, third, second)
+			f.follows(s, first, backend.Entry{})
 		}
 		// None of them wakes who waits.
 		waiting := f.armed(second, third)
 		for _, name := range lookalikes(other.s.ID(), first.Rev+1e6) {
-			_, err := operator.Put(f.ctx, f.dir+"/"+name, "changed", option...)
-			require.NoError(t, err)
+			put(f.dir+"/"+name, option...)
 		}
-		require.NoError(t, f.s.Discard(f.ctx, second))
-		got, err := receive(f, waiting)
-		require.NoError(t, err)
-		assert.False(t, got[0].Exists())
-		assert.True(t, got[1].Same(third))
-		require.NoError(t, other.s.Discard(f.ctx, third))
+		f.discard(f.s, second)
+		seesGone(f, waiting, third)
+		f.discard(other.s, third)
 	}
 }
 
-// Elections go on among foreign keys.
-func TestElectionAmongForeignKeys(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	operator := f.operator()
-	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		t.Run(strategy.Name(), func(t *testing.T) {
-			f.t = t
-			election := newRoot()
-			for _, name := range lookalikes(f.s.ID(), 1<<40) {
-				_, err := operator.Put(f.ctx, election+"/"+name, "foreign")
-				require.NoError(t, err)
-			}
-			for _, name := range []string{"", "/x", "-x", "0"} { // what isn't in the directory
-				_, err := operator.Put(f.ctx, election+name+"/2-1-0123456789abcdef", "foreign")
-				require.NoError(t, err)
-			}
-			a := newElector(f, f.Backend, strategy, election, "1")
-			b := newElector(f, f.another(30*time.Second).Backend, strategy, election, "2")
-			for range 3 {
-				term, err := a.Campaign(f.ctx)
-				require.NoError(t, err)
-				waiting := later(func() (*elector.Term, error) { return b.Campaign(f.ctx) })
-				require.NoError(t, term.Resign(f.ctx))
-				term, err = receive(f, waiting)
-				require.NoError(t, err)
-				require.NoError(t, term.Resign(f.ctx))
-			}
-		})
-	}
-}
-
-// Elections whose names begin alike, side by side.
+// Directories whose names begin alike, side by side and in each other: an election sees its own only.
 func TestNamesSideBySide(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	o := f.another(30 * time.Second)
-	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		t.Run(strategy.Name(), func(t *testing.T) {
-			f.t = t
-			top := newRoot()
-			names := []string{"/x", "/x/y", "/x/y/z", "/xy", "/x-y", "/x0", "/x.y", "/x!"}
-			leaders, terms := make(map[string]elector.Elector), make(map[string]*elector.Term)
-			waiting := make(map[string]<-chan result[*elector.Term])
-			for _, name := range names {
-				leaders[name] = newElector(f, f.Backend, strategy, top+name, "1")
-				term, err := leaders[name].Campaign(f.ctx)
-				require.NoError(t, err, "the first in %s", name)
-				terms[name] = term
+	f, other := setUpTwo(t, 30*time.Second)
+	top, names := f.dir, []string{"/x", "/x/y", "/x/y/z", "/xy", "/x-y", "/x0", "/x.y", "/x!"}
+	queues := make(map[string][]backend.Entry)
+	for _, name := range names {
+		f.dir = top + name
+		f.put(f.s, f.dir, "")
+	}
+	for _, s := range []*backend.Session{f.s, other.s, f.s} {
+		for _, name := range names {
+			f.dir = top + name
+			queues[name] = append(queues[name], f.enqueue(s))
+		}
+	}
+	for _, name := range names {
+		f.dir = top + name
+		queue := queues[name]
+		waiting := f.armed(queue[0], queue[1])
+		f.lists(other.s, queue...)
+		f.follows(other.s, queue[0], backend.Entry{})
+		f.follows(other.s, queue[2], queue[1])
+		_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
+		require.NoError(t, err)
+		assert.ElementsMatch(t, []string{queue[0].Key, queue[1].Key, queue[2].Key}, strangers)
+		for _, name := range names { // it tells of its own directory only
+			if e := queues[name][2]; name != f.dir[len(top):] {
+				queues[name][2] = f.commit(f.s, backend.Update(e, []byte("x")))[0]
 			}
-			for _, name := range names {
-				b := newElector(f, o.Backend, strategy, top+name, "2")
-				waiting[name] = later(func() (*elector.Term, error) { return b.Campaign(f.ctx) })
-			}
-			for i, name := range names {
-				wait.For(t, "all stand", func() bool {
-					return strategy.Name() != "fair" || len(candidates(f, leaders[name])) == 2
-				})
-				require.NoError(t, terms[name].Resign(f.ctx))
-				term, err := receive(f, waiting[name])
-				require.NoError(t, err)
-				terms[name] = term
-				for _, other := range names {
-					require.True(t, terms[other].Valid(), "%s after a handover in %s", other, name)
-				}
-				for _, later := range names[i+1:] {
-					still(f, waiting[later])
-					l, err := leaders[later].Leader(f.ctx)
-					require.NoError(t, err)
-					assert.Equal(t, terms[later].Token(), l.Token)
-				}
-			}
-		})
+		}
+		still(f, waiting)
+		f.discard(f.s, queue[0])
+		seesGone(f, waiting, queue[1])
+		queues[name] = append(queue, f.enqueue(f.s))[1:]
 	}
 }
 
 // Keys with a zero byte, as fences have, are no children, however many there are.
 func TestDeleteAboveManyFences(t *testing.T) {
 	f := setUp(t, 20*time.Second)
-	operator := f.operator()
+	put := f.puts()
 	fences := func(from, to int) {
 		for i := from; i < to; i++ {
-			_, err := operator.Put(f.ctx, fmt.Sprintf("%s/x\x00%d", f.dir, i), "")
-			require.NoError(t, err)
+			put(fmt.Sprintf("%s/x\x00%d", f.dir, i))
 		}
 	}
-	dir, err := f.s.Get(f.ctx, f.dir)
-	require.NoError(t, err)
+	dir := f.get(f.s, f.dir)
 	fences(0, 100)
 	f.commit(f.s, backend.Delete(dir))
-	dir = f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))[0]
+	dir = f.put(f.s, f.dir, "")
 	fences(100, 200)
-	deleted := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Delete(dir)) })
-	_, err = receive(f, deleted)
-	require.ErrorIs(t, err, backend.ErrTooLarge)
+	f.refused(backend.Delete(dir), backend.ErrTooLarge)
 }
 
 // A foreign key whose name bears its own revision as the ticket is no entry, nor what a condition on
@@ -206,16 +149,59 @@ func TestGuardOnALookalike(t *testing.T) {
 		e = backend.Entry{Key: key, Rev: uint64(rev), Version: 1}
 		return put.Header.Revision == rev
 	})
-	_, err := f.s.Get(f.ctx, e.Key)
-	require.ErrorIs(t, err, backend.ErrNoEntry)
+	f.gone(f.s, e.Key)
 	for _, op := range []backend.Op{backend.Update(e, nil), backend.Delete(e)} {
-		done := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, op) })
-		_, err := receive(f, done)
-		require.ErrorIs(t, err, backend.ErrNoEntry)
+		f.refused(op, backend.ErrNoEntry)
 	}
-	guarded := later(func() ([]backend.Entry, error) {
-		return f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet(f.dir+"/x", nil, 0))
-	})
-	_, err = receive(f, guarded)
+	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrCondition)
+}
+
+// What has the name of an enqueued entry is one, or nothing. So nobody makes anything else of
+// such a name.
+func TestNamesOfEntriesAreTheirs(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	key := f.dir + "/2-1-0123456789abcdef"
+	for _, op := range []backend.Op{backend.CompareAndSet(key, nil, 0), backend.CreateEphemeral(key, nil)} {
+		_, err := f.s.Commit(f.ctx, nil, op)
+		require.ErrorIs(t, err, backend.ErrBadKey)
+		require.ErrorContains(t, err, "enqueued")
+	}
+}
+
+// An enqueued entry that somebody has written over without its lease, as `etcdctl put` does,
+// stands no more for anybody: for those that wait, list or read, and under conditions. The first of
+// the queue and the second have keys of different forms.
+func TestEnqueuedEntryIsOverwritten(t *testing.T) {
+	t.Parallel()
+	f, other := setUpTwo(t, 20*time.Second)
+	for how, option := range map[string][]clientv3.OpOption{"no lease": nil, "another lease": {f.lease()}} {
+		for i, which := range []string{"the first", "the second"} {
+			t.Run(which+", "+how, func(t *testing.T) {
+				f.t = t
+				queue := []backend.Entry{f.enqueue(f.s), f.enqueue(f.s), f.enqueue(other.s)}
+				gone := queue[i]
+				waiting := f.armed(queue[0], queue[1]) // by the watch that was made ahead
+				listing := f.awaitsList(other.s, f.list(f.s))
+
+				f.puts()(gone.Key, option...)
+				seen := must(f, waiting)
+				assert.False(t, seen[i].Exists(), "%+v", seen[i])
+				assert.Equal(t, []string{queue[1-i].Key, queue[2].Key}, must(f, listing).Keys)
+				f.gone(other.s, gone.Key)
+				for _, guard := range []backend.Condition{backend.IfExists(gone), backend.IfUnchanged(gone)} {
+					_, err := f.s.Commit(f.ctx, []backend.Condition{guard}, backend.CompareAndSet(newRoot(), nil, 0))
+					assert.ErrorIs(t, err, backend.ErrCondition)
+				}
+				f.refused(backend.Update(gone, nil), backend.ErrNoEntry)
+				f.refused(backend.Delete(gone), backend.ErrNoEntry)
+				_, err := f.s.Predecessor(f.ctx, gone)
+				assert.ErrorIs(t, err, backend.ErrNoEntry)
+				f.follows(other.s, queue[2], queue[1-i])
+
+				f.discard(f.s, gone, queue[0], queue[1])
+				f.discard(other.s, queue[2])
+			})
+		}
+	}
 }

@@ -3,13 +3,17 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
@@ -26,11 +30,6 @@ var shared = servertest.Share(func() (*servertest.Etcd, error) {
 	return servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
 })
 
-func sharedServer(t *testing.T) *servertest.Etcd {
-	t.Helper()
-	return shared.ForTest(t)
-}
-
 // fixture is one process with one session and a directory.
 type fixture struct {
 	*etcdtest.Process
@@ -43,9 +42,14 @@ type fixture struct {
 	made     int    // watches, before that
 }
 
-func setUp(t *testing.T, ttl time.Duration) *fixture {
+// setUp has the shared server, and a client whose configuration is changed.
+func setUp(t *testing.T, ttl time.Duration, changes ...func(*clientv3.Config)) *fixture {
 	t.Helper()
-	return setUpOn(t, ttl, nil, sharedServer(t).Addr())
+	return setUpOn(t, ttl, func(cfg *clientv3.Config) {
+		for _, change := range changes {
+			change(cfg)
+		}
+	}, shared.ForTest(t).Addr())
 }
 
 func setUpOn(t *testing.T, ttl time.Duration, change func(*clientv3.Config), servers ...string) *fixture {
@@ -63,6 +67,13 @@ func setUpWith(t *testing.T, ttl time.Duration, p *etcdtest.Process) *fixture {
 	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir, nil, 0))
 	require.NoError(t, err)
 	return f
+}
+
+// setUpTwo is setUp, and another.
+func setUpTwo(t *testing.T, ttl time.Duration, changes ...func(*clientv3.Config)) (f, other *fixture) {
+	t.Helper()
+	f = setUp(t, ttl, changes...)
+	return f, f.another(ttl)
 }
 
 // another is a process of its own, at the same servers and in the same directory.
@@ -102,19 +113,128 @@ func (f *fixture) enqueue(s *backend.Session) backend.Entry {
 	return e
 }
 
+func (f *fixture) put(s *backend.Session, key, value string) backend.Entry {
+	f.t.Helper()
+	return f.commit(s, backend.CompareAndSet(key, []byte(value), 0))[0]
+}
+
+// seat makes an exclusive entry in the directory.
+func (f *fixture) seat(s *backend.Session) backend.Entry {
+	f.t.Helper()
+	return f.commit(s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+}
+
+// refused checks that a commit ends with each of these errors.
+func (f *fixture) refused(op backend.Op, want ...error) {
+	f.t.Helper()
+	_, err := f.s.Commit(f.ctx, nil, op)
+	for _, want := range want {
+		require.ErrorIs(f.t, err, want, op.Kind)
+	}
+}
+
+func (f *fixture) discard(s *backend.Session, entries ...backend.Entry) {
+	f.t.Helper()
+	for _, e := range entries {
+		require.NoError(f.t, s.Discard(f.ctx, e))
+	}
+}
+
+func (f *fixture) get(s *backend.Session, key string) backend.Entry {
+	f.t.Helper()
+	e, err := s.Get(f.ctx, key)
+	require.NoError(f.t, err)
+	return e
+}
+
+// gone checks that nothing stands under a key.
+func (f *fixture) gone(s *backend.Session, key string) {
+	f.t.Helper()
+	_, err := s.Get(f.ctx, key)
+	require.ErrorIs(f.t, err, backend.ErrNoEntry)
+}
+
+func (f *fixture) list(s *backend.Session) backend.Listing {
+	f.t.Helper()
+	l, err := s.List(f.ctx, f.dir)
+	require.NoError(f.t, err)
+	return l
+}
+
+// lists checks that these entries are enqueued in the directory, in this order.
+func (f *fixture) lists(s *backend.Session, want ...backend.Entry) {
+	f.t.Helper()
+	var keys []string
+	for _, e := range want {
+		keys = append(keys, e.Key)
+	}
+	require.Equal(f.t, keys, f.list(s).Keys)
+}
+
+func (f *fixture) predecessor(s *backend.Session, e backend.Entry) backend.Entry {
+	f.t.Helper()
+	before, err := s.Predecessor(f.ctx, e)
+	require.NoError(f.t, err)
+	return before
+}
+
+// follows checks that e stands right behind another, or, if that is the zero Entry, behind nobody.
+func (f *fixture) follows(s *backend.Session, e, before backend.Entry) {
+	f.t.Helper()
+	same(f, before, f.predecessor(s, e))
+}
+
+func same(f *fixture, want, got backend.Entry) {
+	f.t.Helper()
+	require.True(f.t, got.Same(want), "%+v, want %+v", got, want)
+}
+
+// commits starts a commit.
+func (f *fixture) commits(s *backend.Session, ops ...backend.Op) <-chan result[[]backend.Entry] {
+	return later(func() ([]backend.Entry, error) { return s.Commit(f.ctx, nil, ops...) })
+}
+
+// gets starts a Get.
+func (f *fixture) gets(s *backend.Session, key string) <-chan result[backend.Entry] {
+	return later(func() (backend.Entry, error) { return s.Get(f.ctx, key) })
+}
+
+// awaitsList starts an AwaitList.
+func (f *fixture) awaitsList(s *backend.Session, known backend.Listing) <-chan result[backend.Listing] {
+	return later(func() (backend.Listing, error) { return s.AwaitList(f.ctx, known) })
+}
+
 // awaits starts an Await.
 func (f *fixture) awaits(s *backend.Session, known ...backend.Entry) <-chan result[[]backend.Entry] {
 	return later(func() ([]backend.Entry, error) { return s.Await(f.ctx, known...) })
+}
+
+// armed starts an Await of what none was of before, and returns once the servers
+// have made its watch: since the fixture's session has enqueued the entry, if it has enqueued one.
+func (f *fixture) armed(known ...backend.Entry) <-chan result[[]backend.Entry] {
+	f.t.Helper()
+	before := f.WatchesMade()
+	if own := f.enqueued; own != "" && slices.ContainsFunc(known, func(e backend.Entry) bool { return e.Key == own }) {
+		before, f.enqueued = f.made, ""
+	}
+	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
+	wait.For(f.t, "a watch", func() bool { return f.WatchesMade() > before })
+	return waiting
 }
 
 // state waits until the session is in a state, which is not Lost unless that is
 // wanted.
 func (f *fixture) state(want backend.State) {
 	f.t.Helper()
-	for state := f.s.State(); state != want; {
+	f.stateOf(f.s, want)
+}
+
+func (f *fixture) stateOf(s *backend.Session, want backend.State) {
+	f.t.Helper()
+	for state := s.State(); state != want; {
 		require.NotEqual(f.t, backend.Lost, state, "lost")
 		var err error
-		state, err = f.s.AwaitState(f.ctx, state)
+		state, err = s.AwaitState(f.ctx, state)
 		require.NoError(f.t, err)
 	}
 }
@@ -130,8 +250,65 @@ func (f *fixture) lostAtDeadline() {
 	require.True(f.t, testing.Short() || late < f.s.TTL()/2, "lost %v after the end of the window", late)
 }
 
+// neverLost checks at the end of the test that the session was lost at no time.
+func (f *fixture) neverLost() {
+	f.t.Helper()
+	t, s := f.t, f.s
+	t.Cleanup(func() { assert.NotEqual(t, backend.Lost, s.State(), "the session was lost") })
+}
+
+// beats waits until a heartbeat is confirmed.
+func (f *fixture) beats() {
+	f.t.Helper()
+	now := f.s.Deadline()
+	wait.For(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(now) })
+}
+
+// newElector makes a candidate.
+func newElector(f *fixture, b backend.Backend, strategy elector.Strategy, election, id string) elector.Elector {
+	f.t.Helper()
+	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, TTL: 30 * time.Second})
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { _ = e.Close(f.ctx) }) // a session that is lost has nothing to confirm
+	return e
+}
+
 // operator is another client of the servers.
 func (f *fixture) operator() *clientv3.Client { return etcdtest.Operator(f.t, f.Servers...) }
+
+// puts is how an operator writes keys, with a lease or without.
+func (f *fixture) puts() func(key string, opts ...clientv3.OpOption) {
+	operator := f.operator()
+	return func(key string, opts ...clientv3.OpOption) {
+		f.t.Helper()
+		_, err := operator.Put(f.ctx, key, "foreign", opts...)
+		require.NoError(f.t, err)
+	}
+}
+
+// lease is one of an operator's.
+func (f *fixture) lease() clientv3.OpOption {
+	f.t.Helper()
+	lease, err := f.operator().Grant(f.ctx, 60)
+	require.NoError(f.t, err)
+	return clientv3.WithLease(lease.ID)
+}
+
+// compact makes the servers forget all that was before now.
+func (f *fixture) compact(operator *clientv3.Client) {
+	f.t.Helper()
+	now, err := operator.Put(f.ctx, f.dir+"-compacted", "")
+	require.NoError(f.t, err)
+	_, err = operator.Compact(f.ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+	require.NoError(f.t, err)
+}
+
+// remove has an operator delete a key.
+func (f *fixture) remove(key string) {
+	f.t.Helper()
+	_, err := f.operator().Delete(f.ctx, key)
+	require.NoError(f.t, err)
+}
 
 // later runs a call and returns what it returns.
 func later[T any](do func() (T, error)) <-chan result[T] {
@@ -157,4 +334,83 @@ func receive[T any](f *fixture, answer <-chan result[T]) (T, error) {
 		f.t.Fatal("it hangs")
 		panic("unreachable")
 	}
+}
+
+// must is receive for a call that succeeds.
+func must[T any](f *fixture, answer <-chan result[T]) T {
+	f.t.Helper()
+	v, err := receive(f, answer)
+	require.NoError(f.t, err)
+	return v
+}
+
+// still checks that a call has not returned.
+func still[T any](f *fixture, answer <-chan result[T]) {
+	f.t.Helper()
+	select {
+	case r := <-answer:
+		f.t.Fatalf("returned %+v, %v", r.v, r.err)
+	default:
+	}
+}
+
+// seesGone checks that an Await returns as its first entry is gone, and the others are as they were.
+func seesGone(f *fixture, waiting <-chan result[[]backend.Entry], others ...backend.Entry) {
+	f.t.Helper()
+	got := must(f, waiting)
+	require.False(f.t, got[0].Exists(), "%+v", got[0])
+	for i, e := range others {
+		same(f, e, got[1+i])
+	}
+}
+
+// unary has each single request of a client pass by do, which may send it on.
+func unary(do func(ctx context.Context, req any, send func() error) error) func(*clientv3.Config) {
+	return func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				return do(ctx, req, func() error { return invoke(ctx, method, req, reply, cc, opts...) })
+			}))
+	}
+}
+
+// streams has each stream of a method pass by do, which may open it.
+func streams(method string, do func(context.Context, opening) (grpc.ClientStream, error)) func(*clientv3.Config) {
+	return func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(
+			func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, of string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				open := func(ctx context.Context) (grpc.ClientStream, error) { return streamer(ctx, desc, cc, of, opts...) }
+				if of != method {
+					return open(ctx)
+				}
+				return do(ctx, open)
+			}))
+	}
+}
+
+type opening = func(context.Context) (grpc.ClientStream, error)
+
+// wrapped has each stream of a method wrapped.
+func wrapped(method string, wrap func(grpc.ClientStream) grpc.ClientStream) func(*clientv3.Config) {
+	return streams(method, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
+		s, err := open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(s), nil
+	})
+}
+
+// received has each message of a stream pass by change.
+type received struct {
+	grpc.ClientStream
+	change func(m any)
+}
+
+func (s received) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if err == nil {
+		s.change(m)
+	}
+	return err
 }

@@ -5,9 +5,46 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
+
+// unconnected is a client that reaches nobody.
+func unconnected(t testing.TB, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
+	return client
+}
+
+// started is a session whose client reaches nobody.
+func started(t testing.TB, lease *clientv3.LeaseGrantResponse, sent time.Time) *session {
+	t.Helper()
+	b, err := New(unconnected(t, "127.0.0.1:1"), Config{})
+	require.NoError(t, err)
+	s := b.start(lease, sent)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Close(ctx)                  // nobody is there to confirm it
+		_ = s.Close(context.Background()) // until its goroutines have ended
+	})
+	return s
+}
+
+// The answer to Open may come when the window has passed.
+func TestGrantedTooLate(t *testing.T) {
+	t.Parallel()
+	s := started(t, &clientv3.LeaseGrantResponse{ID: 1, TTL: 2}, time.Now().Add(-time.Minute))
+	if state, err := s.AwaitState(t.Context(), backend.Live); state != backend.Lost {
+		t.Errorf("state %v, error %v", state, err)
+	}
+}
 
 // granted is a session that nobody keeps alive.
 func granted(ttl, window time.Duration) *session {

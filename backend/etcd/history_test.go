@@ -27,6 +27,12 @@ type past struct {
 	backup  string // its folder
 }
 
+func newPast(t *testing.T) *past {
+	t.Helper()
+	servers := etcdtest.Single(t)
+	return &past{fixture: setUpOn(t, time.Minute, nil, servers.Addrs()...), servers: servers}
+}
+
 // backUp makes the backup, with the server stopped.
 func (p *past) backUp() {
 	p.t.Helper()
@@ -34,8 +40,7 @@ func (p *past) backUp() {
 	require.NoError(p.t, p.servers.Stop())
 	require.NoError(p.t, p.servers.Members[0].Backup(p.backup))
 	require.NoError(p.t, p.servers.Start())
-	_, err := p.s.Get(p.ctx, p.dir)
-	require.NoError(p.t, err)
+	p.get(p.s, p.dir)
 }
 
 // restore has the backup restored, and then something done, before the process is in touch with the
@@ -75,33 +80,24 @@ func TestRestored(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after func(*past)
 	}{
-		"an entry is gone": {nothing, func(p *past) { p.commit(p.s, backend.CreateEphemeral(p.dir+"/seat", nil)) }},
+		"an entry is gone": {nothing, func(p *past) { p.seat(p.s) }},
 		"a place is gone":  {nothing, func(p *past) { p.enqueue(p.s) }},
 		"a second place is gone": {nothing, func(p *past) {
 			p.enqueue(p.another(60 * time.Second).s)
 			p.enqueue(p.s)
 		}},
-		"a value is gone": {nothing, func(p *past) { p.commit(p.s, backend.CompareAndSet(newRoot(), nil, 0)) }},
+		"a value is gone": {nothing, func(p *past) { p.put(p.s, newRoot(), "") }},
 		"an entry is back": {
-			func(p *past) { p.enqueued = p.commit(p.s, backend.CreateEphemeral(p.dir+"/seat", nil))[0].Key },
-			func(p *past) {
-				e, err := p.s.Get(p.ctx, p.enqueued)
-				require.NoError(p.t, err)
-				require.NoError(p.t, p.s.Discard(p.ctx, e))
-			},
+			func(p *past) { p.enqueued = p.seat(p.s).Key },
+			func(p *past) { p.discard(p.s, p.get(p.s, p.enqueued)) },
 		},
 		"a change is gone": {
-			func(p *past) { p.enqueued = p.commit(p.s, backend.CreateEphemeral(p.dir+"/seat", nil))[0].Key },
-			func(p *past) {
-				e, err := p.s.Get(p.ctx, p.enqueued)
-				require.NoError(p.t, err)
-				p.commit(p.s, backend.Update(e, []byte("more")))
-			},
+			func(p *past) { p.enqueued = p.seat(p.s).Key },
+			func(p *past) { p.commit(p.s, backend.Update(p.get(p.s, p.enqueued), []byte("more"))) },
 		},
 		"nothing of its own": {nothing, func(p *past) {
 			p.others(p.operator())
-			_, err := p.s.Get(p.ctx, p.dir)
-			require.NoError(p.t, err)
+			p.get(p.s, p.dir)
 		}},
 	} {
 		for how, then := range map[string]func(*past, *clientv3.Client){
@@ -122,8 +118,7 @@ func TestRestored(t *testing.T) {
 			}
 			t.Run(name+how, func(t *testing.T) {
 				t.Parallel()
-				servers := etcdtest.Single(t)
-				p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+				p := newPast(t)
 				c.before(p)
 				p.backUp()
 				c.after(p)
@@ -144,8 +139,7 @@ func TestRestored(t *testing.T) {
 // Another cluster has taken over the address, with a lease of the same ID.
 func TestAnotherClusterAtTheAddress(t *testing.T) {
 	t.Parallel()
-	servers, others := etcdtest.Single(t), etcdtest.Single(t)
-	p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+	p, others := newPast(t), etcdtest.Single(t)
 	p.s = p.open(60 * time.Second) // which has written nothing
 	operator := etcdtest.Operator(t, others.Addrs()...)
 	_, err := pb.NewLeaseClient(operator.ActiveConnection()).LeaseGrant(p.ctx, &pb.LeaseGrantRequest{ID: int64(p.Leases()[1]), TTL: 60})
@@ -169,8 +163,7 @@ func TestRestoredUnderAWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers := etcdtest.Single(t)
-			p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+			p := newPast(t)
 			p.enqueue(p.s)
 			if c.beats {
 				p.backUp()
@@ -180,13 +173,11 @@ func TestRestoredUnderAWait(t *testing.T) {
 			if !c.beats {
 				p.backUp()
 			}
-			e := other.commit(other.s, backend.CreateEphemeral(p.dir+"/seat", nil))[0]
-			place := other.enqueue(other.s)
+			e, place := other.seat(other.s), other.enqueue(other.s)
 			waiting, apart := p.armed(e), p.awaits(p.s, e, place)
-			all, err := p.s.List(p.ctx, p.dir)
-			require.NoError(t, err)
+			all := p.list(p.s)
 			require.Len(t, all.Keys, 2)
-			listing := later(func() (backend.Listing, error) { return p.s.AwaitList(p.ctx, all) })
+			listing := p.awaitsList(p.s, all)
 			now, err := p.operator().Get(p.ctx, "others")
 			require.NoError(t, err)
 			p.restore(func(operator *clientv3.Client) {
@@ -200,51 +191,11 @@ func TestRestoredUnderAWait(t *testing.T) {
 				}
 			})
 			for _, waits := range []<-chan result[[]backend.Entry]{waiting, apart} {
-				seen, err := receive(p.fixture, waits)
-				require.NoError(t, err)
-				assert.False(t, seen[0].Exists())
+				seesGone(p.fixture, waits)
 			}
-			left, err := receive(p.fixture, listing)
-			require.NoError(t, err)
-			assert.Len(t, left.Keys, 1)
+			assert.Len(t, must(p.fixture, listing).Keys, 1)
 			p.state(backend.Live)
 		})
-	}
-}
-
-// A restart, and a compaction, are no other history.
-func TestNotRestored(t *testing.T) {
-	t.Parallel()
-	servers := etcdtest.Single(t)
-	p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
-	for what, write := range map[string]func() []backend.Entry{
-		"nothing":  func() []backend.Entry { return nil },
-		"an entry": func() []backend.Entry { return p.commit(p.s, backend.CreateEphemeral(p.dir+"/seat", nil)) },
-		"a value":  func() []backend.Entry { return p.commit(p.s, backend.CompareAndSet(newRoot(), nil, 0)) },
-		"a place":  func() []backend.Entry { return []backend.Entry{p.enqueue(p.s)} },
-	} {
-		made := write()
-		for _, compacted := range []bool{false, true} {
-			for _, discarded := range []bool{false, true} {
-				if testing.Short() && discarded != compacted {
-					continue
-				}
-				t.Logf("%s, discarded: %v, compacted: %v", what, discarded, compacted)
-				if discarded && len(made) > 0 && made[0].Session != "" {
-					require.NoError(t, p.s.Discard(p.ctx, made[0]))
-					made = nil
-				}
-				p.backUp()
-				p.restore(func(operator *clientv3.Client) {
-					p.others(operator)
-					if compacted {
-						p.compact(operator)
-					}
-				})
-				p.beats()
-				require.Equal(t, backend.Live, p.s.State())
-			}
-		}
 	}
 }
 
@@ -254,8 +205,7 @@ func TestTermAfterARestore(t *testing.T) {
 	for _, item := range catalog.All() {
 		t.Run(item.Strategy.Name(), func(t *testing.T) {
 			t.Parallel()
-			servers := etcdtest.Single(t)
-			p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+			p := newPast(t)
 			old := newElector(p.fixture, p.Backend, item.Strategy, p.dir+"/election", "1")
 			_, err := old.Leader(p.ctx) // it has a session now
 			require.ErrorIs(t, err, elector.ErrNoLeader)
@@ -294,8 +244,7 @@ func TestTermAfterARestore(t *testing.T) {
 // TestRestoredBehindItself has entries back that were deleted.
 func TestRestoredBehindItself(t *testing.T) {
 	restoretest.BehindItself(t, func(t *testing.T) restoretest.Service {
-		servers := etcdtest.Single(t)
-		p := &past{fixture: setUpOn(t, time.Minute, nil, servers.Addrs()...), servers: servers}
+		p := newPast(t)
 		return restoretest.Service{
 			Client: func(*testing.T) backend.Backend { return p.another(time.Minute).Backend },
 			Delete: func(t *testing.T, e backend.Entry) {
@@ -314,11 +263,17 @@ func TestRestoredBehindItself(t *testing.T) {
 }
 
 // Whatever a session has written last, and however it has heard of it, is found in the history, or known not
-// to be told by what a compaction has left.
+// to be told by what a compaction has left. A broken link, a restart, and a compaction, are no other history.
 func TestLastWriteIsFound(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Single(t)
 	for name, write := range map[string]func(f, other *fixture){
+		"nothing":               func(*fixture, *fixture) {},
+		"an entry":              func(f, _ *fixture) { f.seat(f.s) },
+		"an entry, and its end": func(f, _ *fixture) { f.discard(f.s, f.seat(f.s)) },
+		"a value":               func(f, _ *fixture) { f.put(f.s, newRoot(), "") },
+		"a place":               func(f, _ *fixture) { f.enqueue(f.s) },
+		"a place, and its end":  func(f, _ *fixture) { f.discard(f.s, f.enqueue(f.s)) },
 		"a place that another has brought into order": func(f, other *fixture) {
 			f.enqueue(other.s)
 			f.beforeSecondStep(sync.OnceFunc(func() {
@@ -343,36 +298,34 @@ func TestLastWriteIsFound(t *testing.T) {
 		},
 		"an entry, its reply lost": func(f, _ *fixture) {
 			f.LoseReply(etcdtest.MatchKind(backend.OpCreateEphemeral))
-			f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))
+			f.seat(f.s)
 		},
 		"a change, its reply lost": func(f, _ *fixture) {
-			e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 			f.LoseReply(etcdtest.MatchKind(backend.OpUpdate))
-			f.commit(f.s, backend.Update(e, []byte("more")))
+			f.commit(f.s, backend.Update(f.seat(f.s), []byte("more")))
 		},
 		"a deletion, its reply lost": func(f, _ *fixture) {
-			e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 			f.LoseReply(etcdtest.MatchKind(backend.OpDelete))
-			f.commit(f.s, backend.Delete(e))
+			f.commit(f.s, backend.Delete(f.seat(f.s)))
 		},
 		"an entry that another writes over": func(f, other *fixture) {
-			e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-			other.commit(other.s, backend.Update(e, []byte("more")))
+			other.commit(other.s, backend.Update(f.seat(f.s), []byte("more")))
 		},
 		"an entry that an operator has deleted": func(f, _ *fixture) {
-			e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-			_, err := f.operator().Delete(f.ctx, e.Key)
-			require.NoError(f.t, err)
+			f.remove(f.seat(f.s).Key)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := setUpOn(t, 20*time.Second, nil, servers.Addrs()...)
 			write(f, f.another(20*time.Second))
-			for range 2 {
-				f.Cut()
+			for _, broken := range []func(){f.Cut, func() {
+				f.compact(f.operator())
+				require.NoError(t, servers.Stop())
+				require.NoError(t, servers.Start())
+			}} {
+				broken()
 				f.beats()
 				require.NotEqual(t, backend.Lost, f.s.State())
-				f.compact(f.operator())
 			}
 		})
 	}

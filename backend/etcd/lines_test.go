@@ -1,15 +1,12 @@
 package etcd_test
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
 	"github.com/elector-go/elector/backend"
@@ -19,39 +16,11 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// beats waits until a heartbeat is confirmed.
-func (f *fixture) beats() {
-	f.t.Helper()
-	now := f.s.Deadline()
-	wait.For(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(now) })
-}
-
-// The connection for heartbeats has the client's TLS and credentials.
-func TestHeartbeatsByALineOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	t.Run("TLS", func(t *testing.T) {
-		proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = proxy.Close() }) // after the session
-		endpoint := "https://" + proxy.Addr()
-		f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
-			cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config
-		})
-		f.beats()
-	})
-	t.Run("authentication", func(t *testing.T) {
-		server := guarded(t, t.Context()).Addr()
-		f := setUpOn(t, 20*time.Second, as("root"), server, server)
-		f.enqueue(f.s)
-		f.beats()
-	})
-}
-
 // Watches are on a member that goes silent, and heartbeats on another: they do not tell.
 func TestSilentWatches(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()
-	server := sharedServer(t).Addr()
+	server := shared.ForTest(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server}, nil)
 	silent, good := p.Proxies[0], p.Proxies[1]
 	good.Refuse(true)
@@ -59,7 +28,7 @@ func TestSilentWatches(t *testing.T) {
 	f.neverLost()
 	f.beats()
 	other := setUpOn(t, 20*time.Second, nil, server)
-	e := other.commit(other.s, backend.CompareAndSet(f.dir+"/e", nil, 0))[0]
+	e := other.put(other.s, f.dir+"/e", "")
 	waiting := f.armed(e)
 	good.Refuse(false)
 	links := silent.Links()
@@ -71,9 +40,7 @@ func TestSilentWatches(t *testing.T) {
 	}
 	silent.Stall()
 	other.commit(other.s, backend.Delete(e))
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.False(t, got[0].Exists())
+	seesGone(f, waiting)
 	f.state(backend.Live)
 }
 
@@ -103,30 +70,22 @@ func (s lagging) RecvMsg(m any) error {
 func TestWatchesOnAMemberThatLags(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()
-	server := sharedServer(t).Addr()
+	server := shared.ForTest(t).Addr()
 	var lags atomic.Bool
-	var streams atomic.Int64
-	p := etcdtest.NewProcess(t, []string{server, server}, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions,
-			grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-				s, err := open(ctx, desc, cc, method, opts...)
-				// The one after the first is to the same member.
-				if err == nil && method == etcdserverpb.Watch_Watch_FullMethodName && streams.Add(1) <= 2 {
-					return lagging{s, &lags}, nil
-				}
-				return s, err
-			}))
-	})
-	f := setUpWith(t, 10*time.Second, p)
+	var opened atomic.Int64
+	f := setUpOn(t, 10*time.Second, wrapped(etcdserverpb.Watch_Watch_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream {
+		if opened.Add(1) <= 2 { // the one after the first is to the same member
+			return lagging{s, &lags}
+		}
+		return s
+	}), server, server)
 	f.neverLost()
 	other := setUpOn(t, 20*time.Second, nil, server)
-	e := other.commit(other.s, backend.CompareAndSet(f.dir+"/e", nil, 0))[0]
+	e := other.put(other.s, f.dir+"/e", "")
 	waiting := f.armed(e)
 	lags.Store(true)
 	other.commit(other.s, backend.Delete(e))
-	got, err := receive(f, waiting)
-	require.NoError(t, err)
-	assert.False(t, got[0].Exists())
+	seesGone(f, waiting)
 	f.state(backend.Live)
 }
 
@@ -135,16 +94,15 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 func TestHeartbeatsOverSlowLinks(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()
-	server := sharedServer(t).Addr()
+	server := shared.ForTest(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
 	p.Each(func(proxy *proxytest.Proxy) { proxy.Delay(375*time.Millisecond, 0) })
 	f := setUpWith(t, 10*time.Second, p)
 	f.neverLost()
-	for range 3 {
-		f.beats()
-	}
-	p.Each((*proxytest.Proxy).Cut)
-	for range 3 {
+	for i := range 6 {
+		if i == 3 {
+			p.Cut()
+		}
 		f.beats()
 	}
 }

@@ -6,18 +6,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/elector-go/elector/internal/wait"
 )
 
 func newLines(t *testing.T, endpoints ...string) *lines {
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
-	return &lines{client: client}
+	return &lines{client: unconnected(t, endpoints...)}
 }
 
 func (l *lines) mustChoose(t *testing.T, has *line, failed bool) *line {

@@ -1,14 +1,12 @@
 package etcd
 
 import (
-	"context"
 	"errors"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -105,17 +103,7 @@ func FuzzTickets(f *testing.F) {
 // FuzzCmps holds that whatever entry is asked to be guarded, there are conditions on that
 // very key, or an error that says which one it is and why.
 func FuzzCmps(f *testing.F) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	require.NoError(f, err)
-	f.Cleanup(func() { _ = client.Close() }) // it has not been used
-	b, err := New(client, Config{})
-	require.NoError(f, err)
-	s := b.start(&clientv3.LeaseGrantResponse{ID: 0x1f, TTL: 1 << 20}, time.Now())
-	f.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.Close(ctx) // nobody is there to confirm it
-	})
+	s := started(f, &clientv3.LeaseGrantResponse{ID: 0x1f, TTL: 1 << 20}, time.Now())
 	f.Add("/d/seat", uint64(5), uint64(1), false)
 	f.Add("/d/2-1f-"+fuzzNonce, uint64(5), uint64(1), true)
 	f.Add("/d/1-7ffffffffffffffa-1f-"+fuzzNonce, uint64(5), uint64(1), false)

@@ -16,24 +16,32 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
+
+// noSpace has the server say that it has no space, until disarm is called.
+func (f *fixture) noSpace() (disarm func()) {
+	f.t.Helper()
+	operator := f.operator()
+	status, err := operator.Status(f.ctx, f.Servers[0])
+	require.NoError(f.t, err)
+	_, err = pb.NewMaintenanceClient(operator.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
+		Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
+	})
+	require.NoError(f.t, err)
+	return func() {
+		_, err := operator.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
+		require.NoError(f.t, err)
+	}
+}
 
 // A commit that finds no space says so, and not that it may have been done.
 func TestNoSpaceIsKnown(t *testing.T) {
 	t.Parallel()
-	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
-	f := setUpWith(t, 30*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
-	op := etcdtest.Operator(t, server.Addr())
-	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
-	status, err := op.Status(f.ctx, server.Addr())
-	require.NoError(t, err)
-	_, err = pb.NewMaintenanceClient(op.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
-		Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
-	})
-	require.NoError(t, err)
+	f := setUpOn(t, 30*time.Second, nil, etcdtest.Single(t).Addrs()...)
+	seat, record := f.seat(f.s), f.put(f.s, f.dir+"/record", "")
+	another := f.open(30 * time.Second)
+	disarm := f.noSpace()
 	ops := []backend.Op{
 		backend.CompareAndSet(f.dir+"/new", nil, 0), backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Update(seat, []byte("x")),
 		backend.CreateEphemeral(f.dir+"/other", nil), backend.Enqueue(f.dir, nil),
@@ -48,11 +56,14 @@ func TestNoSpaceIsKnown(t *testing.T) {
 	for _, op := range ops {
 		refused(op)
 	}
-	// What others delete, they may.
-	require.NoError(t, f.s.Discard(f.ctx, seat))
+	// What others delete, they may, and a session can go; but none comes.
+	f.discard(f.s, seat)
+	require.NoError(t, another.Close(f.ctx))
+	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 	refused(ops[1])
-	_, err = op.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
-	require.NoError(t, err)
+	disarm()
 	for i, op := range ops {
 		if i != 2 { // its seat is gone
 			f.commit(f.s, op)
@@ -66,9 +77,8 @@ func TestNoSpaceIsKnown(t *testing.T) {
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	const many, size = 48, 16 << 10
-	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--quota-backend-bytes", fmt.Sprint(16 << 20)}})
-	f := setUpWith(t, 30*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
-	op := etcdtest.Operator(t, server.Addr())
+	f := setUpOn(t, 30*time.Second, nil, etcdtest.Single(t, "--quota-backend-bytes", fmt.Sprint(16<<20)).Addrs()...)
+	op := f.operator()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	known := map[string]bool{} // what was enqueued, by its value

@@ -43,28 +43,16 @@ func (c *commit) fenceKey() string {
 
 func isFence(key string) bool { return strings.Contains(key, fenceMark) }
 
-// witness is the op that tells most surely whether the commit was applied: what it
-// leaves is the least like what somebody else may leave.
-func (c *commit) witness() int {
-	best := 0
-	for i, op := range c.ops {
-		if weight(op) > weight(c.ops[best]) {
-			best = i
-		}
-	}
-	return best
-}
+// telling are the kinds of ops, those first that tell most surely whether a commit was applied: what
+// they leave is the least like what somebody else may leave.
+var telling = []backend.OpKind{backend.OpEnqueue, backend.OpCreateEphemeral, backend.OpCompareAndSet, backend.OpUpdate, backend.OpDelete}
 
-func weight(op backend.Op) int {
-	switch op.Kind {
-	case backend.OpEnqueue:
-		return 4
-	case backend.OpCreateEphemeral:
-		return 3
-	case backend.OpCompareAndSet:
-		return 2
-	case backend.OpUpdate:
-		return 1
+// witness is the most telling op.
+func (c *commit) witness() int {
+	for _, kind := range telling {
+		if i := slices.IndexFunc(c.ops, func(op backend.Op) bool { return op.Kind == kind }); i >= 0 {
+			return i
+		}
 	}
 	return 0
 }

@@ -63,7 +63,7 @@ func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *P
 	// What gRPC says of a call that was under way.
 	lost := status.Error(codes.Unavailable, "error reading from server: connection reset by the test")
 	p.Faults = servicetest.NewFaults[*etcdserverpb.TxnRequest](p.Links, lost)
-	p.wakeups.changed = make(chan struct{})
+	p.wakeups.changed = sync.NewCond(&p.wakeups.mu)
 	cfg := clientv3.Config{
 		Endpoints: p.Addrs(),
 		Logger:    zap.NewNop(),
@@ -179,5 +179,5 @@ func (p *Process) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cl
 	if err != nil || method != etcdserverpb.Watch_Watch_FullMethodName {
 		return s, err
 	}
-	return &watchStream{ClientStream: s, gate: &p.wakeups, made: &p.watches, news: make(chan struct{}, 1)}, nil
+	return &watchStream{ClientStream: s, gate: &p.wakeups, made: &p.watches}, nil
 }

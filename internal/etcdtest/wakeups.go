@@ -2,6 +2,7 @@ package etcdtest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,23 +20,16 @@ func (p *Process) HoldWakeups() (release func()) {
 
 // gate is shut while somebody holds it.
 type gate struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // that of the streams, too
+	changed *sync.Cond // the number of holders, or what a stream has received
 	holders int
-	changed chan struct{} // closed and replaced with each change
 }
 
 func (g *gate) add(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.holders += n
-	close(g.changed)
-	g.changed = make(chan struct{})
-}
-
-func (g *gate) state() (shut bool, changed <-chan struct{}) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.holders > 0, g.changed
+	g.changed.Broadcast()
 }
 
 // watchStream is a stream of watches. While the gate is shut, only the answers to
@@ -46,9 +40,8 @@ type watchStream struct {
 	gate *gate
 	made *atomic.Int64
 	pump sync.Once
-	news chan struct{} // holds a token if the queue or err has changed
 
-	mu    sync.Mutex
+	// Guarded by gate.mu.
 	queue []*etcdserverpb.WatchResponse
 	err   error
 }
@@ -58,16 +51,13 @@ func (s *watchStream) receive() {
 	for {
 		m := new(etcdserverpb.WatchResponse)
 		err := s.ClientStream.RecvMsg(m)
-		s.mu.Lock()
+		s.gate.mu.Lock()
 		if err == nil {
 			s.queue = append(s.queue, m)
 		}
 		s.err = err
-		s.mu.Unlock()
-		select {
-		case s.news <- struct{}{}:
-		default:
-		}
+		s.gate.changed.Broadcast()
+		s.gate.mu.Unlock()
 		if err != nil {
 			return
 		}
@@ -81,35 +71,21 @@ func (s *watchStream) RecvMsg(m any) error {
 		return fmt.Errorf("etcdtest: a watch stream does not give a %T", m)
 	}
 	s.pump.Do(func() { go s.receive() })
+	s.gate.mu.Lock()
+	defer s.gate.mu.Unlock()
 	for {
-		shut, changed := s.gate.state()
-		next, err := s.next(shut)
-		switch {
-		case next != nil:
-			proto.Merge(into, next)
-			return nil
-		case err != nil:
-			return err
-		}
-		select {
-		case <-s.news:
-		case <-changed:
-		}
-	}
-}
-
-// next takes the first message that may pass.
-func (s *watchStream) next(shut bool) (*etcdserverpb.WatchResponse, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, m := range s.queue {
-		if !shut || m.Created {
-			s.queue = append(s.queue[:i:i], s.queue[i+1:]...)
-			if m.Created && !m.Canceled {
+		may := func(m *etcdserverpb.WatchResponse) bool { return s.gate.holders == 0 || m.Created }
+		if i := slices.IndexFunc(s.queue, may); i >= 0 { // the first that may pass
+			proto.Merge(into, s.queue[i])
+			s.queue = slices.Delete(s.queue, i, i+1)
+			if into.Created && !into.Canceled {
 				s.made.Add(1)
 			}
-			return m, nil
+			return nil
 		}
+		if s.err != nil {
+			return s.err
+		}
+		s.gate.changed.Wait()
 	}
-	return nil, s.err
 }
