@@ -142,10 +142,8 @@ func (w *world) sync(ctx context.Context) {
 func TestCommitsLikeMemory(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(seed(t), 0))
-	server := servertest.SharedZooKeeper(t)
-	p := zktest.NewProcess(t, []string{server.Addr()}, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
+	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, nil)
+	ctx := f.ctx
 	count := map[string]int{}
 	rounds := 12
 	if testing.Short() {
@@ -156,10 +154,7 @@ func TestCommitsLikeMemory(t *testing.T) {
 		model := &world{root: real.root, known: map[string][]backend.Entry{}}
 		double := memory.New(memory.Options{})
 		for range 2 {
-			s, err := p.Backend.Open(ctx, backend.OpenOptions{})
-			require.NoError(t, err)
-			defer s.Close(ctx)
-			real.sessions = append(real.sessions, s)
+			real.sessions = append(real.sessions, f.open())
 			m, err := double.Open(ctx, backend.OpenOptions{})
 			require.NoError(t, err)
 			defer m.Close(ctx)
@@ -167,7 +162,7 @@ func TestCommitsLikeMemory(t *testing.T) {
 		}
 		for i := range 60 {
 			what := script(ctx, rnd, model, round, i)
-			if !alike(t, ctx, p, real, model, what, count) {
+			if !alike(t, ctx, f.Process, real, model, what, count) {
 				break
 			}
 		}

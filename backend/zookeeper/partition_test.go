@@ -2,6 +2,7 @@ package zookeeper_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,59 +55,42 @@ func onStay(p *parts) int   { return p.stay[0] }
 func onRest(p *parts) int   { return p.rest[0] }
 
 // silent drops all between the two sides.
-func silent(p *parts) error {
-	for _, from := range append([]int{p.leader}, p.stay...) {
-		for _, to := range p.rest {
-			if err := p.network.Cut(from, to); err != nil {
-				return err
-			}
+func silent(p *parts) error { return p.between(p.network.Cut) }
+
+// between does something to each pair of one of the rest and one on the old leader's side.
+func (p *parts) between(do func(old, rest int) error) (err error) {
+	for _, old := range append([]int{p.leader}, p.stay...) {
+		for _, rest := range p.rest {
+			err = errors.Join(err, do(old, rest))
 		}
 	}
-	return nil
+	return err
 }
 
 // reset does the same, and resets the connections at the others only: the old leader hears
 // of nothing.
 func reset(p *parts) error {
-	if err := silent(p); err != nil {
-		return err
-	}
-	for _, host := range p.rest {
-		for _, with := range append([]int{p.leader}, p.stay...) {
-			if err := p.network.Reset(host, with); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return errors.Join(silent(p), p.between(func(old, rest int) error { return p.network.Reset(rest, old) }))
 }
 
 // restart is silent, and the others are killed and started again.
 func restart(p *parts) error {
-	if err := silent(p); err != nil {
-		return err
+	err := silent(p)
+	for _, host := range p.rest {
+		err = errors.Join(err, p.ensemble.Members[host].Kill())
 	}
 	for _, host := range p.rest {
-		if err := p.ensemble.Members[host].Kill(); err != nil {
-			return err
-		}
+		err = errors.Join(err, p.ensemble.Members[host].Launch())
 	}
-	for _, host := range p.rest {
-		if err := p.ensemble.Members[host].Launch(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // oneWay drops what the leader sends to the others, and nothing that they send.
-func oneWay(p *parts) error {
+func oneWay(p *parts) (err error) {
 	for _, host := range p.rest {
-		if err := p.network.Drop(p.leader, host); err != nil {
-			return err
-		}
+		err = errors.Join(err, p.network.Drop(p.leader, host))
 	}
-	return nil
+	return err
 }
 
 // TestPartitions holds that no cut between the members of an ensemble makes two terms
@@ -238,13 +222,20 @@ func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
 	for _, others := range first.Proxies[1:] {
 		others.Refuse(true)
 	}
-	leads.campaign(ctx, t)
-	require.Eventually(t, func() bool { return leads.term.Load() != nil }, wait.Patience, time.Millisecond)
-	for _, others := range first.Proxies[1:] {
-		others.Refuse(false)
-	}
+	term, err := leads.elector.Campaign(ctx)
+	require.NoError(t, err)
+	leads.term.Store(term)
+	first.Resume()
 	waits, _ = c.contender(t, election, "waits", far)
-	waits.campaign(context.WithoutCancel(ctx), t)
+	go func() {
+		// The one campaign recovers from what the cut does to it.
+		term, err := waits.elector.Campaign(context.WithoutCancel(ctx))
+		if err != nil {
+			return // the test has ended, or finds that nobody is elected
+		}
+		waits.elected = time.Now()
+		waits.term.Store(term)
+	}()
 	select {
 	case <-waits.waits:
 	case <-ctx.Done():
@@ -261,12 +252,12 @@ func (c *cut) contender(t *testing.T, election, id string, servers []string) (*c
 		strategy = fair.New()
 	}
 	x := &contender{waits: make(chan struct{})}
-	var once sync.Once
+	ready := sync.OnceFunc(func() { close(x.waits) })
 	e, err := elector.New(elector.Config{
 		Backend: process.Backend, Strategy: strategy, Election: election, ID: id,
 		Hooks: elector.Hooks{Stage: func(e elector.StageEvent) {
 			if e.Stage == elector.StageReady && !e.Completed {
-				once.Do(func() { close(x.waits) })
+				ready()
 			}
 		}},
 	})
@@ -278,18 +269,4 @@ func (c *cut) contender(t *testing.T, election, id string, servers []string) (*c
 		_ = e.Close(ctx) // its servers may have no leader yet
 	})
 	return x, process
-}
-
-// campaign has it campaign in the background. Its one campaign recovers from what the cut
-// does to it.
-func (x *contender) campaign(ctx context.Context, t *testing.T) {
-	t.Helper()
-	go func() {
-		term, err := x.elector.Campaign(ctx)
-		if err != nil {
-			return // the test has ended, or finds that nobody is elected
-		}
-		x.elected = time.Now()
-		x.term.Store(term)
-	}()
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
-	"github.com/elector-go/elector/internal/zktest"
 )
 
 // recreate is an operator who deletes an entry and makes a node of its name in one
@@ -33,8 +32,7 @@ func ownKinds(f *fixture) map[string]func() backend.Entry {
 		"enqueued": func() backend.Entry { return f.commit(f.s, backend.Update(f.enqueue(f.s), []byte("leads")))[0] },
 		"exclusive": func() backend.Entry {
 			n++
-			e := f.commit(f.s, backend.CreateEphemeral(fmt.Sprint(f.dir, "/seat", n), nil))[0]
-			return f.commit(f.s, backend.Update(e, []byte("leads")))[0]
+			return f.commit(f.s, backend.Update(f.create(f.s, fmt.Sprint(f.dir, "/seat", n)), []byte("leads")))[0]
 		},
 	}
 }
@@ -43,7 +41,7 @@ func ownKinds(f *fixture) map[string]func() backend.Entry {
 // was made in the same transaction.
 func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 	f := setUp(t, nil)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	for kind, remake := range ownKinds(f) {
 		before := 0
 		for round := range 20 {
@@ -72,12 +70,10 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			for _, d := range done {
 				require.Less(t, d.Rev, at, "%s: a late commit was done", kind)
 			}
-			_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
-			require.ErrorIs(t, err, backend.ErrCondition)
-			_, err = f.s.Commit(f.ctx, nil, backend.Update(e, []byte("late")))
+			require.ErrorIs(t, f.commitUnder(f.s, e), backend.ErrCondition)
+			require.ErrorIs(t, f.commitUnder(f.s, e, backend.Delete(e)), backend.ErrCondition)
+			_, err := f.s.Commit(f.ctx, nil, backend.Update(e, []byte("late")))
 			require.ErrorIs(t, err, backend.ErrNoEntry)
-			_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.Delete(e))
-			require.ErrorIs(t, err, backend.ErrCondition)
 			require.NoError(t, f.s.Discard(f.ctx, e))
 			data, _, err := admin.Get(e.Key)
 			require.NoError(t, err)
@@ -90,7 +86,7 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 // A user's own transaction with Checks is refused, too.
 func TestChecksNeverHitARecreatedEntry(t *testing.T) {
 	f := setUp(t, nil)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	for kind, remake := range ownKinds(f) {
 		e := remake()
 		checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
@@ -108,7 +104,7 @@ func TestChecksNeverHitARecreatedEntry(t *testing.T) {
 // Somebody else's write to an entry deposes nobody: the version is learned again.
 func TestGuardBearsAnothersWrite(t *testing.T) {
 	f := setUp(t, pings)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	for kind, remake := range ownKinds(f) {
 		e := remake()
 		for i := range 3 {
@@ -126,11 +122,11 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 				require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
 			}
 		}
-		requests := f.countRequests()
+		requests := f.requests()
 		require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
 		require.NoError(t, f.commitUnder(f.s, e, backend.Delete(e)), kind)
 		if kind == "enqueued" {
-			assert.Equal(t, []int32{proxytest.OpSetData, proxytest.OpDelete}, requests.all(), "nothing is sent for the guard")
+			assert.Equal(t, []int32{proxytest.OpSetData, proxytest.OpDelete}, requests(), "nothing is sent for the guard")
 		}
 	}
 }

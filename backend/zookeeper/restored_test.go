@@ -36,15 +36,19 @@ func startPast(t *testing.T) *past {
 
 func (p *past) backUp() {
 	p.t.Helper()
-	require.NoError(p.t, p.server.Kill())
-	require.NoError(p.t, p.server.Backup(p.dir))
-	require.NoError(p.t, p.server.Start())
+	p.down(p.server.Backup)
 }
 
 func (p *past) restore() {
 	p.t.Helper()
+	p.down(p.server.Restore)
+}
+
+// down does something to the server's directory while it is down.
+func (p *past) down(do func(dir string) error) {
+	p.t.Helper()
 	require.NoError(p.t, p.server.Kill())
-	require.NoError(p.t, p.server.Restore(p.dir))
+	require.NoError(p.t, do(p.dir))
 	require.NoError(p.t, p.server.Start())
 }
 
@@ -127,11 +131,7 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	require.NoError(t, err)
 	f.Suspend()
 	key := f.dir + "-written"
-	refused := make(chan error, 1)
-	go func() {
-		_, err := old.Commit(f.ctx, elector.Put(key, []byte("old")))
-		refused <- err
-	}()
+	writing := later(func() ([]backend.Entry, error) { return old.Commit(f.ctx, elector.Put(key, []byte("old"))) })
 	p.restore()
 	_, next := p.process(strategy, "3")
 	_, err = next.Leader(t.Context()) // it has a session
@@ -145,7 +145,8 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	require.NoError(t, err)
 	p.others(150)
 	f.Resume()
-	require.Error(t, <-refused)
+	_, err = receive(f, writing)
+	require.Error(t, err)
 	wait.For(t, "the old term is over", func() bool { return !old.Valid() })
 	assert.True(t, led.Valid())
 	got, err := led.Get(t.Context(), key)

@@ -39,9 +39,7 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 	}
 	var want []string
 	for _, s := range sessions[4:] { // 7 creations: three of two, and one of the last number
-		made, err := s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("v")))
-		require.NoError(t, err)
-		want = append(want, made[0].Key)
+		want = append(want, f.enqueue(s).Key)
 	}
 	require.Len(t, want, 4)
 	var all sync.WaitGroup
@@ -58,16 +56,11 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 		})
 	}
 	all.Wait()
-	admin := zktest.Operator(t, f.server.Addr())
-	children, _, err := admin.Children(f.dir)
+	children, _, err := f.admin().Children(f.dir)
 	require.NoError(t, err)
 	assert.Len(t, children, len(want), "nothing is left of those that were refused")
 	for i := len(want) - 1; i > 0; i-- {
-		e, err := f.s.Get(f.ctx, want[i])
-		require.NoError(t, err)
-		before, err := f.s.Predecessor(f.ctx, e)
-		require.NoError(t, err)
-		assert.Equal(t, want[i-1], before.Key)
+		f.predecessorIs(f.get(want[i]), f.get(want[i-1]))
 	}
 	// The refusal stands when all are gone, and after a restart.
 	for _, s := range sessions {
@@ -94,8 +87,7 @@ func TestPitfall19LostRepliesAndOthers(t *testing.T) {
 	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.CompareAndSet(f.dir+"-kept", nil, 0), backend.CreateEphemeral(f.dir+"/seat", nil))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, backend.ErrUsedUp)
-	_, err = f.s.Get(f.ctx, f.dir+"-kept")
-	require.NoError(t, err)
+	f.get(f.dir + "-kept")
 
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
@@ -109,7 +101,7 @@ func TestPitfall19LostRepliesAndOthers(t *testing.T) {
 	_, err = f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	f.Resume()
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	wait.For(t, "nothing is left", func() bool {
 		children, _, err := admin.Children(f.dir)
 		return err == nil && len(children) == 0
