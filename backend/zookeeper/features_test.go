@@ -2,9 +2,6 @@ package zookeeper_test
 
 import (
 	"fmt"
-	"io"
-	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,25 +49,6 @@ func TestMarginForWhatIsGranted(t *testing.T) {
 		require.ErrorContains(t, err, "granted")
 		require.ErrorContains(t, err, margin.String())
 	}
-}
-
-// The user's logger is not called under a lock.
-func TestLoggerMayAskTheSession(t *testing.T) {
-	var logged atomic.Pointer[*backend.Session]
-	f := setUp(t, func(cfg *zookeeper.Config) {
-		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{
-			Level: slog.LevelDebug,
-			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-				if s := logged.Load(); s != nil {
-					(*s).State()
-				}
-				return a
-			},
-		}))
-	})
-	logged.Store(&f.s)
-	_, err := receive(f, f.closes(f.s))
-	require.NoError(t, err)
 }
 
 // A server that is behind does not have a directory that was just made by way of another

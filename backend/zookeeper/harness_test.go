@@ -54,7 +54,8 @@ func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.
 	return f
 }
 
-// process is one without a session.
+// process is one without a session. Its logger does not return as long as the test lasts: nobody waits for it
+// (see asynclogtest.Stuck).
 func process(t *testing.T, servers []string, change func(*zookeeper.Config)) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)

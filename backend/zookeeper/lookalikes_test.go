@@ -8,11 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
-	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // lookalike makes a node with the name of an entry that comes before all others of dir,
@@ -30,7 +27,8 @@ func (f *fixture) lookalike(admin *zk.Conn, dir string, i int) {
 }
 
 // Nodes that no session holds, with names of entries, are no entries. There may be more of
-// them than are read back, and than are remembered; each is read once.
+// them than are read back, and than are remembered; each is read once. That elections go on among them
+// is the rule data/foreign-children.
 func TestPredecessorBehindLookalikes(t *testing.T) {
 	for _, number := range []int{3, 4, 8, 9, 10, 40} {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
@@ -60,50 +58,6 @@ func TestPredecessorBehindLookalikes(t *testing.T) {
 			f.predecessorIs(second, backend.Entry{})
 			assert.LessOrEqual(t, len(sent()), 10, "requests")
 			f.lists(second.Key)
-		})
-	}
-}
-
-// Elections go on among them, and a candidate that waits asks nothing.
-func TestElectionsAmongLookalikes(t *testing.T) {
-	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		if !item.Lists {
-			continue // its candidates are known by one name
-		}
-		t.Run(strategy.Name(), func(t *testing.T) {
-			f := setUp(t, pings)
-			admin := f.admin()
-			election := f.dir + "/election"
-			newElector := func(id string) elector.Elector {
-				e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: strategy, Election: election, ID: id})
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = e.Close(f.ctx) })
-				return e
-			}
-			a, b := newElector("a"), newElector("b")
-			term, err := a.Campaign(f.ctx)
-			require.NoError(t, err)
-			dir := backend.Parent(term.Guard().Conditions[0].Entry.Key)
-			require.NoError(t, term.Resign(f.ctx))
-			for i := range 12 {
-				f.lookalike(admin, dir, i)
-			}
-			term, err = a.Campaign(f.ctx)
-			require.NoError(t, err)
-			waiting := later(func() (*elector.Term, error) { return b.Campaign(f.ctx) })
-			wait.For(t, "both stand", func() bool {
-				all, err := b.Candidates(f.ctx)
-				require.NoError(t, err)
-				return len(all) == 2 && all[0].ID == "a" && all[0].Leads
-			})
-			leader, err := b.Leader(f.ctx)
-			require.NoError(t, err)
-			assert.Equal(t, "a", leader.ID)
-			require.NoError(t, term.Resign(f.ctx))
-			term, err = receive(f, waiting)
-			require.NoError(t, err)
-			require.NoError(t, term.Resign(f.ctx))
 		})
 	}
 }
