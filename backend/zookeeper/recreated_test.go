@@ -27,18 +27,19 @@ func recreate(t *testing.T, admin *zk.Conn, path string) uint64 {
 
 // ownKinds make an entry of the session's that has been written to.
 func ownKinds(f *fixture) map[string]func() backend.Entry {
+	leads := func(e backend.Entry) backend.Entry { return f.commit(f.s, backend.Update(e, []byte("leads")))[0] }
 	n := 0
 	return map[string]func() backend.Entry{
-		"enqueued": func() backend.Entry { return f.commit(f.s, backend.Update(f.enqueue(f.s), []byte("leads")))[0] },
+		"enqueued": func() backend.Entry { return leads(f.enqueue(f.s)) },
 		"exclusive": func() backend.Entry {
 			n++
-			return f.commit(f.s, backend.Update(f.create(f.s, fmt.Sprint(f.dir, "/seat", n)), []byte("leads")))[0]
+			return leads(f.create(f.s, fmt.Sprint(f.dir, "/seat", n)))
 		},
 	}
 }
 
 // No guarded write is done after the guarded entry was deleted, though a node of its name
-// was made in the same transaction.
+// was made in the same transaction. A user's own transaction with Checks is refused, too.
 func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 	f := setUp(t, nil)
 	admin := f.admin()
@@ -46,6 +47,10 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 		before := 0
 		for round := range 20 {
 			e := remake()
+			checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
+			require.NoError(t, err)
+			_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+			require.NoError(t, err, kind)
 			var all sync.WaitGroup
 			var mu sync.Mutex
 			var done []backend.Entry
@@ -72,7 +77,11 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			}
 			require.ErrorIs(t, f.commitUnder(f.s, e), backend.ErrCondition)
 			require.ErrorIs(t, f.commitUnder(f.s, e, backend.Delete(e)), backend.ErrCondition)
-			_, err := f.s.Commit(f.ctx, nil, backend.Update(e, []byte("late")))
+			_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+			require.ErrorIs(t, err, zk.ErrBadVersion, kind)
+			_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
+			require.ErrorIs(t, err, backend.ErrCondition, kind)
+			_, err = f.s.Commit(f.ctx, nil, backend.Update(e, []byte("late")))
 			require.ErrorIs(t, err, backend.ErrNoEntry)
 			require.NoError(t, f.s.Discard(f.ctx, e))
 			data, _, err := admin.Get(e.Key)
@@ -80,24 +89,6 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			require.Equal(t, "another's", string(data))
 		}
 		t.Logf("%s: %d commits were done in time", kind, before)
-	}
-}
-
-// A user's own transaction with Checks is refused, too.
-func TestChecksNeverHitARecreatedEntry(t *testing.T) {
-	f := setUp(t, nil)
-	admin := f.admin()
-	for kind, remake := range ownKinds(f) {
-		e := remake()
-		checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
-		require.NoError(t, err)
-		_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
-		require.NoError(t, err, kind)
-		recreate(t, admin, e.Key)
-		_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
-		require.ErrorIs(t, err, zk.ErrBadVersion, kind)
-		_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
-		require.ErrorIs(t, err, backend.ErrCondition, kind)
 	}
 }
 

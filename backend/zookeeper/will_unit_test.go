@@ -44,8 +44,8 @@ func fakeServer(t *testing.T, serve func(net.Conn)) *Backend {
 
 // readRequest returns the next frame, and nil at the end of the connection.
 func readRequest(conn net.Conn) []byte {
-	frame, _ := talk{conn}.receive(0) // the client is right
-	return frame
+	request, _ := talk{conn}.receive(0) // the client is right
+	return request
 }
 
 // A server that was deposed, and does not know it, does not know the session either. It is asked again
