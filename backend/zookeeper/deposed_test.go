@@ -17,42 +17,25 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
-	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/proxytest"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// apart is an ensemble of three whose members can be cut off from each other, and one process
-// that can be led from one to the other.
+// apart is an ensemble of three, and one process that can be led from one member to the other.
 type apart struct {
 	*fixture
-	network  *networktest.Network
-	ensemble *servertest.Ensemble
-	leader   int
-	rest     []int
-	log      logged
+	*parts
+	log logged
 }
 
 func setUpApart(t *testing.T) *apart {
 	t.Helper()
-	a := &apart{network: networktest.ForTest(t, 3)}
-	a.ensemble = servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{
-		NoSync: true, QuickStart: true, HeapMB: 128, Network: a.network,
-		TickTime: 2 * time.Second, Extra: []string{"syncLimit=15", "initLimit=15"}, // they wait for each other for 30 s
-	})
+	a := &apart{parts: startParts(t, 3, "syncLimit=15", "initLimit=15")} // they wait for each other for 30 s
 	a.fixture = process(t, a.ensemble.Addrs(), func(cfg *zookeeper.Config) {
 		cfg.Logger = slog.New(slog.NewTextHandler(&a.log, nil))
 	})
-	leader, err := a.ensemble.Leader()
-	require.NoError(t, err)
-	a.leader = leader.Host()
-	for host := range a.ensemble.Members {
-		if host != a.leader {
-			a.rest = append(a.rest, host)
-		}
-	}
+	a.whole(t, 0)
 	return a
 }
 
@@ -95,13 +78,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	p.only(old)
 	p.begin()
 
-	// The old leader hears of nothing.
-	for _, host := range rest {
-		require.NoError(t, p.network.Cut(old, host))
-	}
-	for _, host := range rest {
-		require.NoError(t, p.network.Reset(host, old))
-	}
+	require.NoError(t, reset(p.parts))
 	wait.For(t, "the others have a leader", func() bool {
 		return !slices.ContainsFunc(rest, func(host int) bool {
 			mode, err := p.ensemble.Members[host].Mode()

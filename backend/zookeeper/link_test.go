@@ -148,6 +148,20 @@ func hears(l *link, each func()) error {
 	}
 }
 
+// readPieces reads a link to its end, so much at a time.
+func readPieces(t *testing.T, l *link, size func() int) (all []byte) {
+	t.Helper()
+	for {
+		buf := make([]byte, size())
+		n, err := l.Read(buf)
+		all = append(all, buf[:n]...)
+		if err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			return all
+		}
+	}
+}
+
 // noZxid is an answer as it is handed on: see link.keepZxid.
 func noZxid(answer []byte) []byte {
 	clear(answer[8:16])
@@ -176,17 +190,7 @@ func TestWireInPieces(t *testing.T) {
 			rest = rest[n:]
 		}
 		assert.Equal(t, fromClient, s.wrote)
-		var got []byte
-		for {
-			buf := make([]byte, piece())
-			n, err := l.Read(buf)
-			got = append(got, buf[:n]...)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-		}
-		assert.Equal(t, handedOn, got)
+		assert.Equal(t, handedOn, readPieces(t, l, piece))
 		assert.Equal(t, []int64{5}, e.granted)
 		assert.Equal(t, []time.Duration{4 * time.Second}, e.timeouts)
 		assert.Equal(t, 5, e.answered)
@@ -325,15 +329,7 @@ func TestWireTooLong(t *testing.T) {
 		long, short := answerTo(1, 0, make([]byte, 1000)...), answerTo(2, 0, []byte("body")...)
 		l, _ := startLink(t, p, join(connectResponse(5, 4000), long, short), func() int { return chunk })
 		say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(6)))
-		var got []byte
-		for buf := make([]byte, 1+chunk%7); ; {
-			n, err := l.Read(buf)
-			got = append(got, buf[:n]...)
-			if err != nil {
-				require.ErrorIs(t, err, io.EOF)
-				break
-			}
-		}
+		got := readPieces(t, l, func() int { return 1 + chunk%7 })
 		assert.Equal(t, join(connectResponse(5, 4000), noZxid(answerTo(1, codeTooLong)), noZxid(short)), got)
 		assert.Equal(t, 2, e.answered)
 	}

@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,6 +49,33 @@ type parts struct {
 	leader   int
 	stay     []int // followers that stay with it
 	rest     []int // the others
+}
+
+// startParts starts an ensemble of n whose members give each other up after 2 s times the syncLimit.
+func startParts(t *testing.T, n int, limits ...string) *parts {
+	t.Helper()
+	network := networktest.ForTest(t, n)
+	return &parts{network: network, ensemble: servertest.EnsembleForTest(t, n, servertest.ZooKeeperConfig{
+		NoSync: true, QuickStart: true, HeapMB: 128, Network: network, TickTime: 2 * time.Second, Extra: limits,
+	})}
+}
+
+// whole waits until no cut is left, and looks who leads. So many of the others are to stay with that.
+func (p *parts) whole(t *testing.T, stay int) {
+	t.Helper()
+	require.NoError(t, p.ensemble.Start())
+	leader, err := p.ensemble.Leader()
+	require.NoError(t, err)
+	p.leader, p.stay, p.rest = leader.Host(), nil, nil
+	for _, m := range p.ensemble.Members {
+		switch {
+		case m == leader:
+		case len(p.stay) < stay:
+			p.stay = append(p.stay, m.Host())
+		default:
+			p.rest = append(p.rest, m.Host())
+		}
+	}
 }
 
 func onLeader(p *parts) int { return p.leader }
@@ -119,13 +147,9 @@ func TestPartitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			network := networktest.ForTest(t, group.servers)
-			ensemble := servertest.EnsembleForTest(t, group.servers, servertest.ZooKeeperConfig{
-				NoSync: true, QuickStart: true, HeapMB: 128, Network: network,
-				TickTime: 2 * time.Second, Extra: []string{"syncLimit=5", "initLimit=10"},
-			})
+			p := startParts(t, group.servers, "syncLimit=5", "initLimit=10")
 			for _, c := range group.cuts {
-				t.Run(c.name, func(t *testing.T) { c.try(t, ensemble, network) })
+				t.Run(c.name, func(t *testing.T) { c.try(t, p) })
 			}
 		})
 	}
@@ -133,13 +157,13 @@ func TestPartitions(t *testing.T) {
 
 // try makes the cut, and looks at both candidates until the second leads and the first
 // does not, or until the old leader has certainly given up and the first still does.
-func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *networktest.Network) {
-	p := c.whole(t, ensemble, network)
+func (c *cut) try(t *testing.T, p *parts) {
+	p.whole(t, c.stay)
 	leads, waits := c.candidates(t, p)
 	for !leads.valid() { // the machine was too slow for a session
 		leads, waits = c.candidates(t, p)
 	}
-	defer func() { require.NoError(t, network.Heal()) }() // for their ends
+	defer func() { require.NoError(t, p.network.Heal()) }() // for their ends
 	began := time.Now()
 	require.NoError(t, c.make(p))
 
@@ -171,25 +195,6 @@ func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *networkt
 	assert.Zero(t, overlap, "for so long two terms were valid")
 }
 
-// whole waits until no cut is left, and looks who leads.
-func (c *cut) whole(t *testing.T, ensemble *servertest.Ensemble, network *networktest.Network) *parts {
-	t.Helper()
-	require.NoError(t, ensemble.Start())
-	leader, err := ensemble.Leader()
-	require.NoError(t, err)
-	p := &parts{ensemble: ensemble, network: network, leader: leader.Host()}
-	for _, m := range ensemble.Members {
-		switch {
-		case m == leader:
-		case len(p.stay) < c.stay:
-			p.stay = append(p.stay, m.Host())
-		default:
-			p.rest = append(p.rest, m.Host())
-		}
-	}
-	return p
-}
-
 // A contender is one candidate in a process of its own.
 type contender struct {
 	elector elector.Elector
@@ -206,22 +211,20 @@ func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	t.Cleanup(cancel)
-	election := newRoot()
-	addrs := p.ensemble.Addrs()
-	near := []string{addrs[c.first(p)]}
-	for _, host := range append(append([]int{p.leader}, p.stay...), p.rest...) {
+	at := func(hosts ...int) (addrs []string) {
+		for _, host := range hosts {
+			addrs = append(addrs, p.ensemble.Addrs()[host])
+		}
+		return addrs
+	}
+	election, near, far := newRoot(), at(c.first(p)), at(p.rest...)
+	for _, host := range slices.Concat([]int{p.leader}, p.stay, p.rest) {
 		if c.everywhere && host != c.first(p) {
-			near = append(near, addrs[host])
+			near = append(near, at(host)...)
 		}
 	}
-	var far []string
-	for _, host := range p.rest {
-		far = append(far, addrs[host])
-	}
 	leads, first := c.contender(t, election, "leads", near)
-	for _, others := range first.Proxies[1:] {
-		others.Refuse(true)
-	}
+	first.Only(0)
 	term, err := leads.elector.Campaign(ctx)
 	require.NoError(t, err)
 	leads.term.Store(term)

@@ -22,13 +22,14 @@ import (
 )
 
 // The tests named TestPitfallNN hold what the client library does wrong, or leaves
-// to its user, against what this package makes of it. Four have no test here, as rules of the
+// to its user, against what this package makes of it. Some have no test here, as rules of the
 // suite hold them:
 //
 //	03  an expiry is not learnt without contact: session/suspended-too-long, session/late-requests
 //	06  watches over a disconnection and an expiry: session/suspended-briefly, session/expired
 //	11  "connection closed" says nothing of the outcome: lost-reply/once, lost-request/once
 //	18  calls after Close: session/close
+//	19  the sequence begins anew with its directory, and is no token: await/operator, write/revisions
 
 func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = cfg.SessionTimeout })
@@ -298,19 +299,6 @@ func TestPitfall17LargeLists(t *testing.T) {
 	_, err := small.s.List(f.ctx, f.dir)
 	require.ErrorContains(t, err, "over Config.MaxResponse")
 	small.get(e.Key) // the session goes on
-}
-
-// Pitfall 19 in the server: the sequence begins anew when a directory is made
-// anew, so it is no token; the revision rises all the same.
-func TestPitfall19SequenceRestarts(t *testing.T) {
-	f := setUp(t, nil)
-	first := f.enqueue(f.s)
-	require.NoError(t, zktest.DeleteAll(f.admin(), f.dir))
-	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
-	second := f.enqueue(f.s)
-	assert.Equal(t, first.Key[len(first.Key)-10:], second.Key[len(second.Key)-10:])
-	assert.Greater(t, second.Rev, first.Rev)
-	require.ErrorIs(t, f.commitUnder(f.s, first, backend.Enqueue(f.dir, nil)), backend.ErrCondition)
 }
 
 // A read right after a reconnection may show less than what the lost commit has done, and a sync

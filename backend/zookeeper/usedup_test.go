@@ -29,7 +29,8 @@ func usedUp(t *testing.T, left int32) *fixture {
 }
 
 // Pitfall 19, on a server: the entries of the last numbers keep their order, and no other
-// comes, whatever else makes nodes there, and whoever asks at the same time.
+// comes, whatever else makes nodes there, and whoever asks at the same time. Who comes before whom is
+// the rule write/used-up.
 func TestPitfall19OverTheEnd(t *testing.T) {
 	f := usedUp(t, 7)
 	// Newer sessions have higher IDs, by which names would sort where numbers are alike.
@@ -59,9 +60,6 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 	children, _, err := f.admin().Children(f.dir)
 	require.NoError(t, err)
 	assert.Len(t, children, len(want), "nothing is left of those that were refused")
-	for i := len(want) - 1; i > 0; i-- {
-		f.predecessorIs(f.get(want[i]), f.get(want[i-1]))
-	}
 	// The refusal stands when all are gone, and after a restart.
 	for _, s := range sessions {
 		require.NoError(t, s.Close(f.ctx))

@@ -143,33 +143,36 @@ type part struct {
 }
 
 // parts takes a multi's payload apart.
-func parts(payload []byte) []part {
-	var all []part
-	text := func(b []byte) (string, []byte) {
-		n := int(int32(binary.BigEndian.Uint32(b)))
-		if n < 0 {
-			return "", b[4:]
-		}
-		return string(b[4 : 4+n]), b[4+n:]
+func parts(payload []byte) (all []part) {
+	number := func() int32 {
+		n := int32(binary.BigEndian.Uint32(payload))
+		payload = payload[4:]
+		return n
+	}
+	text := func() string {
+		n := max(number(), 0)
+		text := string(payload[:n])
+		payload = payload[n:]
+		return text
 	}
 	for len(payload) >= 9 && payload[4] == 0 {
-		p := part{op: int32(binary.BigEndian.Uint32(payload))}
-		p.path, payload = text(payload[9:])
+		p := part{op: number()}
+		payload = payload[5:]
+		p.path = text()
 		switch p.op {
 		case proxytest.OpCreate:
-			_, payload = text(payload)
-			n := int(binary.BigEndian.Uint32(payload))
-			payload = payload[4:]
-			for range n {
-				_, payload = text(payload[4:])
-				_, payload = text(payload)
+			text()
+			for range number() { // of the ACL
+				number()
+				text()
+				text()
 			}
-			p.flags, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+			p.flags = number()
 		case proxytest.OpSetData:
-			_, payload = text(payload)
-			p.version, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+			text()
+			p.version = number()
 		case proxytest.OpDelete, proxytest.OpCheck:
-			p.version, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+			p.version = number()
 		}
 		all = append(all, p)
 	}
@@ -189,27 +192,26 @@ func MatchKind(kind backend.OpKind) proxytest.Match {
 		default:
 			return false
 		}
-		for _, p := range parts(payload) {
-			temp := strings.Contains(p.path, "/t-")
-			is := false
-			switch kind {
-			case backend.OpCreateEphemeral:
-				is = p.op == proxytest.OpCreate && p.flags == zk.FlagEphemeral
-			case backend.OpEnqueue:
-				is = p.op == proxytest.OpCreate && p.flags == zk.FlagEphemeral|zk.FlagSequence
-			case backend.OpCompareAndSet:
-				is = !temp && (p.op == proxytest.OpCreate && p.flags == 0 || p.op == proxytest.OpSetData && p.version >= 0)
-			case backend.OpUpdate:
-				is = !temp && p.op == proxytest.OpSetData
-			case backend.OpDelete:
-				is = !temp && p.op == proxytest.OpDelete
-			}
-			if is {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(parts(payload), func(p part) bool { return p.is(kind) })
 	}
+}
+
+// is tells whether a part is what an op of a kind becomes.
+func (p part) is(kind backend.OpKind) bool {
+	create, set, temp := p.op == proxytest.OpCreate, p.op == proxytest.OpSetData, strings.Contains(p.path, "/t-")
+	switch kind {
+	case backend.OpCreateEphemeral:
+		return create && p.flags == zk.FlagEphemeral
+	case backend.OpEnqueue:
+		return create && p.flags == zk.FlagEphemeral|zk.FlagSequence
+	case backend.OpCompareAndSet:
+		return !temp && (create && p.flags == 0 || set && p.version >= 0)
+	case backend.OpUpdate:
+		return !temp && set
+	case backend.OpDelete:
+		return !temp && p.op == proxytest.OpDelete
+	}
+	return false
 }
 
 // MatchVote matches the heartbeats that a quorum has to acknowledge: multis that check "/" only.
