@@ -57,35 +57,20 @@ func TestOpenThatFailedOpensNothing(t *testing.T) {
 	assert.Zero(t, p.Sessions(), "nobody has a session")
 }
 
-// gated is a connection whose answers are kept until the gate opens.
-type gated struct {
-	net.Conn
-	gate chan struct{}
-}
-
-func (g *gated) Read(p []byte) (int, error) {
-	n, err := g.Conn.Read(p)
-	<-g.gate
-	return n, err
-}
-
 // The same where the server has granted the session, and its answer was on its way when
 // ctx ended.
 func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
-	p := dialing(t, func(dial func() (net.Conn, error)) (net.Conn, error) {
-		conn, err := dial()
-		return &gated{conn, gate}, err
-	})
+	p := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, nil)
+	granted, release := p.HoldReply(proxytest.MatchOp(proxytest.OpConnect))
 	closed := p.DropReply(proxytest.MatchOp(proxytest.OpClose), 1)
 	ctx, cancel := context.WithCancel(p.ctx)
 	opening := later(func() (*backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
-	wait.For(t, "the server grants a session", func() bool { return p.Sessions() == 1 })
+	<-granted
 	cancel()
 	_, err := receive(p, opening)
 	require.ErrorIs(t, err, context.Canceled)
-	close(gate)
+	release()
 	select {
 	case request := <-closed:
 		assert.Zero(t, request.Err, "the server has closed it")
