@@ -34,7 +34,7 @@ type fixture struct {
 	*zktest.Process
 	t      *testing.T
 	ctx    context.Context
-	server *servertest.ZooKeeper // nil if it is not of the test's
+	server *servertest.ZooKeeper // nil where process has made it
 	s      *backend.Session
 	dir    string
 }
