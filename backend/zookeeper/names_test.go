@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,6 +35,9 @@ func TestPitfall19FormatsAreJavas(t *testing.T) {
 	}
 }
 
+// formatSequence is as Java formats it, by the same words.
+func formatSequence(seq int32) string { return fmt.Sprintf("%010d", seq) }
+
 // Pitfall 12: a foreign name never crashes and is never taken for a candidate.
 func TestPitfall12ForeignNames(t *testing.T) {
 	good, prefix := entryName(1, 5), namePrefix("0000000001000002", "0000000000000001")
@@ -57,16 +62,32 @@ func TestPitfall12ForeignNames(t *testing.T) {
 	assert.Equal(t, good, names[0].text)
 }
 
-// FuzzParseName holds that a name is taken for an entry's only if, written anew, it is the same to
-// the byte.
+var enqueued = regexp.MustCompile(`^e-[0-9a-f]{16}-([0-9a-f]{16})-(-?[0-9]+)$`)
+
+// FuzzParseName holds that a name is taken for an entry's only, and always, if it is as Enqueue makes
+// them, and what is said of it.
 func FuzzParseName(f *testing.F) {
-	f.Add(entryName(1, 5))
-	f.Add(entryName(1, math.MinInt32))
+	for _, seq := range []int32{0, 12, lastNumber - 1, lastNumber, -12, math.MinInt32} {
+		for range 50 {
+			b := []byte(numberedName(seq))
+			f.Add(string(b))
+			b[rand.IntN(len(b))] = "-0129afgAz+ "[rand.IntN(12)]
+			f.Add(string(b))
+			f.Add(string(b[:rand.IntN(len(b))]))
+		}
+	}
 	f.Add("_c_")
 	f.Fuzz(func(t *testing.T, text string) {
-		n, ok := parseName(text)
-		if ok && namePrefix(text[2:18], n.nonce)+formatSequence(n.seq) != text {
-			t.Fatalf("%q was taken for an entry of sequence %d", text, n.seq)
+		want, is := name{}, false
+		if parts := enqueued.FindStringSubmatch(text); parts != nil {
+			seq, err := strconv.ParseInt(parts[2], 10, 32)
+			want, is = name{text, parts[1], int32(seq)}, err == nil && formatSequence(int32(seq)) == parts[2]
+		}
+		if n, ok := parseName(text); ok != is || ok && n != want {
+			t.Errorf("%q is taken for %+v, %t; want %+v, %t", text, n, ok, want, is)
+		}
+		if seq, ok := numberOf([]byte(text)); ok != (is && want.counts()) || ok && seq != want.seq {
+			t.Errorf("%q has number %d, %t; want %+v, %t", text, seq, ok, want, is)
 		}
 	})
 }

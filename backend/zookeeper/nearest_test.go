@@ -210,26 +210,6 @@ func TestNearestParted(t *testing.T) {
 	assert.Equal(t, join(noZxid(refused), noZxid(answerTo(2, 0))), handed)
 }
 
-// numberOf takes the names whose numbers count, and no others.
-func TestNumberOf(t *testing.T) {
-	texts := []string{"", "e-", numberedName(0), numberedName(lastNumber - 1), numberedName(lastNumber), numberedName(-1), numberedName(-2147483648)}
-	for _, n := range []int32{0, 12, lastNumber - 1, lastNumber, -12} {
-		for range 2000 {
-			b := []byte(numberedName(n))
-			b[rand.IntN(len(b))] = "-0129afgAz+ "[rand.IntN(12)]
-			texts = append(texts, string(b), string(b[:rand.IntN(len(b))]))
-		}
-	}
-	for _, text := range texts {
-		n, ok := parseName(text)
-		seq, counts := numberOf([]byte(text))
-		assert.Equal(t, ok && n.counts(), counts, text)
-		if counts {
-			assert.Equal(t, n.seq, seq, text)
-		}
-	}
-}
-
 // A server that answers a listing before that has left, which no sound one does, crashes nobody and has no other
 // request's answer taken for a list.
 func TestNearestAnsweredEarly(t *testing.T) {
