@@ -34,17 +34,7 @@ func startPast(t *testing.T) *past {
 	return &past{t: t, server: zktest.Single(t).Members[0], dir: filepath.Join(t.TempDir(), "backup")}
 }
 
-func (p *past) backUp() {
-	p.t.Helper()
-	p.down(p.server.Backup)
-}
-
-func (p *past) restore() {
-	p.t.Helper()
-	p.down(p.server.Restore)
-}
-
-// down does something to the server's directory while it is down.
+// down has the server backed up, or restored, while it is down.
 func (p *past) down(do func(dir string) error) {
 	p.t.Helper()
 	require.NoError(p.t, p.server.Kill())
@@ -125,14 +115,14 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	f, e := p.process(strategy, "2")
 	_, err = e.Leader(t.Context()) // it has a session
 	require.ErrorIs(t, err, elector.ErrNoLeader)
-	p.backUp()
+	p.down(p.server.Backup)
 	p.others(60)
 	old, err := e.Campaign(t.Context())
 	require.NoError(t, err)
 	f.Suspend()
 	key := f.dir + "-written"
 	writing := later(func() ([]backend.Entry, error) { return old.Commit(f.ctx, elector.Put(key, []byte("old"))) })
-	p.restore()
+	p.down(p.server.Restore)
 	_, next := p.process(strategy, "3")
 	_, err = next.Leader(t.Context()) // it has a session
 	require.ErrorIs(t, err, elector.ErrNoLeader)
@@ -166,8 +156,8 @@ func TestRestoredBehindItself(t *testing.T) {
 				defer operator.Close()
 				require.NoError(t, operator.Delete(e.Key, -1))
 			},
-			BackUp:  func(*testing.T) { p.backUp() },
-			Restore: func(*testing.T) { p.restore(); p.others(200) },
+			BackUp:  func(*testing.T) { p.down(p.server.Backup) },
+			Restore: func(*testing.T) { p.down(p.server.Restore); p.others(200) },
 		}
 	})
 }
