@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -14,10 +15,10 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
-	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
 )
+
+const throttled = -127 // ZooKeeper's code for a request that waited for too long in its queue
 
 // One odd answer, whatever it is, is not the outcome of a call, and ends no session.
 func TestOddAnswers(t *testing.T) {
@@ -27,41 +28,31 @@ func TestOddAnswers(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel() // it mostly waits
 			f := setUp(t, nil)
-			odd := func(ops ...int32) {
-				for _, op := range ops {
-					f.Proxies[0].RefuseReply(proxytest.MatchOp(op), code, 1)
-				}
-			}
+			odd := func(op int32) { f.RefuseReply(proxytest.MatchOp(op), code, 1) }
 			e := f.enqueue(f.s)
-			odd(proxytest.OpGetData)
-			_, err := f.s.Get(f.ctx, e.Key)
-			require.NoError(t, err, "get")
-			odd(proxytest.OpChildren2)
-			l, err := f.s.List(f.ctx, f.dir)
-			require.NoError(t, err, "list")
-			odd(proxytest.OpChildren2)
-			_, err = f.s.AwaitList(f.ctx, backend.Listing{Dir: f.dir})
-			require.NoError(t, err, "await list")
-			odd(proxytest.OpGetData)
-			_, err = f.s.Await(f.ctx, backend.Unknown(e.Key))
-			require.NoError(t, err, "await")
-			odd(proxytest.OpMulti)
-			_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
-			require.NoError(t, err, "guard")
+			for what, call := range map[string]struct {
+				op int32
+				do func() error
+			}{
+				"get":        {proxytest.OpGetData, func() error { _, err := f.s.Get(f.ctx, e.Key); return err }},
+				"list":       {proxytest.OpChildren2, func() error { _, err := f.s.List(f.ctx, f.dir); return err }},
+				"await list": {proxytest.OpChildren2, func() error { _, err := f.s.AwaitList(f.ctx, backend.Listing{Dir: f.dir}); return err }},
+				"await":      {proxytest.OpGetData, func() error { _, err := f.s.Await(f.ctx, backend.Unknown(e.Key)); return err }},
+				"condition":  {proxytest.OpMulti, func() error { return f.commitUnder(f.s, e) }},
+			} {
+				odd(call.op)
+				require.NoError(t, call.do(), what)
+			}
 			if code != throttled { // which is said of what was not done
 				odd(proxytest.OpMulti)
-				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
-				require.NoError(t, err, "commit")
-				l, err = f.s.List(f.ctx, f.dir)
-				require.NoError(t, err)
-				assert.Equal(t, []string{e.Key, made[0].Key}, l.Keys, "it was done once")
+				made := f.enqueue(f.s)
+				f.lists(e.Key, made.Key) // it was done once
 				odd(proxytest.OpDelete)
-				_, err = f.s.Commit(f.ctx, nil, backend.Delete(made[0]))
+				_, err := f.s.Commit(f.ctx, nil, backend.Delete(made))
 				if err != nil { // of one who deletes alone the answer is all that tells
 					require.ErrorIs(t, err, backend.ErrIndeterminate)
 				}
-				_, err = f.s.Get(f.ctx, made[0].Key)
-				require.ErrorIs(t, err, backend.ErrNoEntry)
+				f.isGone(made.Key)
 			}
 			assert.NotEqual(t, backend.Lost, f.s.State())
 		})
@@ -72,26 +63,24 @@ func TestOddAnswers(t *testing.T) {
 func TestOddAnswersThatStay(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(20*time.Second))
-	f.Proxies[0].RefuseReply(proxytest.MatchOp(proxytest.OpChildren2), throttled, 4096)
+	f.RefuseReply(proxytest.MatchOp(proxytest.OpChildren2), throttled, 4096)
 	_, err := f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	assert.NotEqual(t, backend.Lost, f.s.State())
-	links := f.Proxies[0].Accepted()
-	assert.Equal(t, 1, links, "links")
+	assert.Equal(t, 1, f.Proxies[0].Accepted(), "links")
 }
 
 // Servers that take less than Config.MaxRequest end the link at a longer request, and at the
 // same one on the next link. The campaign says so, and does not flood them.
 func TestServersTakeLess(t *testing.T) {
 	t.Parallel()
-	server := servertest.SharedZooKeeper(t)
-	p := zktest.NewProcess(t, []string{server.Addr()}, sessionTimeout(20*time.Second))
-	p.Proxies[0].DropRequest(func(_ int32, payload []byte) bool { return len(payload) > 100<<10 }, 4096)
-	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
+	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, sessionTimeout(20*time.Second))
+	f.DropRequest(func(_ int32, payload []byte) bool { return len(payload) > 100<<10 }, 4096)
+	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	var said error
 	e, err := elector.New(elector.Config{
-		Backend: p.Backend, Strategy: fair.New(), Election: newRoot(), ID: "a", Value: make([]byte, 150<<10),
+		Backend: f.Backend, Strategy: fair.New(), Election: newRoot(), ID: "a", Value: make([]byte, 150<<10),
 		Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 			said = r.Err
 			cancel()
@@ -102,8 +91,8 @@ func TestServersTakeLess(t *testing.T) {
 	_, err = e.Campaign(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, said, "jute.maxbuffer")
-	t.Logf("%d links in %v: %v", p.Proxies[0].Accepted(), time.Since(began), said)
-	assert.Less(t, p.Proxies[0].Accepted(), 80, "it floods the server with links")
+	t.Logf("%d links in %v: %v", f.Proxies[0].Accepted(), time.Since(began), said)
+	assert.Less(t, f.Proxies[0].Accepted(), 80, "it floods the server with links")
 	require.NoError(t, e.Close(context.Background()))
 }
 
@@ -114,27 +103,47 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 	f := setUp(t, nil)
 	long := f.commit(f.s, backend.Enqueue(f.dir, make([]byte, 100<<10)))[0]
 	other := f.enqueue(f.s)
-	small := zktest.NewProcess(t, f.Servers, func(cfg *zookeeper.Config) {
-		cfg.MaxResponse = 64 << 10
-	})
-	s, err := small.Backend.Open(f.ctx, backend.OpenOptions{})
-	require.NoError(t, err)
-	defer s.Close(f.ctx)
-	waiting := later(func() ([]backend.Entry, error) { return s.Await(f.ctx, other) })
+	small := f.another(func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
+	waiting := small.awaits(other)
 	for range 3 {
-		_, err = s.Get(f.ctx, long.Key)
+		_, err := small.s.Get(f.ctx, long.Key)
 		require.ErrorIs(t, err, backend.ErrTooLarge)
 		require.ErrorContains(t, err, "over Config.MaxResponse")
-		_, err = s.Await(f.ctx, backend.Unknown(long.Key))
-		require.ErrorIs(t, err, backend.ErrTooLarge)
-		_, err = s.Await(f.ctx, long)
-		require.ErrorIs(t, err, backend.ErrTooLarge)
+		for _, known := range []backend.Entry{backend.Unknown(long.Key), long} {
+			_, err = small.s.Await(f.ctx, known)
+			require.ErrorIs(t, err, backend.ErrTooLarge)
+		}
 	}
-	_, err = s.Commit(f.ctx, nil, backend.Enqueue(f.dir, make([]byte, 100<<10)))
+	_, err := small.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, make([]byte, 100<<10)))
 	require.ErrorIs(t, err, backend.ErrTooLarge, "it could not be read again")
 	require.NoError(t, f.s.Discard(f.ctx, other))
 	_, err = receive(f, waiting)
 	require.NoError(t, err)
-	assert.Equal(t, backend.Live, s.State())
+	assert.Equal(t, backend.Live, small.s.State())
 	assert.Equal(t, 1, small.Proxies[0].Accepted(), "links")
+}
+
+// An entry that the server refused to remove is removed as soon as it may be. The rule session/denied
+// refuses in the server's place; here the ACL does.
+func TestRefusedDropGoesOn(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, nil)
+	e, kept := f.enqueue(f.s), f.enqueue(f.s)
+	admin := f.admin()
+	may := func(perms int32) {
+		t.Helper()
+		_, err := admin.SetACL(f.dir, zk.WorldACL(perms), -1) // that of the parent counts
+		require.NoError(t, err)
+	}
+	may(zk.PermAll &^ zk.PermDelete)
+	for range 2 {
+		err := f.s.Discard(f.ctx, e)
+		require.ErrorIs(t, err, backend.ErrDenied)
+		assert.ErrorContains(t, err, "not confirmed yet")
+	}
+	assert.True(t, f.get(e.Key).Same(e))
+	may(zk.PermAll)
+	f.settles(f.dir, kept.Key)
+	assert.Equal(t, backend.Live, f.s.State())
+	require.NoError(t, f.s.Discard(f.ctx, e))
 }

@@ -237,11 +237,7 @@ func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listin
 		// As in registry.read: noted before the request is queued. Several callers may
 		// be here at once; each answer that no event has overtaken is good.
 		r.mu.Lock()
-		t := r.watches[key]
-		if t == nil {
-			t = &watch{key: key} // the caller has gone
-			r.watches[key] = t
-		}
+		t := r.of(key) // the caller may have gone
 		t.pending++
 		began := reading{t: t, gen: r.gen, events: t.events}
 		r.mu.Unlock()

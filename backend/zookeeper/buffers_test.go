@@ -45,12 +45,12 @@ func TestBuffersGrow(t *testing.T) {
 // The buffer for requests grows by more than it has to, as each time takes a round trip.
 func TestBuffersGrowSeldom(t *testing.T) {
 	f := setUp(t, pings)
-	e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-	requests := f.countRequests()
+	e := f.create(f.s, f.dir+"/seat")
+	requests := f.requests()
 	for size := range 4 {
 		e = f.commit(f.s, backend.Update(e, large[:(5+size)<<10-200]))[0]
 	}
-	assert.Equal(t, []int32{proxytest.OpExists, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti}, requests.all())
+	assert.Equal(t, []int32{proxytest.OpExists, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti}, requests())
 }
 
 // A session that has nothing large to send is small once it has had a heartbeat, and most of this is the proxy's that the

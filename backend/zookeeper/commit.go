@@ -237,13 +237,16 @@ func (c *commit) again(ctx context.Context, err error) error {
 	return readError(c.s.explain(err))
 }
 
-// refusal is the error of a multi, or of the first of its parts that has one: those after it are
-// said to be rolled back.
+// refusedPart is the first of a multi's parts that has an error, or -1: those after it are said to be
+// rolled back.
+func (f *flight) refusedPart() int {
+	return slices.IndexFunc(f.results, func(r zk.MultiResponse) bool { return r.Error != nil })
+}
+
+// refusal is the error of that part, or of the multi.
 func (f *flight) refusal() error {
-	for _, r := range f.results {
-		if r.Error != nil {
-			return r.Error
-		}
+	if at := f.refusedPart(); at >= 0 {
+		return f.results[at].Error
 	}
 	return f.err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -15,74 +14,89 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// What a condition becomes where an op of the commit implies it, and where it does not.
-func TestResigningTakesOneCheck(t *testing.T) {
+// What a commit costs when nothing has to be learned: one request. Where an op implies a
+// condition nothing is sent for that.
+func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	f := setUp(t, pings)
-	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	requests := f.requests()
+	e := f.enqueue(f.s)
+	seat := f.create(f.s, f.dir+"/seat")
+	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e), backend.IfExists(seat)}, backend.Update(seat, []byte("v")), backend.CompareAndSet(f.dir+"/p", nil, 0))
+	require.NoError(t, err)
+	require.NoError(t, f.s.Discard(f.ctx, seat))
+	require.NoError(t, f.s.Discard(f.ctx, e))
+	assert.Equal(t, []int32{
+		proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpDelete,
+	}, requests())
+
+	seat = f.create(f.s, f.dir+"/seat")
 	require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, []byte("v"))))
-	requests := f.countRequests()
+	requests = f.requests()
 	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
-	assert.Equal(t, []int32{proxytest.OpMulti}, requests.all())
+	assert.Equal(t, []int32{proxytest.OpMulti}, requests())
 
-	root := f.commit(f.s, backend.CreateEphemeral(fmt.Sprintf("/seat-%d", roots.Add(1)), nil))[0]
-	requests = f.countRequests()
+	root := f.create(f.s, newTop())
+	requests = f.requests()
 	require.NoError(t, f.commitUnder(f.s, root, backend.Delete(root)))
-	assert.Equal(t, []int32{proxytest.OpGetData, proxytest.OpDelete}, requests.all(), "its own version is the proof, and read anew")
-}
-
-func (f *fixture) commitUnder(s *backend.Session, e backend.Entry, ops ...backend.Op) error {
-	f.t.Helper()
-	_, err := s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, ops...)
-	return err
+	assert.Equal(t, []int32{proxytest.OpGetData, proxytest.OpDelete}, requests(), "its own version is the proof, and read anew")
 }
 
 // An op that implies a condition fails as the condition does, whatever was known of the entry,
 // and whatever stands under its key now.
-func TestImpliedGuardOfExclusiveEntries(t *testing.T) {
+func TestImpliedGuard(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
-	places := map[string]string{"in a directory": f.dir + "/seat", "at the root": fmt.Sprintf("/seat-%d", roots.Add(1))}
-	remake := map[string]func(key string){
-		"gone":                 func(string) {},
-		"another's":            func(key string) { f.commit(other, backend.CreateEphemeral(key, nil)) },
-		"persistent":           func(key string) { f.commit(other, backend.CompareAndSet(key, nil, 0)) },
-		"this session's again": func(key string) { f.commit(f.s, backend.CreateEphemeral(key, nil)) },
+	never, valued := f.dir+"/never", f.commit(f.s, backend.CompareAndSet(f.dir+"/valued", []byte("mine"), 0))[0].Key
+	const atRoot, enqueued, gone, persistent = "at the root", "enqueued", "gone", "persistent"
+	top := newTop()
+	places := map[string]func() backend.Entry{
+		"in a directory":      func() backend.Entry { return f.create(f.s, f.dir+"/seat") },
+		"in one with a value": func() backend.Entry { return f.create(f.s, valued+"/seat") },
+		atRoot:                func() backend.Entry { return f.create(f.s, top) },
+		enqueued:              func() backend.Entry { return f.enqueue(f.s) },
 	}
-	for where, key := range places {
+	remake := map[string]func(key string){
+		gone:                   func(string) {},
+		"another's":            func(key string) { f.create(other, key) },
+		persistent:             func(key string) { f.commit(other, backend.CompareAndSet(key, nil, 0)) },
+		"this session's again": func(key string) { f.create(f.s, key) },
+	}
+	for where, place := range places {
 		for what, remake := range remake {
-			if what == "persistent" && where == "in a directory" {
-				continue // cannot be told, see the package comment
+			if what == persistent && where != atRoot || what != gone && where == enqueued {
+				continue // cannot be told, see the package comment; is never used again
 			}
 			for _, s := range []*backend.Session{f.s, other} {
-				for kind := range 3 {
-					seat := f.commit(f.s, backend.CreateEphemeral(key, nil))[0]
-					require.NoError(t, f.commitUnder(s, seat, backend.Update(seat, []byte("held"))), "the proof is learned")
-					f.commit(other, backend.Delete(seat))
-					remake(key)
+				for kind := range 4 {
+					e := place()
+					require.NoError(t, f.commitUnder(s, e, backend.Update(e, []byte("held"))), "the proof is learned")
+					f.commit(other, backend.Delete(e)) // the other one knows that it is gone
+					remake(e.Key)
 					ops := [][]backend.Op{
-						{backend.Delete(seat)},
-						{backend.Update(seat, nil)},
-						{backend.CompareAndSet(f.dir+"/never", nil, 0), backend.Delete(seat)},
+						{backend.Delete(e)},
+						{backend.Update(e, nil)},
+						{backend.CompareAndSet(never, nil, 0), backend.Delete(e)},
+						{backend.CompareAndSet(never, nil, 0)}, // which implies nothing
 					}[kind]
-					err := f.commitUnder(s, seat, ops...)
-					require.ErrorIs(t, err, backend.ErrCondition, "%s, %s, %v", where, what, ops)
-					_, err = f.s.Get(f.ctx, f.dir+"/never")
-					require.ErrorIs(t, err, backend.ErrNoEntry)
-					if what != "gone" {
-						_, err = other.Get(f.ctx, key)
-						require.NoError(t, err, "the successor stands")
+					require.ErrorIs(t, f.commitUnder(s, e, ops...), backend.ErrCondition, "%s, %s, %v", where, what, ops)
+					for _, op := range []backend.Op{backend.Delete(e), backend.Update(e, nil)} {
+						_, err := s.Commit(f.ctx, nil, op)
+						require.ErrorIs(t, err, backend.ErrNoEntry, "%s, %s", where, what)
 					}
-					if now, err := other.Get(f.ctx, key); err == nil {
-						f.commit(other, backend.Delete(now))
+					f.isGone(never)
+					if what != gone {
+						now, err := other.Get(f.ctx, e.Key)
+						require.NoError(t, err, "the successor stands")
+						require.NoError(t, f.commitUnder(s, now, backend.Delete(now)))
 					}
 				}
 			}
 		}
 	}
+	assert.Equal(t, "mine", string(f.get(valued).Value))
 }
 
 // A proof that is outdated is learned anew, and the commit is done.
@@ -91,15 +105,15 @@ func TestImpliedGuardWithAnOutdatedProof(t *testing.T) {
 	other := f.open()
 	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
 	for i := range 3 {
-		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-		f.commit(other, backend.CreateEphemeral(fmt.Sprintf("%s/other%d", f.dir, i), nil))
+		seat := f.create(f.s, f.dir+"/seat")
+		f.create(other, fmt.Sprintf("%s/other%d", f.dir, i))
 		require.NoError(t, f.commitUnder(f.s, record, backend.Update(record, []byte("a"))))
 		f.commit(other, backend.Update(record, []byte("b")))
 		require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, nil), backend.Update(record, nil)))
 		require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
 	}
 	// IfUnchanged is more than an op implies.
-	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	seat := f.create(f.s, f.dir+"/seat")
 	f.commit(other, backend.Update(seat, nil))
 	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfUnchanged(seat)}, backend.Delete(seat))
 	require.ErrorIs(t, err, backend.ErrCondition)
@@ -108,21 +122,17 @@ func TestImpliedGuardWithAnOutdatedProof(t *testing.T) {
 // Conditions are about what stands before the commit's own writes.
 func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
 	f := setUp(t, nil)
-	a := f.commit(f.s, backend.CreateEphemeral(f.dir+"/a", nil))[0]
-	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(a)},
-		backend.CreateEphemeral(f.dir+"/b", nil), backend.Delete(a), backend.CreateEphemeral(f.dir+"/c", nil))
-	require.NoError(t, err)
+	a := f.create(f.s, f.dir+"/a")
+	require.NoError(t, f.commitUnder(f.s, a,
+		backend.CreateEphemeral(f.dir+"/b", nil), backend.Delete(a), backend.CreateEphemeral(f.dir+"/c", nil)))
 	// A value that the commit itself gives to the directory is kept, in any order.
 	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
-	f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat0", nil))
-	record, err = f.s.Get(f.ctx, record.Key)
-	require.NoError(t, err)
+	f.create(f.s, record.Key+"/seat0")
+	record = f.get(record.Key)
 	record = f.commit(f.s, backend.CompareAndSet(record.Key, []byte("one"), record.Version), backend.CreateEphemeral(record.Key+"/seat1", nil))[0]
 	record = f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat2", nil), backend.CompareAndSet(record.Key, []byte("two"), record.Version))[1]
 	f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat3", nil), backend.Update(record, []byte("three")))
-	got, err := f.s.Get(f.ctx, record.Key)
-	require.NoError(t, err)
-	assert.Equal(t, "three", string(got.Value))
+	assert.Equal(t, "three", string(f.get(record.Key).Value))
 	// A directory is deleted and made anew by a CompareAndSet below it.
 	d := f.commit(f.s, backend.CompareAndSet(f.dir+"/d", nil, 0))[0]
 	made := f.commit(f.s, backend.Delete(d), backend.CompareAndSet(d.Key+"/x/y", nil, 0), backend.CreateEphemeral(d.Key+"/seat", nil))
@@ -132,13 +142,13 @@ func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
 // A revision that was made up does not make a session blind to what comes later.
 func TestMadeUpRevisions(t *testing.T) {
 	f := setUp(t, nil)
-	key := f.dir + "/seat"
+	unknown := backend.Unknown(f.dir + "/seat")
 	for range 2 {
-		require.ErrorIs(t, f.commitUnder(f.s, backend.Unknown(key), backend.CompareAndSet(f.dir+"/p", nil, 0)), backend.ErrCondition)
-		_, err := f.s.Commit(f.ctx, nil, backend.Delete(backend.Unknown(key)))
+		require.ErrorIs(t, f.commitUnder(f.s, unknown, backend.CompareAndSet(f.dir+"/p", nil, 0)), backend.ErrCondition)
+		_, err := f.s.Commit(f.ctx, nil, backend.Delete(unknown))
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 	}
-	seat := f.commit(f.s, backend.CreateEphemeral(key, nil))[0]
+	seat := f.create(f.s, unknown.Key)
 	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
 }
 
@@ -154,26 +164,24 @@ func TestLimitOfManySmallOps(t *testing.T) {
 		_, err := f.s.Commit(f.ctx, nil, append(ops, backend.CompareAndSet(f.dir+"/last", make([]byte, pad), 0))...)
 		return err
 	}
-	requests := f.countRequests()
+	requests, multis := f.requests(), f.counts(proxytest.MatchOp(proxytest.OpMulti))
 	pad := zookeeper.DefaultMaxRequest
 	err := commit(pad)
 	require.ErrorIs(t, err, backend.ErrTooLarge)
+	require.ErrorContains(t, err, "over the server's limit of 1048575 (Config.MaxRequest)")
 	var size int
 	_, text, _ := strings.Cut(err.Error(), "a request of ")
 	_, scanErr := fmt.Sscanf(text, "%d bytes", &size)
 	require.NoError(t, scanErr, err)
 	pad -= size - zookeeper.DefaultMaxRequest
 	require.ErrorIs(t, commit(pad+1), backend.ErrTooLarge)
-	assert.Empty(t, requests.all(), "nothing is sent")
-	_, err = f.s.Get(f.ctx, f.dir+"/0000")
-	require.ErrorIs(t, err, backend.ErrNoEntry)
+	assert.Empty(t, requests(), "nothing is sent")
+	f.isGone(f.dir + "/0000")
 
 	require.NoError(t, commit(pad))
 	assert.Equal(t, backend.Live, f.s.State())
-	requests.mu.Lock()
-	defer requests.mu.Unlock()
-	assert.Equal(t, 1, requests.count[proxytest.OpMulti])
-	assert.Zero(t, requests.count[proxytest.OpConnect], "the server has not broken the connection")
+	assert.EqualValues(t, 1, multis())
+	assert.NotContains(t, requests(), proxytest.OpConnect, "the server has not broken the connection")
 }
 
 // One byte more than that is what the server refuses, by breaking the connection.
@@ -182,40 +190,26 @@ func TestLimitIsTheServersOwn(t *testing.T) {
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.MaxRequest = 2 * zookeeper.DefaultMaxRequest })
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
-	var connects atomic.Int64
-	f.Proxies[0].OnRequest(func(opcode int32, _ []byte) {
-		if opcode == proxytest.OpConnect && connects.Add(1) == 5 {
-			cancel()
+	connects := 0 // on one link after the other
+	f.OnRequest(func(opcode int32, _ []byte) {
+		if opcode == proxytest.OpConnect {
+			if connects++; connects == 5 {
+				cancel()
+			}
 		}
 	})
 	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir+"/p", make([]byte, zookeeper.DefaultMaxRequest), 0))
 	// The outcome is unknown only if it was under way just then: each broken link is found to
 	// have done nothing.
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = f.s.Get(f.ctx, f.dir+"/p")
-	require.ErrorIs(t, err, backend.ErrNoEntry)
-}
-
-// warnings counts what the log says of background work.
-type warnings struct {
-	slog.Handler
-	n atomic.Int64
-}
-
-func (w *warnings) Enabled(context.Context, slog.Level) bool { return true }
-
-func (w *warnings) Handle(_ context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelWarn {
-		w.n.Add(1)
-	}
-	return nil
+	f.isGone(f.dir + "/p")
 }
 
 // An abandoned commit whose entry somebody else has removed leaves nothing to do.
 func TestNothingToUndo(t *testing.T) {
-	log := &warnings{Handler: slog.DiscardHandler}
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.Logger = slog.New(log) })
-	admin := zktest.Operator(t, f.server.Addr())
+	var log logged
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	admin := f.admin()
 	seat := f.dir + "/seat"
 	kept := f.enqueue(f.s)
 	f.CutReply(zktest.MatchKind(backend.OpCreateEphemeral))
@@ -223,7 +217,7 @@ func TestNothingToUndo(t *testing.T) {
 	committing := later(func() ([]backend.Entry, error) {
 		return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(f.dir+"/p", []byte("x"), 0))
 	})
-	wait.For(t, "it is done", func() bool { ok, _, err := admin.Exists(seat); return err == nil && ok })
+	f.stands(admin, seat, true)
 	cancel()
 	_, err := receive(f, committing)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
@@ -231,27 +225,26 @@ func TestNothingToUndo(t *testing.T) {
 	// What is done in the background is done in order: the next job ends after it.
 	require.ErrorIs(t, f.s.Discard(ctx, kept), context.Canceled)
 	f.Resume()
-	wait.For(t, "the job after it is done", func() bool { ok, _, err := admin.Exists(kept.Key); return err == nil && !ok })
-	assert.Zero(t, log.n.Load(), "warnings")
+	f.stands(admin, kept.Key, false)
+	assert.Zero(t, log.count("level=WARN")+log.count("level=ERROR"))
 }
 
 // What was done besides an ephemeral entry that has to be given up goes with it.
 func TestUnknownOutcomeLeavesNoGhost(t *testing.T) {
 	f := setUp(t, nil)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
-	require.NoError(t, zktest.PutAll(admin, f.dir+"/q/d", nil))
-	ops := []backend.Op{backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Enqueue(f.dir+"/q", nil), backend.CreateEphemeral(f.dir+"/q/d/seat", nil)}
+	seat := f.dir + "/q/d/seat"
+	require.NoError(t, zktest.PutAll(admin, backend.Parent(seat), nil))
 	f.CutReply(zktest.MatchKind(backend.OpEnqueue))
-	committing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, ops...) })
-	wait.For(t, "it is done", func() bool { ok, _, err := admin.Exists(f.dir + "/q/d/seat"); return err == nil && ok })
-	require.NoError(t, zktest.DeleteAll(admin, f.dir+"/q/d/seat"))
+	committing := later(func() ([]backend.Entry, error) {
+		return f.s.Commit(f.ctx, nil, backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Enqueue(f.dir+"/q", nil), backend.CreateEphemeral(seat, nil))
+	})
+	f.stands(admin, seat, true)
+	require.NoError(t, zktest.DeleteAll(admin, seat))
 	f.Resume()
 	_, err := receive(f, committing)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, zk.ErrNoNode)
-	wait.For(t, "the enqueued entry goes", func() bool {
-		l, err := f.s.List(f.ctx, f.dir+"/q")
-		return err == nil && len(l.Keys) == 0
-	})
+	f.settles(f.dir + "/q")
 }

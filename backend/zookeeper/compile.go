@@ -64,32 +64,19 @@ type ref struct {
 	key  string // whose proof it is made from, if any
 }
 
-// version is what the request asks for.
-func (p part) version() int32 {
-	switch r := p.request.(type) {
-	case *zk.CheckVersionRequest:
-		return r.Version
-	case *zk.SetDataRequest:
-		return r.Version
-	case *zk.DeleteRequest:
-		return r.Version
-	}
-	return anyVersion
-}
-
-// path is the node that the request is about.
-func (p part) path() string {
+// about returns the node that the request is about, and the version that it asks for.
+func (p part) about() (path string, version int32) {
 	switch r := p.request.(type) {
 	case *zk.CreateRequest:
-		return r.Path
+		return r.Path, anyVersion
 	case *zk.CheckVersionRequest:
-		return r.Path
+		return r.Path, r.Version
 	case *zk.SetDataRequest:
-		return r.Path
+		return r.Path, r.Version
 	case *zk.DeleteRequest:
-		return r.Path
+		return r.Path, r.Version
 	}
-	return ""
+	return "", anyVersion
 }
 
 // mark is what a CreateEphemeral leaves as its parent's data.
@@ -330,19 +317,16 @@ func (m *multi) size() int {
 	const header = 4 + 1 + 4
 	size := 8 + header
 	for _, p := range m.parts {
-		size += header
+		path, _ := p.about()
+		size += header + 4 + len(path) + 4 // the version, or a create's flags
 		switch r := p.request.(type) {
 		case *zk.CreateRequest:
-			size += 4 + len(r.Path) + 4 + len(r.Data) + 4 + 4
+			size += 4 + len(r.Data) + 4
 			for _, acl := range r.Acl {
 				size += 4 + 4 + len(acl.Scheme) + 4 + len(acl.ID)
 			}
 		case *zk.SetDataRequest:
-			size += 4 + len(r.Path) + 4 + len(r.Data) + 4
-		case *zk.DeleteRequest:
-			size += 4 + len(r.Path) + 4
-		case *zk.CheckVersionRequest:
-			size += 4 + len(r.Path) + 4
+			size += 4 + len(r.Data)
 		}
 	}
 	return size

@@ -30,8 +30,7 @@ const (
 	MaxSessionTimeout = 24 * time.Hour
 	// DefaultMaxRequest is the server's own default limit, jute.maxbuffer.
 	DefaultMaxRequest = 1<<20 - 1
-	minMaxRequest     = 16 << 10
-	minMaxResponse    = 16 << 10
+	leastMax          = 16 << 10 // of a request or an answer
 )
 
 // A Dialer opens a connection to one server, given as "host:port", within timeout.
@@ -179,11 +178,10 @@ func (c *Config) Validate() error {
 			bad(fmt.Sprintf("ACL[%d]", i), fmt.Sprintf("%+v", acl), "needs a scheme, and permissions among zk.PermAll")
 		}
 	}
-	if c.MaxRequest != 0 && (c.MaxRequest < minMaxRequest || c.MaxRequest > math.MaxInt32-8) {
-		bad("MaxRequest", c.MaxRequest, fmt.Sprintf("must be at least %d bytes", minMaxRequest))
-	}
-	if c.MaxResponse != 0 && (c.MaxResponse < minMaxResponse || c.MaxResponse > math.MaxInt32-8) {
-		bad("MaxResponse", c.MaxResponse, fmt.Sprintf("must be at least %d bytes", minMaxResponse))
+	for i, most := range []int{c.MaxRequest, c.MaxResponse} {
+		if most != 0 && (most < leastMax || most > math.MaxInt32-8) {
+			bad([]string{"MaxRequest", "MaxResponse"}[i], most, fmt.Sprintf("must be at least %d bytes", leastMax))
+		}
 	}
 	return errors.Join(errs...)
 }

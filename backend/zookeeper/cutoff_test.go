@@ -15,7 +15,6 @@ import (
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/internal/zktest"
 )
 
 // cutOff makes an ensemble one of whose followers reaches the leader through a
@@ -46,32 +45,53 @@ func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeep
 
 func TestCutOffFollower(t *testing.T) {
 	follower, leader, link := cutOff(t, "syncLimit=100")
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
-	near := zktest.NewProcess(t, []string{follower.Addr()}, sessionTimeout(6*time.Second))
-	far := zktest.NewProcess(t, []string{leader.Addr()}, nil)
-	s, err := near.Backend.Open(ctx, backend.OpenOptions{})
-	require.NoError(t, err)
-	defer s.Close(ctx)
-	other, err := far.Backend.Open(ctx, backend.OpenOptions{})
-	require.NoError(t, err)
-	defer other.Close(ctx)
-	dir := newRoot()
-	made, err := s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, nil))
-	require.NoError(t, err)
-	_, err = other.Get(ctx, made[1].Key)
+	near := setUpOn(t, follower, sessionTimeout(6*time.Second))
+	far := process(t, []string{leader.Addr()}, nil)
+	e, other := near.enqueue(near.s), far.open()
+	_, err := other.Get(far.ctx, e.Key)
 	require.NoError(t, err)
 	link.Stall()
 	cut := time.Now()
-	got, err := other.Await(ctx, made[1])
+	got, err := other.Await(far.ctx, e)
 	require.NoError(t, err)
 	require.False(t, got[0].Exists())
-	left := time.Until(s.Deadline())
-	t.Logf("removed %v after the cut; the session is %v and has %v left", time.Since(cut), s.State(), left)
-	for st := s.State(); st != backend.Lost; {
-		st, _ = s.AwaitState(ctx, st)
-		t.Logf("%v: %v", time.Since(cut), st)
-	}
+	left := time.Until(near.s.Deadline())
+	t.Logf("removed %v after the cut; the session is %v and has %v left", time.Since(cut), near.s.State(), left)
+	wait.For(t, "the session is lost", func() bool { return near.s.State() == backend.Lost })
 	link.Unstall()
 	require.Negative(t, left, "the service has removed the entry while the window was open")
+}
+
+// A write that was given up, and that a follower passes on when its session has moved to another
+// server, does not undo what the session has written there: the leader refuses it.
+func TestLateForward(t *testing.T) {
+	follower, leader, link := cutOff(t, "syncLimit=150")
+	f := process(t, []string{follower.Addr(), leader.Addr()}, nil)
+	first, second := f.Proxies[0], f.Proxies[1]
+	second.Refuse(true)
+	f.begin()
+	made := f.get(f.dir)
+
+	link.StallToServer()
+	short, end := context.WithCancel(f.ctx)
+	defer end()
+	defer first.OnRequest(func(opcode int32, _ []byte) {
+		if opcode == proxytest.OpSetData {
+			time.AfterFunc(100*time.Millisecond, end) // the follower has it then
+		}
+	})()
+	_, err := f.s.Commit(short, nil, backend.Update(made, []byte("late")))
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	second.Refuse(false)
+	first.Refuse(true)
+	first.Cut()
+	later := f.commit(f.s, backend.Update(made, []byte("later")))[0]
+	link.Unstall()
+
+	// What the follower has heard of now, it has heard after it had passed on all before.
+	first.Refuse(false)
+	other := setUpOn(t, follower, nil)
+	got := other.get(made.Key)
+	require.Equal(t, "later", string(got.Value))
+	require.True(t, got.Same(later), "%+v", got)
 }

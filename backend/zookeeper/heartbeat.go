@@ -181,16 +181,20 @@ func (s *session) round(r round) (next round, err error) {
 	if err = s.askFirst(&next, s.askLeader); err != nil {
 		return r, err
 	}
-	ask := s.vote
-	if s.voted(r.link, r.base) {
-		ask = s.askLeader
-	}
-	if _, err = s.beatOnce(r.gen, ask); err != nil {
+	if _, err = s.beatOnce(r.gen, s.second(r.link, r.base)); err != nil {
 		return r, err
 	}
 	s.Extend(r.base)
 	s.hosts.serves() // greet may have said so before the client library has noted the link
 	return next, nil
+}
+
+// second is a request to the leader, and a vote unless there has been one since an instant.
+func (s *session) second(l *link, since time.Time) (ask func() error) {
+	if s.voted(l, since) {
+		return s.askLeader
+	}
+	return s.vote
 }
 
 // askFirst has the leader answer, which the next heartbeat can confirm.
@@ -212,11 +216,7 @@ func (s *session) greet(after uint64) (r round, err error) {
 		s.hosts.serves()
 		return r, nil
 	}
-	ask := s.vote
-	if s.voted(link, link.askedAt) {
-		ask = s.askLeader
-	}
-	if err = s.askFirst(&r, ask); err != nil {
+	if err = s.askFirst(&r, s.second(link, link.askedAt)); err != nil {
 		return r, err
 	}
 	s.Extend(link.askedAt)

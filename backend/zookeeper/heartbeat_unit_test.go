@@ -1,12 +1,18 @@
 package zookeeper
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A heartbeat that is not answered gives up the link that it was sent on, and not one that the
@@ -34,4 +40,26 @@ func TestUnansweredHeartbeatLeavesTheNextLink(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A session is live before the client library has noted that it is connected. A server that answers heartbeats is
+// known to serve all the same, though others of the Backend vote.
+func TestServesByHeartbeat(t *testing.T) {
+	t.Parallel()
+	server := servertest.SharedZooKeeper(t)
+	b, err := New(Config{Servers: []string{server.Addr()}})
+	require.NoError(t, err)
+	b.ballot.cast(time.Now().Add(time.Hour), 0) // whatever another session has voted
+	s, err := b.Open(t.Context(), backend.OpenOptions{TTL: 20 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	own := driver.Of[*session](s)
+	serves := func() bool {
+		own.hosts.mu.Lock()
+		defer own.hosts.mu.Unlock()
+		return own.hosts.served
+	}
+	wait.For(t, "the first heartbeat", serves)
+	own.hosts.Connected()
+	wait.For(t, "the next heartbeat", serves)
 }

@@ -53,39 +53,24 @@ func newHosts(servers []string, trusting bool) *hosts {
 
 // reached is a server that has taken a connection.
 type reached struct {
-	server string
-	conn   net.Conn
-	began  time.Time
+	conn  net.Conn
+	began time.Time
 }
 
 // reach connects to the first server that takes a connection, and has Next begin with that. A
 // session's buffers are dear, and while no server can be reached candidates try again and again.
 func (h *hosts) reach(ctx context.Context, cfg *Config, timeout time.Duration) (*reached, error) {
 	for i, server := range h.servers {
-		r := &reached{server: server, began: time.Now()}
-		done := make(chan error, 1)
-		go func() {
-			var err error
-			r.conn, err = cfg.dial(ctx, "tcp", server, timeout)
-			done <- err
-		}()
-		select {
-		case err := <-done:
-			if err == nil {
-				h.servers = slices.Concat(h.servers[i:], h.servers[:i])
-				return r, nil
-			}
-			h.note(server, err)
-		case <-ctx.Done(): // which a dialer of the user's own does not know of
-			go func() {
-				if <-done == nil {
-					_ = r.conn.Close() // nothing was said on it
-				}
-			}()
-		}
-		if ctx.Err() != nil {
+		began := time.Now()
+		conn, err := cfg.dial(ctx, "tcp", server, timeout)
+		switch {
+		case err == nil:
+			h.servers = slices.Concat(h.servers[i:], h.servers[:i])
+			return &reached{conn, began}, nil
+		case ctx.Err() != nil:
 			return nil, h.over(ctx)
 		}
+		h.note(server, err)
 	}
 	return nil, as(backend.ErrUnavailable, h.failure())
 }
@@ -229,7 +214,7 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	r := s.first
 	s.first = nil
 	if r == nil {
-		r = &reached{server: address, began: time.Now()}
+		r = &reached{began: time.Now()}
 		var err error
 		if r.conn, err = s.cfg.dial(s.dialing, network, address, timeout); err != nil {
 			s.failed(address, err)

@@ -115,6 +115,53 @@ func startLink(t *testing.T, p *pin, reads []byte, chunk func() int) (*link, *sc
 
 func whole() int { return 1 << 20 }
 
+// say writes to a link.
+func say(t *testing.T, l *link, frames ...[]byte) {
+	t.Helper()
+	all := join(frames...)
+	n, err := l.Write(all)
+	require.NoError(t, err)
+	require.Len(t, all, n)
+}
+
+// greetedLink is a link whose session, number 5, is granted, and which has read no more than that.
+func greetedLink(t *testing.T, p *pin, reads []byte, chunk func() int) (*link, *script) {
+	t.Helper()
+	greeting := connectResponse(5, 4000)
+	l, s := startLink(t, p, join(greeting, reads), chunk)
+	say(t, l, connectRequest(p.session))
+	_, err := io.ReadFull(l, make([]byte, len(greeting)))
+	require.NoError(t, err)
+	return l, s
+}
+
+// hears reads a link to its end, and calls each, unless it is nil, after each piece. It returns what has ended it.
+func hears(l *link, each func()) error {
+	for {
+		_, err := l.Read(make([]byte, 4096))
+		if each != nil {
+			each()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readPieces reads a link to its end, so much at a time.
+func readPieces(t *testing.T, l *link, size func() int) (all []byte) {
+	t.Helper()
+	for {
+		buf := make([]byte, size())
+		n, err := l.Read(buf)
+		all = append(all, buf[:n]...)
+		if err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			return all
+		}
+	}
+}
+
 // noZxid is an answer as it is handed on: see link.keepZxid.
 func noZxid(answer []byte) []byte {
 	clear(answer[8:16])
@@ -143,17 +190,7 @@ func TestWireInPieces(t *testing.T) {
 			rest = rest[n:]
 		}
 		assert.Equal(t, fromClient, s.wrote)
-		var got []byte
-		for {
-			buf := make([]byte, piece())
-			n, err := l.Read(buf)
-			got = append(got, buf[:n]...)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-		}
-		assert.Equal(t, handedOn, got)
+		assert.Equal(t, handedOn, readPieces(t, l, piece))
 		assert.Equal(t, []int64{5}, e.granted)
 		assert.Equal(t, []time.Duration{4 * time.Second}, e.timeouts)
 		assert.Equal(t, 5, e.answered)
@@ -167,46 +204,36 @@ func TestWireInPieces(t *testing.T) {
 func TestPitfall02WireRefusesNewSession(t *testing.T) {
 	var e wireEvents
 	p := newPin(&e)
-	l, _ := startLink(t, p, connectResponse(5, 4000), whole)
-	_, err := l.Write(connectRequest(0))
-	require.NoError(t, err)
-	_, err = l.Read(make([]byte, 100))
-	require.NoError(t, err)
-
-	again, s := startLink(t, p, connectResponse(5, 4000), whole)
-	_, err = again.Write(connectRequest(5))
-	require.NoError(t, err)
+	greetedLink(t, p, nil, whole)
+	_, s := greetedLink(t, p, nil, whole)
 	assert.NotEmpty(t, s.wrote)
 
 	for _, other := range []int64{0, 6} {
 		e.expired = 0
 		renewed, s := startLink(t, p, nil, whole)
-		_, err = renewed.Write(connectRequest(other))
+		_, err := renewed.Write(connectRequest(other))
 		require.ErrorIs(t, err, errUnpinned)
 		assert.Empty(t, s.wrote, "not a byte may leave")
 		assert.Equal(t, 1, e.expired)
 	}
 
-	// A server that hands out another session is not believed either.
-	e.expired = 0
-	foreign, _ := startLink(t, p, connectResponse(9, 4000), whole)
-	_, err = foreign.Write(connectRequest(5))
-	require.NoError(t, err)
-	_, err = foreign.Read(make([]byte, 100))
-	require.ErrorIs(t, err, errUnpinned)
-	assert.Equal(t, 1, e.expired)
-
-	// Expired: told before the client library knows.
-	e.expired = 0
-	expired, _ := startLink(t, p, connectResponse(0, 0), whole)
-	_, err = expired.Write(connectRequest(5))
-	require.NoError(t, err)
-	_, err = expired.Read(make([]byte, 100))
-	require.NoError(t, err)
-	assert.Equal(t, 1, e.expired)
+	for name, try := range map[string]struct {
+		answer []byte
+		err    error
+	}{
+		"a server that hands out another session is not believed either": {connectResponse(9, 4000), errUnpinned},
+		"expired: told before the client library knows":                  {connectResponse(0, 0), nil},
+	} {
+		e.expired = 0
+		l, _ := startLink(t, p, try.answer, whole)
+		say(t, l, connectRequest(5))
+		_, err := l.Read(make([]byte, 100))
+		require.ErrorIs(t, err, try.err, name)
+		assert.Equal(t, 1, e.expired, name)
+	}
 
 	p.kill(driver.ErrClosed)
-	_, err = p.attach(&script{}, time.Second)
+	_, err := p.attach(&script{}, time.Second)
 	require.ErrorIs(t, err, driver.ErrClosed)
 }
 
@@ -244,12 +271,8 @@ func TestWireHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var e wireEvents
 			l, _ := startLink(t, newPin(&e), try.reads, whole)
-			_, err := l.Write(join(connectRequest(0), try.request))
-			require.NoError(t, err)
-			for err == nil {
-				_, err = l.Read(make([]byte, 4096))
-			}
-			require.ErrorIs(t, err, errProtocol)
+			say(t, l, connectRequest(0), try.request)
+			require.ErrorIs(t, hears(l, nil), errProtocol)
 		})
 	}
 }
@@ -259,14 +282,9 @@ func TestWireHostile(t *testing.T) {
 func TestWireAuthIsNoHeartbeat(t *testing.T) {
 	var e wireEvents
 	l, _ := startLink(t, newPin(&e), join(connectResponse(5, 4000), answerTo(2, 0), answerTo(1, 0)), whole)
-	_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opAuth))))
-	require.NoError(t, err)
+	say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opAuth)))
 	var counts []int
-	for err == nil {
-		_, err = l.Read(make([]byte, 4096))
-		counts = append(counts, e.answered)
-	}
-	require.ErrorIs(t, err, io.EOF)
+	require.ErrorIs(t, hears(l, func() { counts = append(counts, e.answered) }), io.EOF)
 	assert.Equal(t, []int{0, 0, 1, 1}, counts)
 }
 
@@ -277,14 +295,9 @@ func TestWireVotes(t *testing.T) {
 	reads := join(connectResponse(5, 4000), answerTo(1, 0), answerTo(2, -127), answerTo(3, 0, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff), answerTo(4, 0))
 	l, _ := startLink(t, newPin(&e), reads, whole)
 	before := time.Now()
-	_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opMulti)), frame(int32(3), int32(opMulti)), frame(int32(4), int32(6))))
-	require.NoError(t, err)
+	say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opMulti)), frame(int32(3), int32(opMulti)), frame(int32(4), int32(6)))
 	var votes []int
-	for err == nil {
-		_, err = l.Read(make([]byte, 4096))
-		votes = append(votes, len(e.epochs))
-	}
-	require.ErrorIs(t, err, io.EOF)
+	require.ErrorIs(t, hears(l, func() { votes = append(votes, len(e.epochs)) }), io.EOF)
 	assert.Equal(t, []int{0, 0, 0, 1, 1, 1}, votes)
 	voted, epoch := l.newest()
 	assert.False(t, voted.Before(before))
@@ -298,11 +311,8 @@ func FuzzWire(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reads []byte, chunk uint8) {
 		var e wireEvents
 		l, _ := startLink(t, newPin(&e), reads, func() int { return int(chunk) })
-		_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(6)), frame(int32(-2), int32(11)), frame(int32(3), int32(14))))
-		require.NoError(t, err)
-		for err == nil {
-			_, err = l.Read(make([]byte, 64))
-		}
+		say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(-2), int32(11)), frame(int32(3), int32(14)))
+		_ = hears(l, nil)
 		if e.answered > 3 {
 			t.Fatalf("%d answers to three requests", e.answered)
 		}
@@ -318,17 +328,8 @@ func TestWireTooLong(t *testing.T) {
 		p.buffers.maxAnswer = 100
 		long, short := answerTo(1, 0, make([]byte, 1000)...), answerTo(2, 0, []byte("body")...)
 		l, _ := startLink(t, p, join(connectResponse(5, 4000), long, short), func() int { return chunk })
-		_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(6))))
-		require.NoError(t, err)
-		var got []byte
-		for buf := make([]byte, 1+chunk%7); ; {
-			n, err := l.Read(buf)
-			got = append(got, buf[:n]...)
-			if err != nil {
-				require.ErrorIs(t, err, io.EOF)
-				break
-			}
-		}
+		say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(6)))
+		got := readPieces(t, l, func() int { return 1 + chunk%7 })
 		assert.Equal(t, join(connectResponse(5, 4000), noZxid(answerTo(1, codeTooLong)), noZxid(short)), got)
 		assert.Equal(t, 2, e.answered)
 	}
@@ -338,22 +339,157 @@ func TestWireTooLong(t *testing.T) {
 func TestWireWindowPassesInTheHandshake(t *testing.T) {
 	s := newSession(&Config{Servers: []string{"127.0.0.1:1"}, SessionTimeout: 4 * time.Second}, &ballot{}, 4*time.Second)
 	p := s.pin
-	l, _ := startLink(t, p, connectResponse(5, 4000), whole)
-	_, err := l.Write(connectRequest(0))
-	require.NoError(t, err)
-	_, err = l.Read(make([]byte, 100))
-	require.NoError(t, err)
+	greetedLink(t, p, nil, whole)
 	granted := p.granted
 	p.granted = func(id int64, timeout time.Duration, sent time.Time) error {
 		s.Lose(driver.ErrWindow)
 		return granted(id, timeout, sent)
 	}
-	again, conn := startLink(t, p, connectResponse(5, 4000), whole)
-	_, err = again.Write(connectRequest(5))
-	require.NoError(t, err)
-	_, err = again.Read(make([]byte, 100))
-	require.NoError(t, err, "the link closes the session")
+	again, conn := greetedLink(t, p, nil, whole) // which closes the session
 	sent := len(conn.wrote)
 	_, _ = again.Write(frame(int32(1), int32(opCreate), make([]byte, 50)))
 	assert.Len(t, conn.wrote, sent)
+}
+
+// A request that is sent just as the session closes may be answered three times by the
+// client library, into a channel for two: as it is queued, when its write fails, and when
+// what is outstanding is cleared away. If its caller has left, the third blocks the
+// library's loop for ever, and Close with it. So a write that fails ends the link, and is
+// no error.
+func TestWriteThatFailsIsNoAnswer(t *testing.T) {
+	var e wireEvents
+	l, s := startLink(t, newPin(&e), connectResponse(5, 4000), whole)
+	say(t, l, connectRequest(0))
+	l.Conn = &broken{s}
+	say(t, l, frame(int32(1), int32(opClose)))
+	assert.True(t, s.closed, "reading tells")
+}
+
+type broken struct{ *script }
+
+func (*broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// The next link begins with the zxid of the last: the connect request and the
+// setting of watches carry it, whatever has been answered meanwhile.
+func TestWireKeepsTheZxid(t *testing.T) {
+	var e wireEvents
+	p := newPin(&e)
+	first, _ := greetedLink(t, p, answerTo(1, 0), whole)
+	say(t, first, frame(int32(1), int32(6)))
+	answer, err := io.ReadAll(first)
+	require.NoError(t, err)
+	assert.Zero(t, binary.BigEndian.Uint64(answer[8:]), "the library gets to see no zxid: it would race with itself")
+
+	second, s := startLink(t, p, join(connectResponse(5, 4000), frame(int32(2), int64(9), int32(0))), whole)
+	say(t, second, connectRequest(5))
+	say(t, second, frame(int32(2), int32(6)))
+	require.ErrorIs(t, hears(second, nil), io.EOF) // an answer at zxid 9 overtakes the setting of watches
+	sendsZxids(t, second, s, 7, 7)
+	assert.EqualValues(t, 9, p.zxid)
+}
+
+// sendsZxids checks those of the connect request and of a setting of watches.
+func sendsZxids(t *testing.T, l *link, s *script, connect, watches int) {
+	t.Helper()
+	before := len(s.wrote)
+	setWatches := frame(int32(3), int32(opSetWatches), int64(0), make([]byte, 12))
+	_, err := l.Write(setWatches)
+	require.NoError(t, err)
+	assert.Zero(t, binary.BigEndian.Uint64(setWatches[requestHead:]), "the caller's buffer is the caller's")
+	assert.EqualValues(t, connect, binary.BigEndian.Uint64(s.wrote[8:]), "connect request")
+	assert.EqualValues(t, watches, binary.BigEndian.Uint64(s.wrote[before+requestHead:]), "setting of watches")
+}
+
+// What an event has shown the next server has to have, too. But there may have been more events
+// of the same transaction, so watches are set as of the last answer.
+func TestWireKeepsTheZxidOfEvents(t *testing.T) {
+	var e wireEvents
+	p := newPin(&e)
+	first, _ := greetedLink(t, p, join(answerTo(1, 0), frame(int32(xidEvent), int64(8), int32(0)), frame(int32(xidEvent), int64(-1), int32(0))), whole)
+	say(t, first, frame(int32(1), int32(6)))
+	require.ErrorIs(t, hears(first, nil), io.EOF)
+
+	second, s := startLink(t, p, nil, whole)
+	say(t, second, connectRequest(5))
+	sendsZxids(t, second, s, 8, 7)
+}
+
+// A read of a path that is to be watched goes out with a watch, and no other does.
+func TestWireSetsWatches(t *testing.T) {
+	var e wireEvents
+	p := newPin(&e)
+	l, s := greetedLink(t, p, nil, whole)
+	read := func(op int32, path string) (sent byte) {
+		t.Helper()
+		request := frame(int32(1), op, int32(len(path)), []byte(path), byte(0))
+		_, err := l.Write(request)
+		require.NoError(t, err)
+		assert.Zero(t, request[len(request)-1], "the caller's buffer is the caller's")
+		return s.wrote[len(s.wrote)-1]
+	}
+	first := p.watched.mark(watchedPath{opGetData, "/a"})
+	second := p.watched.mark(watchedPath{opGetData, "/a"})
+	assert.EqualValues(t, 1, read(opGetData, "/a"))
+	assert.Zero(t, read(opGetData, "/ab"))
+	assert.Zero(t, read(opExists, "/a"))
+	first()
+	assert.EqualValues(t, 1, read(opGetData, "/a"), "another call goes on")
+	second()
+	assert.Zero(t, read(opGetData, "/a"))
+	assert.Empty(t, p.watched.reads)
+}
+
+// A vote on another link counts where its epoch shows that this link's leader is of the same or a
+// later one. A zxid without an epoch shows nothing of leaders, and then only votes on the link count.
+func TestVotesNeedEpochs(t *testing.T) {
+	const epoch = int64(1) << 32
+	// answered is a link of the session on which a server has answered a request, at a zxid.
+	answered := func(s *session, request int32, zxid int64) *link {
+		l, _ := greetedLink(t, s.pin, frame(int32(1), zxid, int32(0), int32(-1), true, int32(-1)), whole)
+		say(t, l, frame(int32(1), request))
+		_ = hears(l, nil) // an answer like a multi's ends it, if none was asked for
+		return l
+	}
+	for name, try := range map[string]struct {
+		here, there int64 // the zxids of the answers on this link, and of the vote on another
+		counts      bool
+	}{
+		"the same epoch": {here: epoch + 5, there: epoch + 9, counts: true},
+		"an older vote":  {here: 2*epoch + 5, there: epoch + 9, counts: true},
+		"a newer vote":   {here: epoch + 5, there: 2*epoch + 1},
+		"no epochs":      {here: 9, there: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{Servers: []string{"a:1"}}.withDefaults()
+			shared := new(ballot)
+			since := time.Now()
+			other := newSession(&cfg, shared, time.Minute)
+			answered(other, opMulti, try.there)
+			s := newSession(&cfg, shared, time.Minute)
+			assert.Equal(t, try.counts, s.voted(answered(s, opExists, try.here), since))
+			assert.True(t, s.voted(answered(s, opMulti, try.here), since), "a vote on the link itself")
+		})
+	}
+}
+
+// A server that grants a session without a password is no ZooKeeper. What a session has is not taken from it,
+// as its other servers may be right ones.
+func TestWireRefusesServersWithoutPasswords(t *testing.T) {
+	var e wireEvents
+	p := newPin(&e)
+	connect := func(response []byte) error {
+		l, _ := startLink(t, p, response, whole)
+		say(t, l, connectRequest(p.session))
+		_, err := l.Read(make([]byte, 100))
+		return err
+	}
+	for _, session := range []int64{5, -1} { // the latter is of a Keeper that has no leader
+		require.ErrorIs(t, connect(keeperResponse(session)), errors.ErrUnsupported)
+	}
+	assert.Equal(t, 2, e.foreign)
+	assert.Zero(t, p.session, "none was granted")
+	require.NoError(t, connect(connectResponse(5, 4000)))
+	require.ErrorIs(t, connect(keeperResponse(6)), errors.ErrUnsupported)
+	assert.Equal(t, 2, e.foreign, "the session goes on")
+	assert.Zero(t, e.expired, "another server may know it")
 }

@@ -2,19 +2,14 @@ package zookeeper_test
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/proxytest"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
-	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // lookalike makes a node with the name of an entry that comes before all others of dir,
@@ -31,35 +26,21 @@ func (f *fixture) lookalike(admin *zk.Conn, dir string, i int) {
 	require.NoError(f.t, err)
 }
 
-// requests counts what is sent from now on, pings aside.
-func (f *fixture) requests() *atomic.Int64 {
-	var sent atomic.Int64
-	f.Each(func(p *proxytest.Proxy) {
-		f.t.Cleanup(p.OnRequest(func(opcode int32, _ []byte) {
-			if opcode != proxytest.OpPing {
-				sent.Add(1)
-			}
-		}))
-	})
-	return &sent
-}
-
 // Nodes that no session holds, with names of entries, are no entries. There may be more of
-// them than are read back, and than are remembered; each is read once.
+// them than are read back, and than are remembered; each is read once. That elections go on among them
+// is the rule data/foreign-children.
 func TestPredecessorBehindLookalikes(t *testing.T) {
 	for _, number := range []int{3, 4, 8, 9, 10, 40} {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
 			f := setUp(t, pings)
-			admin := zktest.Operator(t, f.server.Addr())
+			admin := f.admin()
 			for i := range number {
 				f.lookalike(admin, f.dir, i)
 			}
 			sent := f.requests()
 			first := f.enqueue(f.s)
-			before, err := f.s.Predecessor(f.ctx, first)
-			require.NoError(t, err)
-			require.False(t, before.Exists(), "%+v", before)
-			assert.LessOrEqual(t, sent.Load(), int64(number+10), "requests")
+			f.predecessorIs(first, backend.Entry{})
+			assert.LessOrEqual(t, len(sent()), number+10, "requests")
 
 			// They stand between two candidates, too.
 			sequence := first.Key[len(first.Key)-10:]
@@ -67,67 +48,16 @@ func TestPredecessorBehindLookalikes(t *testing.T) {
 				require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/e-%016x-%016x-%s", f.dir, uint64(1)<<63, i, sequence), nil))
 			}
 			second := f.enqueue(f.s)
-			sent.Store(0)
-			before, err = f.s.Predecessor(f.ctx, second)
-			require.NoError(t, err)
-			require.True(t, before.Same(first), "%+v", before)
-			assert.LessOrEqual(t, sent.Load(), int64(number+10), "requests")
+			sent = f.requests()
+			f.predecessorIs(second, first)
+			assert.LessOrEqual(t, len(sent()), number+10, "requests")
 
 			// All of them are known now.
-			sent.Store(0)
+			sent = f.requests()
 			require.NoError(t, f.s.Discard(f.ctx, first))
-			before, err = f.s.Predecessor(f.ctx, second)
-			require.NoError(t, err)
-			require.False(t, before.Exists(), "%+v", before)
-			assert.LessOrEqual(t, sent.Load(), int64(10), "requests")
-			l, err := f.s.List(f.ctx, f.dir)
-			require.NoError(t, err)
-			assert.Equal(t, []string{second.Key}, l.Keys)
-		})
-	}
-}
-
-// Elections go on among them, and a candidate that waits asks nothing.
-func TestElectionsAmongLookalikes(t *testing.T) {
-	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		if !item.Lists {
-			continue // its candidates are known by one name
-		}
-		t.Run(strategy.Name(), func(t *testing.T) {
-			f := setUp(t, pings)
-			admin := zktest.Operator(t, f.server.Addr())
-			election := f.dir + "/election"
-			newElector := func(id string) elector.Elector {
-				e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: strategy, Election: election, ID: id})
-				require.NoError(t, err)
-				t.Cleanup(func() { _ = e.Close(f.ctx) })
-				return e
-			}
-			a, b := newElector("a"), newElector("b")
-			term, err := a.Campaign(f.ctx)
-			require.NoError(t, err)
-			dir := term.Guard().Conditions[0].Entry.Key
-			dir = backend.Parent(dir)
-			require.NoError(t, term.Resign(f.ctx))
-			for i := range 12 {
-				f.lookalike(admin, dir, i)
-			}
-			term, err = a.Campaign(f.ctx)
-			require.NoError(t, err)
-			waiting := later(func() (*elector.Term, error) { return b.Campaign(f.ctx) })
-			wait.For(t, "both stand", func() bool {
-				all, err := b.Candidates(f.ctx)
-				require.NoError(t, err)
-				return len(all) == 2 && all[0].ID == "a" && all[0].Leads
-			})
-			leader, err := b.Leader(f.ctx)
-			require.NoError(t, err)
-			assert.Equal(t, "a", leader.ID)
-			require.NoError(t, term.Resign(f.ctx))
-			term, err = receive(f, waiting)
-			require.NoError(t, err)
-			require.NoError(t, term.Resign(f.ctx))
+			f.predecessorIs(second, backend.Entry{})
+			assert.LessOrEqual(t, len(sent()), 10, "requests")
+			f.lists(second.Key)
 		})
 	}
 }

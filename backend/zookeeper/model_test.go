@@ -3,11 +3,10 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -27,6 +26,18 @@ type world struct {
 	sessions []*backend.Session
 	// Incarnations by key, oldest first: the last one may stand.
 	known map[string][]backend.Entry
+}
+
+func newWorld(t *testing.T, ctx context.Context, b backend.Backend, root string) *world {
+	t.Helper()
+	w := &world{root: root, known: map[string][]backend.Entry{}}
+	for range 2 {
+		s, err := b.Open(ctx, backend.OpenOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Close(context.Background()) }) // nothing is left to learn from it
+		w.sessions = append(w.sessions, s)
+	}
+	return w
 }
 
 // What the random commits are about, below a world's root.
@@ -131,59 +142,31 @@ func (w *world) dump(t *testing.T, ctx context.Context) string {
 	return b.String()
 }
 
-func (w *world) sync(ctx context.Context) {
-	for _, s := range w.sessions {
-		_, _ = s.Get(ctx, w.root) // the others' writes are seen: there is one server
-	}
-}
+var seed = flag.Uint64("seed", 1, "of the random commits")
 
 // TestCommitsLikeMemory tries random commits, some with a lost reply or request, on a real
 // server and on the memory backend: both do them or both do not, and the same stands after.
 func TestCommitsLikeMemory(t *testing.T) {
 	t.Parallel()
-	rnd := rand.New(rand.NewPCG(seed(t), 0))
-	server := servertest.SharedZooKeeper(t)
-	p := zktest.NewProcess(t, []string{server.Addr()}, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
-	defer cancel()
+	rnd := rand.New(rand.NewPCG(*seed, 0))
+	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, nil)
+	ctx := f.ctx
 	count := map[string]int{}
 	rounds := 12
 	if testing.Short() {
 		rounds = 4 // one of each kind: see script
 	}
 	for round := range rounds {
-		real := &world{root: newRoot(), known: map[string][]backend.Entry{}}
-		model := &world{root: real.root, known: map[string][]backend.Entry{}}
-		double := memory.New(memory.Options{})
-		for range 2 {
-			s, err := p.Backend.Open(ctx, backend.OpenOptions{})
-			require.NoError(t, err)
-			defer s.Close(ctx)
-			real.sessions = append(real.sessions, s)
-			m, err := double.Open(ctx, backend.OpenOptions{})
-			require.NoError(t, err)
-			defer m.Close(ctx)
-			model.sessions = append(model.sessions, m)
-		}
+		root := newRoot()
+		real, model := newWorld(t, ctx, f.Backend, root), newWorld(t, ctx, memory.New(memory.Options{}), root)
 		for i := range 60 {
 			what := script(ctx, rnd, model, round, i)
-			if !alike(t, ctx, p, real, model, what, count) {
+			if !alike(t, ctx, f.Process, real, model, what, count) {
 				break
 			}
 		}
 	}
 	t.Log(count)
-}
-
-// seed is the same each time, unless another one is asked for.
-func seed(t *testing.T) uint64 {
-	text := os.Getenv("ELECTOR_SEED")
-	if text == "" {
-		return 1
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, "ELECTOR_SEED")
-	return n
 }
 
 // A step is one commit, and its fault.
@@ -265,7 +248,9 @@ func alike(t *testing.T, ctx context.Context, p *zktest.Process, real, model *wo
 	ctx, cancel := context.WithTimeout(ctx, wait.Patience)
 	defer cancel()
 	p.ClearRules()
-	real.sync(ctx)
+	for _, s := range real.sessions {
+		_, _ = s.Get(ctx, real.root) // the others' writes are seen: there is one server
+	}
 	commits := func(opcode int32, payload []byte) bool {
 		return opcode == proxytest.OpMulti && !zktest.MatchVote(opcode, payload) || opcode == proxytest.OpSetData || opcode == proxytest.OpDelete
 	}

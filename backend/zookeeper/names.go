@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/elector-go/elector/backend/driver"
 )
 
 // The name of an enqueued entry is
@@ -62,55 +59,48 @@ func (n name) counts() bool { return 0 <= n.seq && n.seq < lastNumber }
 // parseName accepts exactly what Enqueue makes, numbers past the end included. Anything
 // else under a directory is foreign and no candidate.
 func parseName(text string) (name, bool) {
-	if len(text) < nameStart+10 || len(text) > nameStart+11 || !strings.HasPrefix(text, entryPrefix) {
+	seq, ok := sequenceOf(text)
+	if !ok {
 		return name{}, false
 	}
-	rest := text[len(entryPrefix):]
-	if !driver.IsHex(rest[:hexDigits]) || rest[hexDigits] != '-' {
-		return name{}, false
-	}
-	nonce := rest[hexDigits+1:][:hexDigits]
-	if !driver.IsHex(nonce) || text[nameStart-1] != '-' {
-		return name{}, false
-	}
-	digits := text[nameStart:]
-	seq, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || formatSequence(int32(seq)) != digits {
-		return name{}, false
-	}
-	return name{text: text, nonce: nonce, seq: int32(seq)}, true
+	return name{text: text, nonce: text[nameStart-1-hexDigits : nameStart-1], seq: seq}, true
 }
 
 // numberOf returns the number of a name that parseName takes and whose number counts. It makes
 // no string.
 func numberOf(text []byte) (seq int32, ok bool) {
-	if len(text) != nameLength || text[0] != entryPrefix[0] || text[1] != entryPrefix[1] {
-		return 0, false
-	}
-	for i, b := range text[len(entryPrefix):nameStart] {
-		hex := '0' <= b && b <= '9' || 'a' <= b && b <= 'f'
-		if dash := i == hexDigits || i == 2*hexDigits+1; dash != (b == '-') || !dash && !hex {
-			return 0, false
-		}
-	}
-	n := int64(0)
-	for _, b := range text[nameStart:] {
-		if b < '0' || b > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(b-'0')
-	}
-	return int32(n), n < lastNumber
+	seq, ok = sequenceOf(text)
+	return seq, ok && name{seq: seq}.counts()
 }
 
-// formatSequence is Java's "%010d" of a signed 32-bit number.
-func formatSequence(seq int32) string {
-	sign, digits := "", strconv.Itoa(int(seq))
-	if seq < 0 {
-		sign, digits = "-", digits[1:]
+// sequenceOf returns the number that a name ends with, if it is one that Enqueue makes.
+func sequenceOf[T string | []byte](text T) (seq int32, ok bool) {
+	if len(text) < nameLength || len(text) > nameLength+1 || string(text[:len(entryPrefix)]) != entryPrefix {
+		return 0, false
 	}
-	const zeros = "0000000000"
-	return sign + zeros[min(len(sign)+len(digits), len(zeros)):] + digits
+	for i := len(entryPrefix); i < nameStart; i++ {
+		b := text[i]
+		hex := '0' <= b && b <= '9' || 'a' <= b && b <= 'f'
+		if dash := i == nameStart-1 || i == nameStart-2-hexDigits; dash != (b == '-') || !dash && !hex {
+			return 0, false
+		}
+	}
+	// Java's "%010d" of a signed 32-bit number: a sign counts, unless there are ten digits.
+	negative, n := text[nameStart] == '-', int64(0)
+	for i := nameStart; i < len(text); i++ {
+		switch b := text[i]; {
+		case negative && i == nameStart:
+		case b < '0' || b > '9':
+			return 0, false
+		default:
+			n = 10*n + int64(b-'0')
+		}
+	}
+	if negative {
+		n = -n
+	}
+	long := len(text) > nameLength
+	return int32(n), n == int64(int32(n)) && negative == (n < 0) && long == (n <= -1e9)
 }
 
 // parseNames returns the enqueued entries among children, oldest first.

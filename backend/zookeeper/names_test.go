@@ -1,39 +1,25 @@
 package zookeeper
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
 )
 
 func entryName(nonce uint64, seq int32) string {
 	return namePrefix(formatSession(0x1000002), fmt.Sprintf("%016x", nonce)) + formatSequence(seq)
-}
-
-// Pitfall 19: the sequence ends at 2147483647. What is numbered there, or beyond, has no
-// order, and does not count.
-func TestPitfall19SequenceEnds(t *testing.T) {
-	var want, children []string
-	for i, seq := range []int32{0, 1, 1e9 - 1, 1e9, math.MaxInt32 - 2, math.MaxInt32 - 1} {
-		want = append(want, entryName(uint64(9-i), seq))
-	}
-	children = slices.Clone(want)
-	for i, seq := range []int32{math.MaxInt32, math.MaxInt32, math.MinInt32, math.MinInt32 + 1, -1} {
-		late := entryName(uint64(i), seq)
-		children = append(children, late)
-		assert.True(t, isEnqueued("/d/"+late), "it is this package's all the same")
-	}
-	rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
-	var got []string
-	for _, n := range parseNames(children) {
-		got = append(got, n.text)
-	}
-	assert.Equal(t, want, got)
 }
 
 func TestPitfall19FormatsAreJavas(t *testing.T) {
@@ -49,20 +35,21 @@ func TestPitfall19FormatsAreJavas(t *testing.T) {
 	}
 }
 
+// formatSequence is as Java formats it, by the same words.
+func formatSequence(seq int32) string { return fmt.Sprintf("%010d", seq) }
+
 // Pitfall 12: a foreign name never crashes and is never taken for a candidate.
 func TestPitfall12ForeignNames(t *testing.T) {
-	good := entryName(1, 5)
+	good, prefix := entryName(1, 5), namePrefix("0000000001000002", "0000000000000001")
 	bad := []string{
 		"", "e-", "_c_", "_c_x", "_c_0123", "n_0000000001", "lock-", "-", "0000000001", "t-0123456789abcdef",
 		good + "0", good[:len(good)-1], " " + good, good + "\n", "E" + good[1:],
 		namePrefix("00000000010000GG", "0000000000000001") + "0000000001",
 		namePrefix("0000000001000002", "000000000000000A") + "0000000001",
-		namePrefix("0000000001000002", "0000000000000001") + "9999999999",  // over 32 bits
-		namePrefix("0000000001000002", "0000000000000001") + "-00000005",   // too short
-		namePrefix("0000000001000002", "0000000000000001") + "-0000000005", // too long
-		namePrefix("0000000001000002", "0000000000000001") + "-000000000",
-		namePrefix("0000000001000002", "0000000000000001") + "+000000005",
-		namePrefix("0000000001000002", "0000000000000001") + "00000_0005",
+		prefix + "9999999999",  // over 32 bits
+		prefix + "-00000005",   // too short
+		prefix + "-0000000005", // too long
+		prefix + "-000000000", prefix + "+000000005", prefix + "00000_0005",
 		"e-0000000001000002_0000000000000001-0000000005",
 		"ünï", "\xff\xfe",
 	}
@@ -75,16 +62,176 @@ func TestPitfall12ForeignNames(t *testing.T) {
 	assert.Equal(t, good, names[0].text)
 }
 
-// FuzzParseName holds that a name is taken for an entry's only if, written anew, it is the same to
-// the byte.
+var enqueued = regexp.MustCompile(`^e-[0-9a-f]{16}-([0-9a-f]{16})-(-?[0-9]+)$`)
+
+// FuzzParseName holds that a name is taken for an entry's only, and always, if it is as Enqueue makes
+// them, and what is said of it.
 func FuzzParseName(f *testing.F) {
-	f.Add(entryName(1, 5))
-	f.Add(entryName(1, math.MinInt32))
+	for _, seq := range []int32{0, 12, lastNumber - 1, lastNumber, -12, math.MinInt32} {
+		for range 50 {
+			b := []byte(numberedName(seq))
+			f.Add(string(b))
+			b[rand.IntN(len(b))] = "-0129afgAz+ "[rand.IntN(12)]
+			f.Add(string(b))
+			f.Add(string(b[:rand.IntN(len(b))]))
+		}
+	}
 	f.Add("_c_")
 	f.Fuzz(func(t *testing.T, text string) {
-		n, ok := parseName(text)
-		if ok && namePrefix(text[2:18], n.nonce)+formatSequence(n.seq) != text {
-			t.Fatalf("%q was taken for an entry of sequence %d", text, n.seq)
+		want, is := name{}, false
+		if parts := enqueued.FindStringSubmatch(text); parts != nil {
+			seq, err := strconv.ParseInt(parts[2], 10, 32)
+			want, is = name{text, parts[1], int32(seq)}, err == nil && formatSequence(int32(seq)) == parts[2]
+		}
+		if n, ok := parseName(text); ok != is || ok && n != want {
+			t.Errorf("%q is taken for %+v, %t; want %+v, %t", text, n, ok, want, is)
+		}
+		if seq, ok := numberOf([]byte(text)); ok != (is && want.counts()) || ok && seq != want.seq {
+			t.Errorf("%q has number %d, %t; want %+v, %t", text, seq, ok, want, is)
+		}
+	})
+}
+
+// Pitfall 19: the sequence ends at 2147483647. What is numbered there, or beyond, has no
+// order, and does not count. FuzzQueue holds that names sort in the order in which the server has numbered them,
+// wherever the counter stands, that those past its end do not count, whatever else is in
+// the directory, and however the server sends them.
+func FuzzQueue(f *testing.F) {
+	f.Add(int32(0), []byte{1, 2, 3}, "e-")
+	f.Add(int32(-3), []byte{0, 0, 0, 0, 0, 0}, "lock-0000000001")
+	f.Add(int32(1<<31-3), []byte{0, 0, 0, 0}, "\xff")
+	f.Add(int32(1<<31-2), []byte{0, 255, 255, 0}, "\xff")
+	f.Add(int32(-1<<31), []byte{255, 255, 255}, "")
+	f.Add(int32(1e9-1), []byte{0, 0}, "") // more digits
+	f.Fuzz(func(t *testing.T, start int32, steps []byte, foreign string) {
+		if len(steps) > 100 {
+			return
+		}
+		if _, ok := parseName(foreign); ok {
+			return
+		}
+		var want, all []string
+		seq := start
+		for _, step := range steps {
+			name := entryName(rand.Uint64(), seq)
+			all = append(all, name)
+			if !isEnqueued("/d/" + name) {
+				t.Errorf("%q is this package's, whatever its number", name)
+			}
+			if seq >= 0 && seq < math.MaxInt32 {
+				want = append(want, name)
+			}
+			seq = int32(min(int64(seq)+1+int64(step)<<16, math.MaxInt32))
+		}
+		children := append(slices.Clone(all), foreign, foreign+"0", "x"+foreign)
+		for _, name := range want { // what looks most like an entry, and is none
+			children = append(children, name+"0", name+"-", "x"+name, strings.ToUpper(name))
+		}
+		rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
+		var got []string
+		for _, n := range parseNames(children) {
+			got = append(got, n.text)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// FuzzVersion holds that versions are told apart, and that the server is never asked for
+// its "any version" where one was meant.
+func FuzzVersion(f *testing.F) {
+	for _, v := range []uint64{0, 1, 1 << 31, 1<<31 + 1, 1<<32 - 1, 1 << 32, 1<<32 + 1, 1<<64 - 1} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, version uint64) {
+		server, ok := fromVersion(version)
+		if ok && (toVersion(server) != version || server == anyVersion) {
+			t.Errorf("version %d is the server's %d, which is version %d", version, server, toVersion(server))
+		}
+		if !ok && version != 0 && version <= 1<<32 && version != toVersion(-1) {
+			t.Errorf("version %d is refused", version)
+		}
+	})
+}
+
+// FuzzMark holds that a directory's data is overwritten only if it is nobody's value.
+func FuzzMark(f *testing.F) {
+	f.Add([]byte(nil))
+	f.Add([]byte("elector-create-"))
+	f.Add([]byte("elector-create-0123456789abcdef"))
+	f.Add([]byte("elector-create-0123456789ABCDEF"))
+	f.Add([]byte("elector-create-0123456789abcdef\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		nonce, _ := strings.CutPrefix(string(data), markPrefix)
+		is := len(data) == 0 || string(mark(nonce)) == string(data) && len(nonce) == 2*8 && strings.Trim(nonce, "0123456789abcdef") == ""
+		if isMark(data) != is {
+			t.Errorf("isMark(%q) = %t", data, !is)
+		}
+	})
+}
+
+// FuzzChecks holds that whatever entry is asked to be guarded, the first check is on that
+// very path, or an error says which key it is and why. There is no server: an entry that
+// was enqueued, and one whose version is the condition, take no round trip.
+func FuzzChecks(f *testing.F) {
+	s := newSession(&Config{Chroot: "/root"}, new(ballot), 0)
+	s.live()
+	queued := entryName(1, 5)
+	f.Add("/d/seat", uint64(5), uint64(1))
+	f.Add("/d/"+queued, uint64(5), uint64(1))
+	f.Add("/d/"+queued+"0", uint64(5), uint64(0))
+	f.Add("/d", uint64(0), uint64(0))
+	f.Add("/d", uint64(1<<64-1), uint64(1<<32))
+	f.Add("/d/\n", uint64(1), uint64(1))
+	f.Fuzz(func(t *testing.T, key string, rev, version uint64) {
+		e := backend.Entry{Key: key, Rev: rev, Version: version}
+		exact := !isEnqueued(key)
+		checks, err := Checks(t.Context(), backend.NewSession("zookeeper", s), backend.Condition{Entry: e, Exact: exact})
+		_, can := fromVersion(version)
+		switch wrong := backend.CheckKey(key); {
+		case wrong != nil:
+			if !errors.Is(err, backend.ErrBadKey) || !strings.Contains(err.Error(), wrong.Error()) {
+				t.Fatalf("guard on %q: %v", key, err)
+			}
+			return
+		case rev == 0, exact && !can:
+			if !errors.Is(err, backend.ErrCondition) || !strings.Contains(err.Error(), key) {
+				t.Fatalf("guard on %+v: %v", e, err)
+			}
+			return
+		case err != nil || len(checks) != 1:
+			t.Fatalf("guard on %+v: %v, %v", e, checks, err)
+		}
+		check, ok := checks[0].(*zk.CheckVersionRequest)
+		if !ok || check.Path != "/root"+key || exact == (check.Version == anyVersion) || exact && toVersion(check.Version) != version {
+			t.Errorf("check %+v for %+v", checks[0], e)
+		}
+	})
+}
+
+// FuzzServers holds that a server is accepted only if it can be dialled, and that a
+// refusal names it.
+func FuzzServers(f *testing.F) {
+	for _, server := range []string{"", "h", "h:1", "h:0", "h:65536", ":1", "h:x", "[::1]:2181", "h:1:2", "h:-1", "h:\n"} {
+		f.Add(server, "")
+		f.Add(server, "/chroot")
+	}
+	f.Fuzz(func(t *testing.T, server, chroot string) {
+		err := (&Config{Servers: []string{server}, Chroot: chroot}).Validate()
+		bad := backend.CheckKey(chroot)
+		if chroot == "" {
+			bad = nil
+		}
+		switch {
+		case err == nil && bad != nil:
+			t.Errorf("chroot %q is accepted: %v", chroot, bad)
+		case err != nil && strings.Contains(err.Error(), "Chroot") != (bad != nil):
+			t.Errorf("chroot %q: %v", chroot, err)
+		case err != nil && bad == nil && !strings.Contains(err.Error(), "Servers[0]"):
+			t.Errorf("server %q: %v", server, err)
+		case err == nil && !strings.Contains(server, ":"):
+			t.Errorf("server %q is accepted", server)
 		}
 	})
 }

@@ -2,6 +2,8 @@ package zookeeper_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,64 +51,74 @@ type parts struct {
 	rest     []int // the others
 }
 
+// startParts starts an ensemble of n whose members give each other up after 2 s times the syncLimit.
+func startParts(t *testing.T, n int, limits ...string) *parts {
+	t.Helper()
+	network := networktest.ForTest(t, n)
+	return &parts{network: network, ensemble: servertest.EnsembleForTest(t, n, servertest.ZooKeeperConfig{
+		NoSync: true, QuickStart: true, HeapMB: 128, Network: network, TickTime: 2 * time.Second, Extra: limits,
+	})}
+}
+
+// whole waits until no cut is left, and looks who leads. So many of the others are to stay with that.
+func (p *parts) whole(t *testing.T, stay int) {
+	t.Helper()
+	require.NoError(t, p.ensemble.Start())
+	leader, err := p.ensemble.Leader()
+	require.NoError(t, err)
+	p.leader, p.stay, p.rest = leader.Host(), nil, nil
+	for _, m := range p.ensemble.Members {
+		switch {
+		case m == leader:
+		case len(p.stay) < stay:
+			p.stay = append(p.stay, m.Host())
+		default:
+			p.rest = append(p.rest, m.Host())
+		}
+	}
+}
+
 func onLeader(p *parts) int { return p.leader }
 func onStay(p *parts) int   { return p.stay[0] }
 func onRest(p *parts) int   { return p.rest[0] }
 
 // silent drops all between the two sides.
-func silent(p *parts) error {
-	for _, from := range append([]int{p.leader}, p.stay...) {
-		for _, to := range p.rest {
-			if err := p.network.Cut(from, to); err != nil {
-				return err
-			}
+func silent(p *parts) error { return p.between(p.network.Cut) }
+
+// between does something to each pair of one of the rest and one on the old leader's side.
+func (p *parts) between(do func(old, rest int) error) (err error) {
+	for _, old := range append([]int{p.leader}, p.stay...) {
+		for _, rest := range p.rest {
+			err = errors.Join(err, do(old, rest))
 		}
 	}
-	return nil
+	return err
 }
 
 // reset does the same, and resets the connections at the others only: the old leader hears
 // of nothing.
 func reset(p *parts) error {
-	if err := silent(p); err != nil {
-		return err
-	}
-	for _, host := range p.rest {
-		for _, with := range append([]int{p.leader}, p.stay...) {
-			if err := p.network.Reset(host, with); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return errors.Join(silent(p), p.between(func(old, rest int) error { return p.network.Reset(rest, old) }))
 }
 
 // restart is silent, and the others are killed and started again.
 func restart(p *parts) error {
-	if err := silent(p); err != nil {
-		return err
+	err := silent(p)
+	for _, host := range p.rest {
+		err = errors.Join(err, p.ensemble.Members[host].Kill())
 	}
 	for _, host := range p.rest {
-		if err := p.ensemble.Members[host].Kill(); err != nil {
-			return err
-		}
+		err = errors.Join(err, p.ensemble.Members[host].Launch())
 	}
-	for _, host := range p.rest {
-		if err := p.ensemble.Members[host].Launch(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // oneWay drops what the leader sends to the others, and nothing that they send.
-func oneWay(p *parts) error {
+func oneWay(p *parts) (err error) {
 	for _, host := range p.rest {
-		if err := p.network.Drop(p.leader, host); err != nil {
-			return err
-		}
+		err = errors.Join(err, p.network.Drop(p.leader, host))
 	}
-	return nil
+	return err
 }
 
 // TestPartitions holds that no cut between the members of an ensemble makes two terms
@@ -135,13 +147,9 @@ func TestPartitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			network := networktest.ForTest(t, group.servers)
-			ensemble := servertest.EnsembleForTest(t, group.servers, servertest.ZooKeeperConfig{
-				NoSync: true, QuickStart: true, HeapMB: 128, Network: network,
-				TickTime: 2 * time.Second, Extra: []string{"syncLimit=5", "initLimit=10"},
-			})
+			p := startParts(t, group.servers, "syncLimit=5", "initLimit=10")
 			for _, c := range group.cuts {
-				t.Run(c.name, func(t *testing.T) { c.try(t, ensemble, network) })
+				t.Run(c.name, func(t *testing.T) { c.try(t, p) })
 			}
 		})
 	}
@@ -149,13 +157,13 @@ func TestPartitions(t *testing.T) {
 
 // try makes the cut, and looks at both candidates until the second leads and the first
 // does not, or until the old leader has certainly given up and the first still does.
-func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *networktest.Network) {
-	p := c.whole(t, ensemble, network)
+func (c *cut) try(t *testing.T, p *parts) {
+	p.whole(t, c.stay)
 	leads, waits := c.candidates(t, p)
 	for !leads.valid() { // the machine was too slow for a session
 		leads, waits = c.candidates(t, p)
 	}
-	defer func() { require.NoError(t, network.Heal()) }() // for their ends
+	defer func() { require.NoError(t, p.network.Heal()) }() // for their ends
 	began := time.Now()
 	require.NoError(t, c.make(p))
 
@@ -187,25 +195,6 @@ func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *networkt
 	assert.Zero(t, overlap, "for so long two terms were valid")
 }
 
-// whole waits until no cut is left, and looks who leads.
-func (c *cut) whole(t *testing.T, ensemble *servertest.Ensemble, network *networktest.Network) *parts {
-	t.Helper()
-	require.NoError(t, ensemble.Start())
-	leader, err := ensemble.Leader()
-	require.NoError(t, err)
-	p := &parts{ensemble: ensemble, network: network, leader: leader.Host()}
-	for _, m := range ensemble.Members {
-		switch {
-		case m == leader:
-		case len(p.stay) < c.stay:
-			p.stay = append(p.stay, m.Host())
-		default:
-			p.rest = append(p.rest, m.Host())
-		}
-	}
-	return p
-}
-
 // A contender is one candidate in a process of its own.
 type contender struct {
 	elector elector.Elector
@@ -222,29 +211,34 @@ func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	t.Cleanup(cancel)
-	election := newRoot()
-	addrs := p.ensemble.Addrs()
-	near := []string{addrs[c.first(p)]}
-	for _, host := range append(append([]int{p.leader}, p.stay...), p.rest...) {
+	at := func(hosts ...int) (addrs []string) {
+		for _, host := range hosts {
+			addrs = append(addrs, p.ensemble.Addrs()[host])
+		}
+		return addrs
+	}
+	election, near, far := newRoot(), at(c.first(p)), at(p.rest...)
+	for _, host := range slices.Concat([]int{p.leader}, p.stay, p.rest) {
 		if c.everywhere && host != c.first(p) {
-			near = append(near, addrs[host])
+			near = append(near, at(host)...)
 		}
 	}
-	var far []string
-	for _, host := range p.rest {
-		far = append(far, addrs[host])
-	}
 	leads, first := c.contender(t, election, "leads", near)
-	for _, others := range first.Proxies[1:] {
-		others.Refuse(true)
-	}
-	leads.campaign(ctx, t)
-	require.Eventually(t, func() bool { return leads.term.Load() != nil }, wait.Patience, time.Millisecond)
-	for _, others := range first.Proxies[1:] {
-		others.Refuse(false)
-	}
+	first.Only(0)
+	term, err := leads.elector.Campaign(ctx)
+	require.NoError(t, err)
+	leads.term.Store(term)
+	first.Resume()
 	waits, _ = c.contender(t, election, "waits", far)
-	waits.campaign(context.WithoutCancel(ctx), t)
+	go func() {
+		// The one campaign recovers from what the cut does to it.
+		term, err := waits.elector.Campaign(context.WithoutCancel(ctx))
+		if err != nil {
+			return // the test has ended, or finds that nobody is elected
+		}
+		waits.elected = time.Now()
+		waits.term.Store(term)
+	}()
 	select {
 	case <-waits.waits:
 	case <-ctx.Done():
@@ -261,12 +255,12 @@ func (c *cut) contender(t *testing.T, election, id string, servers []string) (*c
 		strategy = fair.New()
 	}
 	x := &contender{waits: make(chan struct{})}
-	var once sync.Once
+	ready := sync.OnceFunc(func() { close(x.waits) })
 	e, err := elector.New(elector.Config{
 		Backend: process.Backend, Strategy: strategy, Election: election, ID: id,
 		Hooks: elector.Hooks{Stage: func(e elector.StageEvent) {
 			if e.Stage == elector.StageReady && !e.Completed {
-				once.Do(func() { close(x.waits) })
+				ready()
 			}
 		}},
 	})
@@ -278,18 +272,4 @@ func (c *cut) contender(t *testing.T, election, id string, servers []string) (*c
 		_ = e.Close(ctx) // its servers may have no leader yet
 	})
 	return x, process
-}
-
-// campaign has it campaign in the background. Its one campaign recovers from what the cut
-// does to it.
-func (x *contender) campaign(ctx context.Context, t *testing.T) {
-	t.Helper()
-	go func() {
-		term, err := x.elector.Campaign(ctx)
-		if err != nil {
-			return // the test has ended, or finds that nobody is elected
-		}
-		x.elected = time.Now()
-		x.term.Store(term)
-	}()
 }

@@ -211,10 +211,7 @@ func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 	case code == codeExpired:
 		l.pin.expired()
 		return sentFrame{}, nil
-	case code == codeMoved:
-		return sentFrame{}, nil
-	case request.op == opAuth:
-		// The server answers it without noting that the session lives.
+	case code == codeMoved, request.op == opAuth: // which the server answers without noting that the session lives
 		return sentFrame{}, nil
 	case request.op == opClose:
 		if code != 0 {

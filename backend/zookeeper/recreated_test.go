@@ -12,7 +12,6 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
-	"github.com/elector-go/elector/internal/zktest"
 )
 
 // recreate is an operator who deletes an entry and makes a node of its name in one
@@ -28,26 +27,30 @@ func recreate(t *testing.T, admin *zk.Conn, path string) uint64 {
 
 // ownKinds make an entry of the session's that has been written to.
 func ownKinds(f *fixture) map[string]func() backend.Entry {
+	leads := func(e backend.Entry) backend.Entry { return f.commit(f.s, backend.Update(e, []byte("leads")))[0] }
 	n := 0
 	return map[string]func() backend.Entry{
-		"enqueued": func() backend.Entry { return f.commit(f.s, backend.Update(f.enqueue(f.s), []byte("leads")))[0] },
+		"enqueued": func() backend.Entry { return leads(f.enqueue(f.s)) },
 		"exclusive": func() backend.Entry {
 			n++
-			e := f.commit(f.s, backend.CreateEphemeral(fmt.Sprint(f.dir, "/seat", n), nil))[0]
-			return f.commit(f.s, backend.Update(e, []byte("leads")))[0]
+			return leads(f.create(f.s, fmt.Sprint(f.dir, "/seat", n)))
 		},
 	}
 }
 
 // No guarded write is done after the guarded entry was deleted, though a node of its name
-// was made in the same transaction.
+// was made in the same transaction. A user's own transaction with Checks is refused, too.
 func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 	f := setUp(t, nil)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	for kind, remake := range ownKinds(f) {
 		before := 0
 		for round := range 20 {
 			e := remake()
+			checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
+			require.NoError(t, err)
+			_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+			require.NoError(t, err, kind)
 			var all sync.WaitGroup
 			var mu sync.Mutex
 			var done []backend.Entry
@@ -72,12 +75,14 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			for _, d := range done {
 				require.Less(t, d.Rev, at, "%s: a late commit was done", kind)
 			}
-			_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
-			require.ErrorIs(t, err, backend.ErrCondition)
+			require.ErrorIs(t, f.commitUnder(f.s, e), backend.ErrCondition)
+			require.ErrorIs(t, f.commitUnder(f.s, e, backend.Delete(e)), backend.ErrCondition)
+			_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+			require.ErrorIs(t, err, zk.ErrBadVersion, kind)
+			_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
+			require.ErrorIs(t, err, backend.ErrCondition, kind)
 			_, err = f.s.Commit(f.ctx, nil, backend.Update(e, []byte("late")))
 			require.ErrorIs(t, err, backend.ErrNoEntry)
-			_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.Delete(e))
-			require.ErrorIs(t, err, backend.ErrCondition)
 			require.NoError(t, f.s.Discard(f.ctx, e))
 			data, _, err := admin.Get(e.Key)
 			require.NoError(t, err)
@@ -87,28 +92,10 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 	}
 }
 
-// A user's own transaction with Checks is refused, too.
-func TestChecksNeverHitARecreatedEntry(t *testing.T) {
-	f := setUp(t, nil)
-	admin := zktest.Operator(t, f.server.Addr())
-	for kind, remake := range ownKinds(f) {
-		e := remake()
-		checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
-		require.NoError(t, err)
-		_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
-		require.NoError(t, err, kind)
-		recreate(t, admin, e.Key)
-		_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
-		require.ErrorIs(t, err, zk.ErrBadVersion, kind)
-		_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
-		require.ErrorIs(t, err, backend.ErrCondition, kind)
-	}
-}
-
 // Somebody else's write to an entry deposes nobody: the version is learned again.
 func TestGuardBearsAnothersWrite(t *testing.T) {
 	f := setUp(t, pings)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	for kind, remake := range ownKinds(f) {
 		e := remake()
 		for i := range 3 {
@@ -126,11 +113,11 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 				require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
 			}
 		}
-		requests := f.countRequests()
+		requests := f.requests()
 		require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
 		require.NoError(t, f.commitUnder(f.s, e, backend.Delete(e)), kind)
 		if kind == "enqueued" {
-			assert.Equal(t, []int32{proxytest.OpSetData, proxytest.OpDelete}, requests.all(), "nothing is sent for the guard")
+			assert.Equal(t, []int32{proxytest.OpSetData, proxytest.OpDelete}, requests(), "nothing is sent for the guard")
 		}
 	}
 }

@@ -15,26 +15,19 @@ import (
 // returns nil when the multi is worth another attempt, since what was wrong was
 // ours: outdated knowledge, or missing ancestors that it made.
 func (c *commit) refused(ctx context.Context, f *flight) error {
-	s := c.s
-	at := -1
-	for i, r := range f.results {
-		if r.Error != nil {
-			at = i // those after it are said to be rolled back
-			break
-		}
-	}
-	err := f.err
+	s, at := c.s, f.refusedPart()
 	if at < 0 || at >= len(f.m.parts) {
-		return readError(err)
+		return readError(f.err)
 	}
-	err = f.results[at].Error
+	err, p := f.results[at].Error, f.m.parts[at]
+	path, version := p.about()
 	if denied(err) {
-		return fmt.Errorf("%s: %w", f.m.parts[at].path(), as(backend.ErrDenied, err))
+		return fmt.Errorf("%s: %w", path, as(backend.ErrDenied, err))
 	}
 	if errors.Is(err, zk.ErrBadArguments) || errors.Is(err, zk.ErrInvalidPath) {
 		return as(backend.ErrBadKey, err) // a path that the server cannot store
 	}
-	ref := f.m.parts[at].ref
+	ref := p.ref
 	noNode, badVersion := errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion)
 	switch ref.role {
 	case roleGuard:
@@ -46,13 +39,13 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 			return as(backend.ErrCondition, err)
 		}
 		if badVersion {
-			s.learned.outdate(ref.key, f.m.parts[at].version())
+			s.learned.outdate(ref.key, version)
 			return nil
 		}
 	case roleProof:
 		if noNode || badVersion {
 			s.learned.forget(ref.key)
-			s.learned.outdate(ref.key, f.m.parts[at].version())
+			s.learned.outdate(ref.key, version)
 			return nil
 		}
 	case roleBump:
@@ -75,7 +68,7 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 			return as(backend.ErrNoParent, err)
 		}
 	case roleMain:
-		return c.refusedOp(ctx, f.m, f.m.parts[at], err)
+		return c.refusedOp(ctx, f.m, p, err)
 	}
 	return err
 }
@@ -106,8 +99,9 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, p part, err error) err
 		}
 		return as(backend.ErrNoEntry, err)
 	case errors.Is(err, zk.ErrBadVersion) && ref.key != "":
+		_, version := p.about()
 		s.learned.forget(ref.key)
-		s.learned.outdate(ref.key, p.version())
+		s.learned.outdate(ref.key, version)
 		return nil
 	case errors.Is(err, zk.ErrNotEmpty):
 		return as(backend.ErrConflict, err)

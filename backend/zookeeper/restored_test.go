@@ -34,17 +34,11 @@ func startPast(t *testing.T) *past {
 	return &past{t: t, server: zktest.Single(t).Members[0], dir: filepath.Join(t.TempDir(), "backup")}
 }
 
-func (p *past) backUp() {
+// down has the server backed up, or restored, while it is down.
+func (p *past) down(do func(dir string) error) {
 	p.t.Helper()
 	require.NoError(p.t, p.server.Kill())
-	require.NoError(p.t, p.server.Backup(p.dir))
-	require.NoError(p.t, p.server.Start())
-}
-
-func (p *past) restore() {
-	p.t.Helper()
-	require.NoError(p.t, p.server.Kill())
-	require.NoError(p.t, p.server.Restore(p.dir))
+	require.NoError(p.t, do(p.dir))
 	require.NoError(p.t, p.server.Start())
 }
 
@@ -121,18 +115,14 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	f, e := p.process(strategy, "2")
 	_, err = e.Leader(t.Context()) // it has a session
 	require.ErrorIs(t, err, elector.ErrNoLeader)
-	p.backUp()
+	p.down(p.server.Backup)
 	p.others(60)
 	old, err := e.Campaign(t.Context())
 	require.NoError(t, err)
 	f.Suspend()
 	key := f.dir + "-written"
-	refused := make(chan error, 1)
-	go func() {
-		_, err := old.Commit(f.ctx, elector.Put(key, []byte("old")))
-		refused <- err
-	}()
-	p.restore()
+	writing := later(func() ([]backend.Entry, error) { return old.Commit(f.ctx, elector.Put(key, []byte("old"))) })
+	p.down(p.server.Restore)
 	_, next := p.process(strategy, "3")
 	_, err = next.Leader(t.Context()) // it has a session
 	require.ErrorIs(t, err, elector.ErrNoLeader)
@@ -145,7 +135,8 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	require.NoError(t, err)
 	p.others(150)
 	f.Resume()
-	require.Error(t, <-refused)
+	_, err = receive(f, writing)
+	require.Error(t, err)
 	wait.For(t, "the old term is over", func() bool { return !old.Valid() })
 	assert.True(t, led.Valid())
 	got, err := led.Get(t.Context(), key)
@@ -165,8 +156,8 @@ func TestRestoredBehindItself(t *testing.T) {
 				defer operator.Close()
 				require.NoError(t, operator.Delete(e.Key, -1))
 			},
-			BackUp:  func(*testing.T) { p.backUp() },
-			Restore: func(*testing.T) { p.restore(); p.others(200) },
+			BackUp:  func(*testing.T) { p.down(p.server.Backup) },
+			Restore: func(*testing.T) { p.down(p.server.Restore); p.others(200) },
 		}
 	})
 }

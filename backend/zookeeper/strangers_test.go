@@ -37,7 +37,7 @@ var prefixes = []string{
 
 func TestStrangers(t *testing.T) {
 	f := setUp(t, nil)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
 		wait.For(t, "the stranger stands, or has gone", func() bool {
@@ -49,7 +49,7 @@ func TestStrangers(t *testing.T) {
 	t.Run("go-zookeeper's Lock", func(t *testing.T) {
 		election := newRoot()
 		strangertest.Beside(t, f.Backend, election, func() func() {
-			conn := zktest.Operator(t, f.server.Addr())
+			conn := f.admin()
 			// Where the election's directory stands, too, it fails, as it cannot read its name,
 			// and leaves its node behind.
 			_ = zk.NewLock(conn, election, zk.WorldACL(zk.PermAll)).Lock()
@@ -93,7 +93,7 @@ func TestStrangers(t *testing.T) {
 // there are. A survey takes one request where there is the known child only.
 func TestSurvey(t *testing.T) {
 	f := setUp(t, pings)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	known := f.dir + "/known"
 	require.NoError(t, zktest.PutAll(admin, known, nil))
 	survey := func() []string {
@@ -105,15 +105,15 @@ func TestSurvey(t *testing.T) {
 	}
 	sent := f.requests()
 	assert.Empty(t, survey())
-	assert.EqualValues(t, 1, sent.Load(), "requests")
+	assert.Len(t, sent(), 1, "requests")
 	_, err := admin.CreateContainer(f.dir+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	for i := range 150 {
 		require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/notes-%d", f.dir, i), nil))
 	}
-	sent.Store(0)
+	sent = f.requests()
 	assert.Empty(t, survey())
-	assert.EqualValues(t, 102, sent.Load(), "requests")
+	assert.Len(t, sent(), 102, "requests")
 	// Names as the recipes have them are looked at first.
 	stranger, err := admin.Create(f.dir+"/zzz-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestSurvey(t *testing.T) {
 // is not refused for it.
 func TestSurveyWithoutRights(t *testing.T) {
 	f := setUp(t, nil)
-	admin := zktest.Operator(t, f.server.Addr())
+	admin := f.admin()
 	require.NoError(t, zktest.PutAll(admin, f.dir+"/a", nil))
 	require.NoError(t, zktest.PutAll(admin, f.dir+"/b", nil))
 	_, err := admin.SetACL(f.dir+"/a", zk.WorldACL(0), -1)

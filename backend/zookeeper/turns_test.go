@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +22,7 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 	for where, prefix := range map[string]string{
 		"a directory":              f.dir + "/seat-",
 		"a directory with a value": valued + "/seat-",
-		"the server's root":        fmt.Sprintf("/seats-%d-", roots.Add(1)),
+		"the server's root":        newTop() + "-",
 	} {
 		t.Run(where, func(t *testing.T) {
 			retries, tries := 0, 100
@@ -33,18 +32,10 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 			for i := range tries {
 				seat := fmt.Sprint(prefix, i)
 				ctx, cancel := context.WithCancel(f.ctx)
-				fired := make(chan struct{})
-				var once sync.Once
 				f.ClearRules()
-				f.LoseRequest(func(opcode int32, payload []byte) bool {
-					match := zktest.MatchKind(backend.OpCreateEphemeral)(opcode, payload)
-					if match {
-						once.Do(func() { close(fired) })
-					}
-					return match
-				})
+				fired := f.DropRequest(zktest.MatchKind(backend.OpCreateEphemeral), 1)
 				first := later(func() ([]backend.Entry, error) {
-					return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, []byte("v")))
+					return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, nil))
 				})
 				<-fired
 				cancel()
@@ -54,19 +45,16 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 				}
 				if errors.Is(err, context.Canceled) && !errors.Is(err, backend.ErrIndeterminate) {
 					// The first try was known to have failed, and the next not begun.
-					_, err := f.s.Get(f.ctx, seat)
-					require.ErrorIs(t, err, backend.ErrNoEntry)
+					f.isGone(seat)
 					continue
 				}
 				require.ErrorIs(t, err, backend.ErrIndeterminate)
 				retries++
 				time.Sleep(time.Duration(i%20) * 50 * time.Microsecond) // the undo is at another point each time
-				made, err := f.s.Commit(f.ctx, nil, backend.CreateEphemeral(seat, []byte("v")))
-				require.NoError(t, err)
+				made := f.create(f.s, seat)
 				time.Sleep(5 * time.Millisecond)
-				got, err := f.s.Get(f.ctx, seat)
-				require.NoError(t, err)
-				require.True(t, got.Same(made[0]), "%+v was reported, there is %+v", made[0], got)
+				got := f.get(seat)
+				require.True(t, got.Same(made), "%+v was reported, there is %+v", made, got)
 			}
 			require.Positive(t, retries)
 		})
@@ -78,12 +66,13 @@ func TestWaitingForATurnEnds(t *testing.T) {
 	f := setUp(t, nil)
 	key := f.dir + "/record"
 	f.Suspend()
-	first := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) })
+	put := func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) }
+	first := later(put)
 	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
 	defer cancel()
 	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(key, nil, 0))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	waiting := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) })
+	waiting := later(put)
 	_ = f.s.Close(ctx) // out of touch
 	for _, call := range []<-chan result[[]backend.Entry]{first, waiting} {
 		_, err := receive(f, call)

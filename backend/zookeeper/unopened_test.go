@@ -1,8 +1,10 @@
 package zookeeper_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"runtime"
 	"sync/atomic"
@@ -12,27 +14,37 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy/fair"
 )
+
+// dialing is a process, with sessions of 6 s, whose Dialer is the test's: it gets the process's own.
+func dialing(t *testing.T, test func(dial func() (net.Conn, error)) (net.Conn, error)) *fixture {
+	t.Helper()
+	return process(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) {
+		own := cfg.Dialer
+		cfg.SessionTimeout = 6 * time.Second
+		cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
+			return test(func() (net.Conn, error) { return own(network, address, timeout) })
+		}
+	})
+}
 
 // A session that Open has given up is not opened behind its back when the server can be
 // reached again: nobody would close it, and the server keep it for its whole timeout.
 func TestOpenThatFailedOpensNothing(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
-	p := zktest.NewProcess(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) {
-		dial := cfg.Dialer
-		cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
-			if down.Load() {
-				return nil, errors.New("no way")
-			}
-			return dial(network, address, timeout)
+	p := dialing(t, func(dial func() (net.Conn, error)) (net.Conn, error) {
+		if down.Load() {
+			return nil, errors.New("no way")
 		}
+		return dial()
 	})
 	down.Store(true)
 	for range 30 {
@@ -45,45 +57,24 @@ func TestOpenThatFailedOpensNothing(t *testing.T) {
 	assert.Zero(t, p.Sessions(), "nobody has a session")
 }
 
-// gated is a connection whose answers are kept until the gate opens.
-type gated struct {
-	net.Conn
-	gate chan struct{}
-}
-
-func (g *gated) Read(p []byte) (int, error) {
-	n, err := g.Conn.Read(p)
-	<-g.gate
-	return n, err
-}
-
 // The same where the server has granted the session, and its answer was on its way when
 // ctx ended.
 func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
-	p := zktest.NewProcess(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) {
-		dial := cfg.Dialer
-		cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
-			conn, err := dial(network, address, timeout)
-			return &gated{conn, gate}, err
-		}
-	})
-	closed := p.Proxies[0].DropReply(proxytest.MatchOp(proxytest.OpClose), 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	given := make(chan error, 1)
-	go func() {
-		_, err := p.Backend.Open(ctx, backend.OpenOptions{})
-		given <- err
-	}()
-	wait.For(t, "the server grants a session", func() bool { return p.Sessions() == 1 })
+	p := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, nil)
+	granted, release := p.HoldReply(proxytest.MatchOp(proxytest.OpConnect))
+	closed := p.DropReply(proxytest.MatchOp(proxytest.OpClose), 1)
+	ctx, cancel := context.WithCancel(p.ctx)
+	opening := later(func() (*backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
+	<-granted
 	cancel()
-	require.ErrorIs(t, <-given, context.Canceled)
-	close(gate)
+	_, err := receive(p, opening)
+	require.ErrorIs(t, err, context.Canceled)
+	release()
 	select {
 	case request := <-closed:
 		assert.Zero(t, request.Err, "the server has closed it")
-	case <-time.After(wait.Patience):
+	case <-p.ctx.Done():
 		t.Fatal("it is not closed")
 	}
 }
@@ -94,40 +85,26 @@ func TestDialerThatHangs(t *testing.T) {
 	var hangs atomic.Bool
 	end := make(chan struct{})
 	t.Cleanup(func() { close(end) })
-	p := zktest.NewProcess(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) {
-		dial := cfg.Dialer
-		cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
-			if hangs.Load() {
-				<-end
-			}
-			return dial(network, address, timeout)
+	p := dialing(t, func(dial func() (net.Conn, error)) (net.Conn, error) {
+		if hangs.Load() {
+			<-end
 		}
+		return dial()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
-	defer cancel()
-	var open [2]*backend.Session
-	for i := range open {
-		var err error
-		open[i], err = p.Backend.Open(ctx, backend.OpenOptions{TTL: 6 * time.Second})
-		require.NoError(t, err)
-	}
+	closed, lost := p.open(), p.open()
 	hangs.Store(true)
-	p.Each((*proxytest.Proxy).Cut)
-	assert.Error(t, open[0].Close(ctx), "nobody can have confirmed it")
-	for state := open[1].State(); state != backend.Lost; {
-		var err error
-		state, err = open[1].AwaitState(ctx, state)
-		require.NoError(t, err)
-	}
-	assert.False(t, time.Now().Before(open[1].Deadline()))
-	_, err := p.Backend.Open(ctx, backend.OpenOptions{TTL: 6 * time.Second})
+	p.Cut()
+	assert.Error(t, closed.Close(p.ctx), "nobody can have confirmed it")
+	p.awaitState(lost, backend.Lost)
+	assert.False(t, time.Now().Before(lost.Deadline()))
+	_, err := p.Backend.Open(p.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "Config.Dialer has not returned")
-	canceled, stop := context.WithCancel(ctx)
+	canceled, stop := context.WithCancel(p.ctx)
 	time.AfterFunc(100*time.Millisecond, stop)
-	_, err = p.Backend.Open(canceled, backend.OpenOptions{TTL: 6 * time.Second})
+	_, err = p.Backend.Open(canceled, backend.OpenOptions{})
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, ctx.Err())
+	require.NoError(t, p.ctx.Err())
 }
 
 // The client library makes 1.5 MB of buffers for a session, so it is not asked before a server has
@@ -150,4 +127,45 @@ func TestOpenWithoutAServerIsCheap(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	assert.Less(t, (after.TotalAlloc-before.TotalAlloc)/opens, uint64(100<<10), "bytes for each")
+}
+
+// noPasswords is a connection to a server that grants sessions as ClickHouse Keeper does.
+type noPasswords struct {
+	net.Conn
+	stream io.Reader // once the server has greeted
+}
+
+func (c *noPasswords) Read(p []byte) (int, error) {
+	if c.stream == nil {
+		const head = 4 + 4 + 4 + 8 + 4
+		greeting := make([]byte, head+16)
+		if _, err := io.ReadFull(c.Conn, greeting); err != nil {
+			return 0, err
+		}
+		clear(greeting[head:])
+		c.stream = io.MultiReader(bytes.NewReader(greeting), c.Conn)
+	}
+	return c.stream.Read(p)
+}
+
+// A server that only speaks ZooKeeper's protocol is refused at once, and for good: what the trust window
+// follows from is not there. The error says which server it may be.
+func TestOpenRefusesKeepers(t *testing.T) {
+	t.Parallel()
+	p := dialing(t, func(dial func() (net.Conn, error)) (net.Conn, error) {
+		conn, err := dial()
+		return &noPasswords{Conn: conn}, err
+	})
+	began := time.Now()
+	_, err := p.Backend.Open(t.Context(), backend.OpenOptions{})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.ErrorContains(t, err, "ClickHouse Keeper")
+	assert.NotErrorIs(t, err, backend.ErrSessionLost)
+	assert.Less(t, time.Since(began), wait.Patience/2)
+
+	e, err := elector.New(elector.Config{Backend: p.Backend, Strategy: fair.New(), Election: newRoot(), ID: "a"})
+	require.NoError(t, err)
+	_, err = e.Campaign(t.Context()) // does not go on
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	require.NoError(t, e.Close(t.Context()))
 }

@@ -117,12 +117,18 @@ func (t *watch) valid() bool { return t.status == armed && t.firedAt == 0 }
 
 // join makes w a waiter of a path's watch. Caller holds mu.
 func (r *registry) join(w driver.Waker, key watchKey) *watch {
+	t := r.of(key)
+	t.waiters = append(t.waiters, w)
+	return t
+}
+
+// of returns a path's watch, which is made if there is none. Caller holds mu.
+func (r *registry) of(key watchKey) *watch {
 	t := r.watches[key]
 	if t == nil {
 		t = &watch{key: key}
 		r.watches[key] = t
 	}
-	t.waiters = append(t.waiters, w)
 	return t
 }
 
@@ -234,12 +240,7 @@ func (r *registry) read(t *watch, awaitCreation bool) {
 func (r *registry) ahead(path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := watchKey{path, dataWatch}
-	t := r.watches[key]
-	if t == nil {
-		t = &watch{key: key}
-		r.watches[key] = t
-	}
+	t := r.of(watchKey{path, dataWatch})
 	if !t.valid() {
 		r.read(t, false)
 	}

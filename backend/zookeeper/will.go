@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 )
 
 // passwordLength is that of a session's password, as servers make it.
@@ -81,10 +80,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 		case over:
 			return nil
 		case ctx.Err() != nil:
-			if failure := hosts.failure(); failure != nil {
-				return fmt.Errorf("%w: %w", driver.ContextError(ctx), failure)
-			}
-			return driver.ContextError(ctx)
+			return hosts.over(ctx)
 		case errors.Is(err, backend.ErrDenied), errors.Is(err, errors.ErrUnsupported):
 			return fmt.Errorf("%s: %w", server, err)
 		case err != nil:

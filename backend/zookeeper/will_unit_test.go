@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
 	"net"
 	"testing"
 	"time"
@@ -45,26 +44,8 @@ func fakeServer(t *testing.T, serve func(net.Conn)) *Backend {
 
 // readRequest returns the next frame, and nil at the end of the connection.
 func readRequest(conn net.Conn) []byte {
-	var head [4]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return nil
-	}
-	frame := make([]byte, binary.BigEndian.Uint32(head[:]))
-	_, _ = io.ReadFull(conn, frame) // the client is right
-	return frame
-}
-
-func greeting(id int64, timeout int32) []byte {
-	b := binary.BigEndian.AppendUint32(nil, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(timeout))
-	b = binary.BigEndian.AppendUint64(b, uint64(id))
-	return appendBytes(nil, appendBytes(b, aPassword))
-}
-
-func answer(xid int32, zxid int64, code int32) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(xid))
-	b = binary.BigEndian.AppendUint64(b, uint64(zxid))
-	return appendBytes(nil, binary.BigEndian.AppendUint32(b, uint32(code)))
+	request, _ := talk{conn}.receive(0) // the client is right
+	return request
 }
 
 // A server that was deposed, and does not know it, does not know the session either. It is asked again
@@ -85,12 +66,12 @@ func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
 				known = 0
 			}
 		}
-		_, _ = conn.Write(greeting(known, 3000))
-		for frame := readRequest(conn); frame != nil; frame = readRequest(conn) {
-			xid, op := int32(binary.BigEndian.Uint32(frame)), int32(binary.BigEndian.Uint32(frame[4:]))
+		_, _ = conn.Write(connectResponse(known, 3000))
+		for request := readRequest(conn); request != nil; request = readRequest(conn) {
+			xid, op := int32(binary.BigEndian.Uint32(request)), int32(binary.BigEndian.Uint32(request[4:]))
 			assert.Contains(t, []int32{opMulti, opClose}, op)
 			closed = closed || op == opClose && known == id
-			_, _ = conn.Write(answer(xid, quorums, 0))
+			_, _ = conn.Write(frame(xid, int64(quorums), int32(0)))
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
@@ -102,23 +83,22 @@ func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
 
 // What is no server's answer ends nothing and crashes nothing: it is tried on.
 func TestWillAtAnythingElse(t *testing.T) {
-	long := appendBytes(nil, bytes.Repeat([]byte{1}, 1<<20))
-	right := greeting(0x1234, 3000)
+	right := connectResponse(0x1234, 3000)
 	for name, says := range map[string][]byte{
 		"nothing":            nil,
 		"half a length":      {0, 0},
 		"no bytes":           {0, 0, 0, 0},
 		"less than nothing":  {0xff, 0xff, 0xff, 0xff},
 		"a page":             []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
-		"too much":           long,
+		"too much":           frame(bytes.Repeat([]byte{1}, 1<<20)),
 		"half a greeting":    right[:10],
-		"no timeout":         greeting(0x1234, 0),
-		"a negative timeout": greeting(0x1234, -1),
-		"another answer":     append(bytes.Clone(right), answer(7, 1, 0)...),
-		"half an answer":     append(bytes.Clone(right), answer(1, 1, 0)[:9]...),
-		"a short answer":     append(bytes.Clone(right), 0, 0, 0, 4, 0, 0, 0, 1),
-		"a passing error":    append(bytes.Clone(right), answer(1, 1, -127)...),
-		"an unheard-of one":  append(bytes.Clone(right), answer(1, 1, 77)...),
+		"no timeout":         connectResponse(0x1234, 0),
+		"a negative timeout": connectResponse(0x1234, -1),
+		"another answer":     join(right, answerTo(7, 0)),
+		"half an answer":     join(right, answerTo(1, 0)[:9]),
+		"a short answer":     join(right, frame(int32(1))),
+		"a passing error":    join(right, answerTo(1, -127)),
+		"an unheard-of one":  join(right, answerTo(1, 77)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +124,7 @@ func TestWillAtAnythingElse(t *testing.T) {
 func TestWillWhereSessionsDoNotGoOn(t *testing.T) {
 	b := fakeServer(t, func(conn net.Conn) {
 		_ = readRequest(conn)
-		_, _ = conn.Write(greeting(0x4321, 3000))
+		_, _ = conn.Write(connectResponse(0x4321, 3000))
 	})
 	require.ErrorIs(t, b.Execute(t.Context(), aWill), errors.ErrUnsupported)
 }

@@ -126,11 +126,6 @@ func (s *session) start(ttl time.Duration) error {
 	return nil
 }
 
-// isForeign tells whether the session was lost to a server of another product: it is of no use to try again.
-func (s *session) isForeign() bool {
-	return s.Ctx.Err() != nil && errors.Is(s.LostError(), errForeign)
-}
-
 // establish waits for the session, presents the credentials and makes the chroot.
 func (s *session) establish(ctx context.Context) error {
 	select {
@@ -142,15 +137,9 @@ func (s *session) establish(ctx context.Context) error {
 			s.Run(func() { s.beat(round{}, 0) })
 		}
 	case <-s.hosts.exhausted:
-		if s.isForeign() {
-			return errForeign
-		}
-		return as(backend.ErrUnavailable, s.hosts.failure())
+		return s.notOpened(as(backend.ErrUnavailable, s.hosts.failure()))
 	case <-s.Ctx.Done():
-		if s.isForeign() {
-			return errForeign
-		}
-		return s.LostError()
+		return s.notOpened(s.LostError())
 	case <-ctx.Done():
 		return s.hosts.over(ctx)
 	}
@@ -171,6 +160,14 @@ func (s *session) establish(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// notOpened is err, unless the session was lost to a server of another product: it is of no use to try again.
+func (s *session) notOpened(err error) error {
+	if s.Ctx.Err() != nil && errors.Is(s.LostError(), errForeign) {
+		return errForeign
+	}
+	return err
 }
 
 // makeDirs makes path and what is missing above it as plain persistent nodes.

@@ -3,9 +3,13 @@
 package zktest
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
-	"io"
+	"fmt"
+	"hash/crc32"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,14 +36,7 @@ type Process struct {
 	t testing.TB
 
 	mu     sync.Mutex
-	grants []grant // sessions that the servers granted
-}
-
-// grant is what a connect response said.
-type grant struct {
-	session int64
-	passwd  []byte
-	timeout time.Duration
+	grants []backend.Will // of the sessions that the servers granted, newest last
 }
 
 // NewProcess makes a process, whose sessions outlive a machine that stalls. change, if it isn't
@@ -62,7 +59,7 @@ func NewProcess(t testing.TB, servers []string, change func(*zookeeper.Config)) 
 	return p
 }
 
-// dial notes the passwords of the sessions that are granted, as Expire needs them.
+// dial notes which sessions are granted, as Expire needs their passwords.
 func (p *Process) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err != nil {
@@ -84,107 +81,57 @@ func (g *grantReader) Read(b []byte) (int, error) {
 		g.head = append(g.head, b[:n]...)
 		if len(g.head) >= 4+4+4+8+4+16 {
 			g.done = true
-			if id := int64(binary.BigEndian.Uint64(g.head[12:])); id != 0 {
-				g.p.mu.Lock()
-				g.p.grants = append(g.p.grants, grant{
-					session: id,
-					passwd:  append([]byte(nil), g.head[24:40]...),
-					timeout: time.Duration(binary.BigEndian.Uint32(g.head[8:])) * time.Millisecond,
-				})
-				g.p.mu.Unlock()
-			}
+			g.p.granted(g.head)
 		}
 	}
 	return n, err
 }
 
-// granted returns what the servers granted, newest last, each session once.
-func (p *Process) granted() []grant {
+// granted takes a connect response: its length, version, timeout, session and password.
+func (p *Process) granted(response []byte) {
+	id := fmt.Sprintf("%016x", binary.BigEndian.Uint64(response[12:]))
+	password := bytes.Clone(response[24:40])
+	w := backend.Will{
+		Service: "zookeeper", Session: id,
+		TTL:    time.Duration(binary.BigEndian.Uint32(response[8:])) * time.Millisecond,
+		Secret: binary.BigEndian.AppendUint32(password, crc32.ChecksumIEEE([]byte(id+string(password)))),
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []grant
-	seen := make(map[int64]bool)
-	for _, g := range p.grants {
-		if !seen[g.session] {
-			all = append(all, g)
-		}
-		seen[g.session] = true
+	if id != expired && !slices.ContainsFunc(p.grants, func(other backend.Will) bool { return other.Session == id }) {
+		p.grants = append(p.grants, w)
 	}
-	return all
+}
+
+const expired = "0000000000000000" // in the response
+
+func (p *Process) wills() []backend.Will {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.grants)
 }
 
 // Sessions counts the sessions that the servers granted to the process.
-func (p *Process) Sessions() int { return len(p.granted()) }
+func (p *Process) Sessions() int { return len(p.wills()) }
 
 // Expire has the servers end all sessions of the process, and the process hear of
-// it when it comes back.
+// it when it comes back. A server that stands still is given up after some seconds: others may do it.
 func (p *Process) Expire() {
 	p.t.Helper()
 	p.Suspend()
-	for _, g := range p.granted() {
-		wait.For(p.t, "a server ends the session", func() bool { return p.end(g) })
+	servers := slices.Compact(slices.Sorted(slices.Values(p.Servers)))
+	by, err := zookeeper.New(zookeeper.Config{Servers: servers, ConnectTimeout: 5 * time.Second})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
+	defer cancel()
+	for _, w := range p.wills() {
+		if err := backend.Execute(ctx, by, w); err != nil {
+			p.t.Fatalf("end session %s: %v", w.Session, err)
+		}
 	}
 	p.Resume()
-}
-
-// end tells whether one of the servers has ended the session.
-func (p *Process) end(g grant) bool {
-	p.t.Helper()
-	for _, server := range p.Servers {
-		err := endSession(server, g)
-		if err == nil {
-			return true
-		}
-		p.t.Logf("end a session at %s: %v", server, err)
-	}
-	return false
-}
-
-// endSession connects as the session's own client and closes it. It gives a server that stands
-// still up after some seconds: others may do it.
-func endSession(server string, g grant) error {
-	conn, err := net.DialTimeout("tcp", server, 5*time.Second)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	connect := make([]byte, 4+28+16)
-	binary.BigEndian.PutUint32(connect, 28+16)
-	binary.BigEndian.PutUint32(connect[16:], uint32(g.timeout.Milliseconds()))
-	binary.BigEndian.PutUint64(connect[20:], uint64(g.session))
-	binary.BigEndian.PutUint32(connect[28:], 16)
-	copy(connect[32:], g.passwd)
-	if _, err := conn.Write(connect); err != nil {
-		return err
-	}
-	granted, err := readFrame(conn)
-	if err != nil {
-		return err
-	}
-	if len(granted) >= 16 && binary.BigEndian.Uint64(granted[8:]) == 0 {
-		return nil // it was over before
-	}
-	request := make([]byte, 12)
-	closing := int32(proxytest.OpClose)
-	binary.BigEndian.PutUint32(request, 8)
-	binary.BigEndian.PutUint32(request[4:], 1)
-	binary.BigEndian.PutUint32(request[8:], uint32(closing))
-	if _, err := conn.Write(request); err != nil {
-		return err
-	}
-	_, err = readFrame(conn)
-	return err
-}
-
-func readFrame(conn net.Conn) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return nil, err
-	}
-	frame := make([]byte, binary.BigEndian.Uint32(head[:]))
-	_, err := io.ReadFull(conn, frame)
-	return frame, err
 }
 
 // part is one operation of a multi, as far as the tests care.
@@ -196,33 +143,36 @@ type part struct {
 }
 
 // parts takes a multi's payload apart.
-func parts(payload []byte) []part {
-	var all []part
-	text := func(b []byte) (string, []byte) {
-		n := int(int32(binary.BigEndian.Uint32(b)))
-		if n < 0 {
-			return "", b[4:]
-		}
-		return string(b[4 : 4+n]), b[4+n:]
+func parts(payload []byte) (all []part) {
+	number := func() int32 {
+		n := int32(binary.BigEndian.Uint32(payload))
+		payload = payload[4:]
+		return n
+	}
+	text := func() string {
+		n := max(number(), 0)
+		text := string(payload[:n])
+		payload = payload[n:]
+		return text
 	}
 	for len(payload) >= 9 && payload[4] == 0 {
-		p := part{op: int32(binary.BigEndian.Uint32(payload))}
-		p.path, payload = text(payload[9:])
+		p := part{op: number()}
+		payload = payload[5:]
+		p.path = text()
 		switch p.op {
 		case proxytest.OpCreate:
-			_, payload = text(payload)
-			n := int(binary.BigEndian.Uint32(payload))
-			payload = payload[4:]
-			for range n {
-				_, payload = text(payload[4:])
-				_, payload = text(payload)
+			text()
+			for range number() { // of the ACL
+				number()
+				text()
+				text()
 			}
-			p.flags, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+			p.flags = number()
 		case proxytest.OpSetData:
-			_, payload = text(payload)
-			p.version, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+			text()
+			p.version = number()
 		case proxytest.OpDelete, proxytest.OpCheck:
-			p.version, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+			p.version = number()
 		}
 		all = append(all, p)
 	}
@@ -242,27 +192,26 @@ func MatchKind(kind backend.OpKind) proxytest.Match {
 		default:
 			return false
 		}
-		for _, p := range parts(payload) {
-			temp := strings.Contains(p.path, "/t-")
-			is := false
-			switch kind {
-			case backend.OpCreateEphemeral:
-				is = p.op == proxytest.OpCreate && p.flags == zk.FlagEphemeral
-			case backend.OpEnqueue:
-				is = p.op == proxytest.OpCreate && p.flags == zk.FlagEphemeral|zk.FlagSequence
-			case backend.OpCompareAndSet:
-				is = !temp && (p.op == proxytest.OpCreate && p.flags == 0 || p.op == proxytest.OpSetData && p.version >= 0)
-			case backend.OpUpdate:
-				is = !temp && p.op == proxytest.OpSetData
-			case backend.OpDelete:
-				is = !temp && p.op == proxytest.OpDelete
-			}
-			if is {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(parts(payload), func(p part) bool { return p.is(kind) })
 	}
+}
+
+// is tells whether a part is what an op of a kind becomes.
+func (p part) is(kind backend.OpKind) bool {
+	create, set, temp := p.op == proxytest.OpCreate, p.op == proxytest.OpSetData, strings.Contains(p.path, "/t-")
+	switch kind {
+	case backend.OpCreateEphemeral:
+		return create && p.flags == zk.FlagEphemeral
+	case backend.OpEnqueue:
+		return create && p.flags == zk.FlagEphemeral|zk.FlagSequence
+	case backend.OpCompareAndSet:
+		return !temp && (create && p.flags == 0 || set && p.version >= 0)
+	case backend.OpUpdate:
+		return !temp && set
+	case backend.OpDelete:
+		return !temp && p.op == proxytest.OpDelete
+	}
+	return false
 }
 
 // MatchVote matches the heartbeats that a quorum has to acknowledge: multis that check "/" only.

@@ -1,0 +1,254 @@
+package zookeeper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/wait"
+)
+
+// numberedName is a name as Enqueue makes it.
+func numberedName(seq int32) string {
+	return namePrefix(formatSession(rand.Int64()), fmt.Sprintf("%016x", rand.Uint64())) + formatSequence(seq)
+}
+
+// listAnswer is the body of an answer to getChildren2.
+func listAnswer(names []string) []byte {
+	body := binary.BigEndian.AppendUint32(nil, uint32(len(names)))
+	for _, n := range names {
+		body = appendBytes(body, []byte(n))
+	}
+	return append(body, make([]byte, statLength)...)
+}
+
+// plainList decodes the body of an answer to getChildren2 as it is written, and tells whether it is one.
+func plainList(body []byte) (names []string, ok bool) {
+	number := func() (n int32) {
+		if ok = ok && len(body) >= 4; ok {
+			n = int32(binary.BigEndian.Uint32(body))
+			body = body[4:]
+		}
+		return n
+	}
+	ok = true
+	for count := uint32(number()); ok && count > 0; count-- {
+		n := int(max(number(), 0)) // a string that is null has a length of -1
+		if ok = ok && n <= len(body); ok {
+			names = append(names, string(body[:n]))
+			body = body[n:]
+		}
+	}
+	return names, ok && len(body) == statLength
+}
+
+// endOf is what is wanted of a list: some before an own name, and that, if it is there.
+func endOf(names []string, own string) (end []string) {
+	all := parseNames(names)
+	i := slices.IndexFunc(all, func(n name) bool { return n.text == own })
+	if i < 0 {
+		return nil
+	}
+	last := i + 1
+	for i > 0 && all[i-1].text == own { // a list that has it twice
+		i--
+	}
+	for _, n := range all[max(0, i-remembered-1):i] {
+		end = append(end, n.text)
+	}
+	return append(end, all[last-1].text)
+}
+
+// nearestRequest has a request for what is nearest before a name ready. The session's own call marks it.
+func nearestRequest(p *pin, own string) (request []byte, unmark func()) {
+	path := "/dir/" + own + nearestMark
+	return frame(int32(1), int32(opChildren), int32(len(path)), []byte(path), byte(0)), p.watched.mark(watchedPath{opNearest, path})
+}
+
+// askNearest has a link that is greeted ask for what is nearest before a name, and returns what it sends, and
+// what it hands on of the answer, up to its end.
+func askNearest(t *testing.T, own string, answer []byte, chunk func() int) (request, handed []byte, err error) {
+	t.Helper()
+	p := newPin(&wireEvents{})
+	l, s := greetedLink(t, p, join(answer, answerTo(2, 0)), chunk)
+	list, unmark := nearestRequest(p, own)
+	s.wrote = nil
+	say(t, l, list)
+	unmark()
+	request = slices.Clone(s.wrote)
+	say(t, l, frame(int32(2), int32(6)))
+	handed, err = io.ReadAll(l)
+	return request, handed, err
+}
+
+// checkNearest compares what the link hands on of a body, in whatever pieces it comes, with what a plain decoder
+// makes of it. Whatever the body is, the answer after it is found.
+func checkNearest(t *testing.T, own string, body []byte, piece func() int) {
+	t.Helper()
+	request, handed, err := askNearest(t, own, answerTo(1, 0, body...), piece)
+	require.Equal(t, frame(int32(1), int32(opChildren), int32(4), []byte("/dir"), byte(0)), request)
+	names, ok := plainList(body)
+	if !ok {
+		require.ErrorIs(t, err, errProtocol)
+		require.Empty(t, handed)
+		return
+	}
+	require.NoError(t, err)
+	after := noZxid(answerTo(2, 0))
+	require.GreaterOrEqual(t, len(handed), len(after))
+	list := handed[:len(handed)-len(after)]
+	require.Equal(t, after, handed[len(list):])
+	require.Equal(t, len(list)-4, int(binary.BigEndian.Uint32(list)))
+	got, ok := plainList(list[4+answerHead:])
+	require.True(t, ok)
+	require.LessOrEqual(t, len(got), remembered+2)
+	require.Equal(t, body[len(body)-statLength:], list[len(list)-statLength:])
+	want := endOf(names, own)
+	require.Equal(t, want, endOf(got, own)) // the names before one that is not listed are of no use to anybody
+	if want != nil {
+		require.Len(t, got, len(want), "names that nobody wants")
+	}
+}
+
+func FuzzNearest(f *testing.F) {
+	own := namePrefix("00000000000000ab", "0123456789abcdef") + formatSequence(30)
+	past := namePrefix("00000000000000cd", "fedcba9876543210")
+	other := func(seq int32) string { return past + formatSequence(seq) }
+	var many []string
+	for seq := range int32(40) {
+		many = append(many, other(39-seq))
+	}
+	for _, names := range [][]string{
+		nil, {own}, {other(29), own, other(30), other(31)}, append(many, own), many,
+		{"", "e-", "\xff\xfe\x00", "_c_0123456789abcdef0123456789abcdef-" + own, own + "/x", own, other(-1), other(-2147483648), other(lastNumber)},
+		{past + "9999999999", past + "4294967295", past + "4294967325", past + "-000000005", past + "+000000005", past + " 000000005", own},
+	} {
+		f.Add(listAnswer(names), []byte{1, 2, 3})
+	}
+	huge, end, two := binary.BigEndian.AppendUint32(nil, 1<<31-1), listAnswer([]string{own})[4:], []byte{0, 0, 0, 2}
+	f.Add(join(huge, end), []byte{200})
+	for _, length := range [][]byte{{0xff, 0xff, 0xff, 0xff}, huge, {0x80, 0, 0, 0}} {
+		f.Add(join(two, length, end), []byte{5})
+	}
+	// What is not the list that it says it is.
+	list := listAnswer([]string{other(3), own})
+	for _, body := range [][]byte{
+		nil, list[:len(list)-statLength], list[:len(list)-1], append(slices.Clone(list), 0),
+		join([]byte{0, 0, 0, 3}, list[4:]), join([]byte{0, 0, 0, 1}, list[4:]), join([]byte{0, 0, 0, 1}, huge, list[4:]),
+	} {
+		f.Add(body, []byte(nil))
+	}
+	f.Fuzz(func(t *testing.T, body, pieces []byte) {
+		at := 0
+		checkNearest(t, own, body, func() int {
+			if len(pieces) == 0 {
+				return 1 << 20
+			}
+			at++
+			return int(pieces[at%len(pieces)])
+		})
+	})
+}
+
+// What is handed on of a list is what the whole list would have told.
+func TestNearestIsTheListsEnd(t *testing.T) {
+	for round := range 300 {
+		names := []string{"seat", "e-", "t-0123456789abcdef", numberedName(-1), numberedName(lastNumber), ""}
+		for range rand.IntN(40) {
+			names = append(names, numberedName(rand.Int32N(50)))
+		}
+		own := numberedName(rand.Int32N(50))
+		if round%10 > 0 {
+			names = append(names, own)
+		}
+		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		checkNearest(t, own, listAnswer(names), func() int { return 1 + rand.IntN(200) })
+	}
+}
+
+// A list that comes in two pieces is whole, wherever it is parted, and one that breaks off is no list.
+// An error is handed on as it is.
+func TestNearestParted(t *testing.T) {
+	own := numberedName(20)
+	names := []string{own, "seat", ""}
+	for seq := range int32(12) {
+		names = append(names, numberedName(2*seq))
+	}
+	body := listAnswer(names)
+	answer := answerTo(1, 0, body...)
+	for at := 1; at < len(answer); at++ {
+		sizes := []int{len(connectResponse(5, 4000)), at}
+		checkNearest(t, own, body, func() int {
+			if len(sizes) == 0 {
+				return 1 << 20
+			}
+			n := sizes[0]
+			sizes = sizes[1:]
+			return n
+		})
+	}
+	for at := range len(answer) - 1 {
+		l, s := greetedLink(t, newPin(&wireEvents{}), nil, whole)
+		list, unmark := nearestRequest(l.pin, own)
+		say(t, l, list)
+		unmark()
+		s.reads = answer[:at]
+		n, err := l.Read(make([]byte, 1<<10))
+		require.Error(t, err, at)
+		require.Zero(t, n, at)
+	}
+	refused := answerTo(1, -101)
+	_, handed, err := askNearest(t, own, refused, whole)
+	require.NoError(t, err)
+	assert.Equal(t, join(noZxid(refused), noZxid(answerTo(2, 0))), handed)
+}
+
+// A server that answers a listing before that has left, which no sound one does, crashes nobody and has no other
+// request's answer taken for a list.
+func TestNearestAnsweredEarly(t *testing.T) {
+	for _, pings := range []bool{false, true} { // one is outstanding, which answers may overtake
+		p := newPin(&wireEvents{})
+		own := numberedName(7)
+		early := answerTo(1, 0, listAnswer([]string{own})...)
+		l, _ := greetedLink(t, p, join(early, answerTo(xidPing, 0)), whole)
+		noted := 1
+		if pings {
+			say(t, l, frame(int32(xidPing), int32(opPing)))
+			noted++
+		}
+		list, unmark := nearestRequest(p, own)
+		defer unmark()
+
+		p.watched.mu.Lock() // the request is noted, and is not out yet
+		wrote := make(chan error, 1)
+		go func() {
+			defer func() {
+				if r := recover(); r != nil {
+					wrote <- fmt.Errorf("panic: %v", r)
+				}
+			}()
+			_, err := l.Write(list)
+			wrote <- err
+		}()
+		require.Eventually(t, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.outstanding) == noted
+		}, wait.Patience, time.Millisecond)
+		_, err := io.ReadFull(l, make([]byte, len(early)))
+		p.watched.mu.Unlock()
+		require.NoError(t, err)
+		require.NoError(t, <-wrote)
+		if pings {
+			_, err = io.ReadAll(l)
+			assert.NoError(t, err)
+		}
+	}
+}
