@@ -16,7 +16,7 @@ import (
 
 // A user's own transaction, with a client of the user's own, under conditions on each kind of entry, of
 // a session that is shared, too. What a term's Guard has holds as long as the term does: rule
-// fence/guard.
+// fence/ended.
 func TestCmps(t *testing.T) {
 	f := setUp(t, 30*time.Second)
 	shared, err := backend.Share(f.Backend, 30*time.Second).Open(f.ctx, backend.OpenOptions{})

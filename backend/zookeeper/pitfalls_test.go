@@ -49,7 +49,7 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	require.NoError(t, s.Close(f.ctx))
 }
 
-// That a session which expired stays lost is the rule session/lost-for-good. The library's
+// That a session which expired stays lost is the rule session/expired. The library's
 // own connection is another way to write.
 func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 	t.Parallel()
