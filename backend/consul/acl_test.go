@@ -235,7 +235,7 @@ func TestServerReadsItsLog(t *testing.T) {
 			require.True(t, term.Valid(), "%v", context.Cause(term.Context()))
 		}
 		require.NoError(t, term.Resign(f.ctx))
-		term, err = receive(f, waiting)
+		term, err = wait.Returned(f.t, waiting)
 		require.NoError(t, err)
 		all, err := waits.Candidates(f.ctx)
 		require.NoError(t, err)
@@ -263,7 +263,7 @@ func TestLookWithoutRights(t *testing.T) {
 	waiting := f.await(flag)
 	require.NoError(t, consultest.PutAll(f.Servers, key, []byte("1")))
 	began := time.Now()
-	now, err := receive(f, waiting)
+	now, err := wait.Returned(f.t, waiting)
 	require.NoError(t, err)
 	assert.Equal(t, "1", string(now[0].Value))
 	assert.Less(t, time.Since(began), time.Minute, "then a query is given up")

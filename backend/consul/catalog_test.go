@@ -121,13 +121,13 @@ func TestSessionNode(t *testing.T) {
 	f := processOn(t, forAnHour, server)
 	makes := func(r *consultest.Request) bool { return len(r.Txn) == 1 && r.Txn[0].Node != nil }
 	made, refused := f.countAnswers(makes, http.StatusOK), f.countAnswers(makes, http.StatusConflict)
-	var all []<-chan result[*backend.Session]
+	var all []<-chan wait.Result[*backend.Session]
 	for range 8 {
-		all = append(all, later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) }))
+		all = append(all, wait.Later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) }))
 	}
 	user := f.operator()
 	for _, opening := range all {
-		s, err := receive(f, opening)
+		s, err := wait.Returned(f.t, opening)
 		require.NoError(t, err)
 		defer s.Close(f.ctx)
 		session, _, err := user.Session().Info(s.ID(), nil)

@@ -47,14 +47,14 @@ func (f *fixture) campaign(e elector.Elector) *elector.Term {
 }
 
 // campaigning campaigns in the background.
-func (f *fixture) campaigning(e elector.Elector) <-chan result[*elector.Term] {
-	return later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
+func (f *fixture) campaigning(e elector.Elector) <-chan wait.Result[*elector.Term] {
+	return wait.Later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
 }
 
 // succeeds waits for the term after another.
-func (f *fixture) succeeds(winning <-chan result[*elector.Term], last *elector.Term) *elector.Term {
+func (f *fixture) succeeds(winning <-chan wait.Result[*elector.Term], last *elector.Term) *elector.Term {
 	f.t.Helper()
-	term, err := receive(f, winning)
+	term, err := wait.Returned(f.t, winning)
 	require.NoError(f.t, err)
 	assert.Greater(f.t, term.Token(), last.Token())
 	return term

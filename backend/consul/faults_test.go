@@ -39,11 +39,11 @@ func TestAgentRestart(t *testing.T) {
 		e, flag := f.enqueue(f.s), f.commit(f.s, backend.CompareAndSet(newChild(f.dir), nil, 0))[0]
 		waiting := f.await(e, flag)
 		require.NoError(t, end(server))
-		reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
+		reading := wait.Later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
 		f.awaitState(backend.Suspended)
 		require.NoError(t, server.Start())
 		f.awaitState(backend.Live)
-		got, err := receive(f, reading)
+		got, err := wait.Returned(f.t, reading)
 		require.NoError(t, err)
 		assert.True(t, got.Same(e))
 		f.renewed()
@@ -275,6 +275,6 @@ func TestLoggerMayAskTheSession(t *testing.T) {
 	}))
 	f := setUpOn(t, consultest.Options{Config: consul.Config{Logger: logger}}, sharedServer(t))
 	logged.Store(&f.s)
-	_, err := receive(f, later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) }))
+	_, err := wait.Returned(f.t, wait.Later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) }))
 	require.NoError(t, err)
 }

@@ -262,7 +262,7 @@ func TestCloseAtANewLeader(t *testing.T) {
 		f.newLeader()
 		remove := f.handle(destroys, answer(http.StatusOK, "true"))
 		asked := f.countAnswers(destroys, http.StatusOK)
-		closing := later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })
+		closing := wait.Later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })
 		wait.For(t, "the first attempt", func() bool { return asked.Load() >= 1 })
 		remove()
 		returns(f, closing)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -169,55 +168,28 @@ func (f *fixture) lostAtDeadline() {
 	require.False(f.t, time.Now().Before(f.s.Deadline()), "lost before its window ended")
 }
 
-// later runs a call and returns what it returns.
-func later[T any](do func() (T, error)) <-chan result[T] {
-	answer := make(chan result[T], 1)
-	go func() {
-		v, err := do()
-		answer <- result[T]{v, err}
-	}()
-	return answer
-}
-
-type result[T any] struct {
-	v   T
-	err error
-}
-
-func receive[T any](f *fixture, answer <-chan result[T]) (T, error) {
-	f.t.Helper()
-	select {
-	case r := <-answer:
-		return r.v, r.err
-	case <-f.ctx.Done():
-		stacks := make([]byte, 1<<20)
-		f.t.Fatalf("it hangs:\n%s", stacks[:runtime.Stack(stacks, true)])
-		panic("unreachable")
-	}
-}
-
 // returns waits for an answer that has to be no error.
-func returns[T any](f *fixture, answer <-chan result[T]) {
+func returns[T any](f *fixture, answer <-chan wait.Result[T]) {
 	f.t.Helper()
-	_, err := receive(f, answer)
+	_, err := wait.Returned(f.t, answer)
 	require.NoError(f.t, err)
 }
 
 // fails waits for an answer that has to be these errors.
-func fails[T any](f *fixture, answer <-chan result[T], all ...error) {
+func fails[T any](f *fixture, answer <-chan wait.Result[T], all ...error) {
 	f.t.Helper()
-	_, err := receive(f, answer)
+	_, err := wait.Returned(f.t, answer)
 	for _, want := range all {
 		require.ErrorIs(f.t, err, want)
 	}
 }
 
 // pending fails the test if there is an answer yet.
-func pending[T any](f *fixture, answer <-chan result[T]) {
+func pending[T any](f *fixture, answer <-chan wait.Result[T]) {
 	f.t.Helper()
 	select {
 	case r := <-answer:
-		f.t.Fatalf("it returned %+v, %v", r.v, r.err)
+		f.t.Fatalf("it returned %+v, %v", r.V, r.Err)
 	default:
 	}
 }
@@ -236,9 +208,9 @@ func (f *fixture) follows(before, e backend.Entry) {
 }
 
 // told takes what a wait is told, which has to be this of the first entries that it is for.
-func (f *fixture) told(waiting <-chan result[[]backend.Entry], want ...backend.Entry) {
+func (f *fixture) told(waiting <-chan wait.Result[[]backend.Entry], want ...backend.Entry) {
 	f.t.Helper()
-	now, err := receive(f, waiting)
+	now, err := wait.Returned(f.t, waiting)
 	require.NoError(f.t, err)
 	require.GreaterOrEqual(f.t, len(now), len(want))
 	for i, e := range want {
@@ -255,21 +227,21 @@ func (f *fixture) stands(e backend.Entry) {
 }
 
 // await waits in the background, and returns when the blocking queries are there.
-func (f *fixture) await(known ...backend.Entry) <-chan result[[]backend.Entry] {
+func (f *fixture) await(known ...backend.Entry) <-chan wait.Result[[]backend.Entry] {
 	f.t.Helper()
 	asked, remove := f.count(blocking)
 	defer remove()
-	answer := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
+	answer := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
 	wait.For(f.t, "blocking queries", func() bool { return int(asked.Load()) >= len(known) })
 	return answer
 }
 
 // awaitList is await for a listing.
-func (f *fixture) awaitList(known backend.Listing) <-chan result[backend.Listing] {
+func (f *fixture) awaitList(known backend.Listing) <-chan wait.Result[backend.Listing] {
 	f.t.Helper()
 	asked, remove := f.count(both(blocking, asks("recurse")))
 	defer remove()
-	answer := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
+	answer := wait.Later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
 	wait.For(f.t, "a blocking query", func() bool { return asked.Load() > 0 })
 	return answer
 }

@@ -97,15 +97,15 @@ func TestPitfall30Restore(t *testing.T) {
 	}
 	waiting, undone := f.await(flag, kept), f.await(after)
 	restore()
-	now, err := receive(f, waiting)
+	now, err := wait.Returned(f.t, waiting)
 	require.NoError(t, err)
 	assert.Equal(t, "0", string(now[0].Value))
 	assert.True(t, now[1].Same(kept))
-	gone, err := receive(f, undone)
+	gone, err := wait.Returned(f.t, undone)
 	require.NoError(t, err)
 	assert.False(t, gone[0].Exists())
 	// And what comes is seen. (The query for what was kept may be the old one yet.)
-	waiting = later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, now...) })
+	waiting = wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, now...) })
 	changed := f.commit(f.another().s, backend.Update(now[0], []byte("2")))[0]
 	f.told(waiting, changed)
 	f.renewed()

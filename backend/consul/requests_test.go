@@ -178,14 +178,14 @@ func (l *links) handle(r *consultest.Request) (*http.Response, error) {
 		defer l.mu.Unlock()
 		l.waiting--
 	}()
-	answered := later(r.Send)
+	answered := wait.Later(r.Send)
 	select {
 	case a := <-answered:
-		return a.v, a.err
+		return a.V, a.Err
 	case <-broken:
 		go func() {
-			if a := <-answered; a.err == nil { // its context ends with this call
-				_ = a.v.Body.Close()
+			if a := <-answered; a.Err == nil { // its context ends with this call
+				_ = a.V.Body.Close()
 			}
 		}()
 		return nil, errors.New("link broken")

@@ -71,7 +71,7 @@ func TestFrozenServer(t *testing.T) {
 			gone := f.await(before, me)
 			made := f.await(backend.Entry{Key: seat})
 			listed := f.awaitList(listing)
-			kept := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, me) })
+			kept := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, me) })
 			states := f.recordStates()
 			if query.direct {
 				f.Only(stays)
@@ -98,7 +98,7 @@ func TestFrozenServer(t *testing.T) {
 			inTime("what is gone")
 			f.told(made, taken)
 			inTime("what was made")
-			after, err := receive(f, listed)
+			after, err := wait.Returned(f.t, listed)
 			inTime("a listing")
 			require.NoError(t, err)
 			assert.Equal(t, []string{me.Key}, after.Keys)
@@ -263,7 +263,7 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 		<-release
 		return response, err
 	})
-	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, key) })
+	reading := wait.Later(func() (backend.Entry, error) { return f.s.Get(f.ctx, key) })
 	<-held
 	remove()
 	seat := f.commit(o.s, backend.CreateEphemeral(key, nil))[0]
@@ -334,8 +334,8 @@ func TestAwaitOverARestore(t *testing.T) {
 		require.NoError(t, err)
 		select {
 		case r := <-waiting:
-			require.NoError(t, r.err)
-			assert.Equal(t, "2", string(r.v[1].Value))
+			require.NoError(t, r.Err)
+			assert.Equal(t, "2", string(r.V[1].Value))
 			return true
 		case <-time.After(100 * time.Millisecond):
 			return false

@@ -361,10 +361,10 @@ func TestFenceThatMayNotBePut(t *testing.T) {
 	sent := f.DelayRequest(etcdtest.MatchKind(backend.OpUpdate), 5*time.Second)
 	short, end := context.WithCancel(g.ctx)
 	defer end()
-	late := later(func() ([]backend.Entry, error) { return f.s.Commit(short, nil, backend.Update(one, []byte("late"))) })
+	late := wait.Later(func() ([]backend.Entry, error) { return f.s.Commit(short, nil, backend.Update(one, []byte("late"))) })
 	wait.For(t, "it is on its way", sent)
 	end()
-	_, err := receive(f, late)
+	_, err := wait.Returned(f.t, late)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	f.commit(f.s, backend.Update(one, []byte("later")))
 }

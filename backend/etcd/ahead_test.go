@@ -90,7 +90,7 @@ func TestManyWatchesAtOnce(t *testing.T) {
 	made := creations{slow: 300 * time.Millisecond}
 	f := setUp(t, 30*time.Second, made.watch) // so one may take seven and a half
 	const many = 30
-	var waiting []<-chan result[[]backend.Entry]
+	var waiting []<-chan wait.Result[[]backend.Entry]
 	for i := range many {
 		e := f.commit(f.s, backend.CreateEphemeral(fmt.Sprintf("%s/seat-%d", f.dir, i), nil))[0]
 		waiting = append(waiting, f.awaits(f.s, e))
@@ -197,7 +197,7 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 			made.take()
 			before := f.enqueue(other.s)
 			me := f.enqueue(f.s)
-			var waiting <-chan result[[]backend.Entry]
+			var waiting <-chan wait.Result[[]backend.Entry]
 			if enqueued {
 				waiting = f.awaits(f.s, me, before)
 			} else { // the watch has other keys, and begins with a read
@@ -209,7 +209,7 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 			wait.For(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
 			change(me, before)
 			release()
-			got, err := receive(f, waiting)
+			got, err := wait.Returned(f.t, waiting)
 			require.NoError(t, err, name)
 			if !enqueued {
 				got[0], got[1] = got[1], got[0]
@@ -269,7 +269,7 @@ func TestCutWhileWatchesAreMade(t *testing.T) {
 		if i < made && i%3 == 0 { // no watch was made ahead for these, and nothing is known of them
 			known = []backend.Entry{f.commit(other.s, backend.CreateEphemeral(newRoot(), nil))[0], f.commit(f.s, backend.CreateEphemeral(newRoot(), nil))[0]}
 		}
-		var waiting <-chan result[[]backend.Entry]
+		var waiting <-chan wait.Result[[]backend.Entry]
 		if i >= made {
 			waiting = f.armed(known...)
 		}

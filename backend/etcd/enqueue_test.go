@@ -38,7 +38,7 @@ func (f *fixture) beforeSecondStep(do func()) {
 }
 
 // heldUp has the session stop between the steps of an Enqueue, until release is called.
-func (f *fixture) heldUp(dir string) (arriving <-chan result[[]backend.Entry], release func()) {
+func (f *fixture) heldUp(dir string) (arriving <-chan wait.Result[[]backend.Entry], release func()) {
 	reached, released := make(chan struct{}), make(chan struct{})
 	f.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-released }))
 	arriving = f.commits(f.s, backend.Enqueue(dir, nil))

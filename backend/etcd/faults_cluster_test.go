@@ -97,7 +97,7 @@ func TestLeaderChange(t *testing.T) {
 		},
 		func() { require.NoError(t, servers.Members[leaderOf(t, servers)].Kill()) },
 	} {
-		var waiting []<-chan result[[]backend.Entry]
+		var waiting []<-chan wait.Result[[]backend.Entry]
 		var entries []backend.Entry
 		for _, f := range all {
 			e := writer.put(writer.s, fmt.Sprint(f.dir, "/", i), "")
@@ -129,10 +129,10 @@ func TestQuorumLost(t *testing.T) {
 	reading := f.gets(f.s, own.Key)
 	writing := f.commits(f.s, backend.Enqueue(f.dir, nil))
 	f.lostAtDeadline()
-	_, err := receive(f, reading)
+	_, err := wait.Returned(f.t, reading)
 	require.ErrorIs(t, err, backend.ErrSessionLost)
-	for _, call := range []<-chan result[[]backend.Entry]{writing, waiting} {
-		_, err = receive(f, call)
+	for _, call := range []<-chan wait.Result[[]backend.Entry]{writing, waiting} {
+		_, err = wait.Returned(f.t, call)
 		require.ErrorIs(t, err, backend.ErrSessionLost)
 	}
 	// Another cannot be had, and that is said.

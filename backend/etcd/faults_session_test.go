@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A lease is revoked. A session that waits for nothing hears of it by its next heartbeat.
@@ -60,7 +61,7 @@ func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 			before := f.s.Deadline()
 			f.lostAtDeadline()
 			f.stateOf(fresh, backend.Lost)
-			_, err := receive(f, waiting)
+			_, err := wait.Returned(f.t, waiting)
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			// At most one heartbeat can have been answered since.
 			assert.LessOrEqual(t, f.s.Deadline().Sub(before), f.s.TTL()/2)

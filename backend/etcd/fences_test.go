@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -89,9 +90,9 @@ func TestFenceDeletedUnseen(t *testing.T) {
 // others, and each of them is done once all the same.
 func TestFenceOfCommitsAtOnce(t *testing.T) {
 	f := setUp(t, 60*time.Second)
-	var workers []<-chan result[[]backend.Entry]
+	var workers []<-chan wait.Result[[]backend.Entry]
 	for range 8 {
-		workers = append(workers, later(func() (all []backend.Entry, err error) {
+		workers = append(workers, wait.Later(func() (all []backend.Entry, err error) {
 			for range 5 {
 				f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
 				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))

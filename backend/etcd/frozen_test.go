@@ -24,7 +24,7 @@ func TestFrozenMember(t *testing.T) {
 	p := etcdtest.NewProcess(t, servers.Addrs(), nil)
 	p.Only(member)
 	o := setUpOn(t, timeout, nil, servers.Members[leader].Addr())
-	var waiting []<-chan result[[]backend.Entry]
+	var waiting []<-chan wait.Result[[]backend.Entry]
 	var entries []backend.Entry
 	var all []*backend.Session
 	for i := range sessions {
@@ -48,7 +48,7 @@ func TestFrozenMember(t *testing.T) {
 	}
 	for i, heard := range waiting {
 		r := <-heard // by the end of the test's context at the latest
-		require.NoError(t, r.err)
+		require.NoError(t, r.Err)
 		late := time.Since(began)
 		t.Logf("session %d: %v after the change, %v", i, late, all[i].State())
 		assert.Less(t, late, 2*timeout, "session %d", i)

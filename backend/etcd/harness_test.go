@@ -190,34 +190,34 @@ func same(f *fixture, want, got backend.Entry) {
 }
 
 // commits starts a commit.
-func (f *fixture) commits(s *backend.Session, ops ...backend.Op) <-chan result[[]backend.Entry] {
-	return later(func() ([]backend.Entry, error) { return s.Commit(f.ctx, nil, ops...) })
+func (f *fixture) commits(s *backend.Session, ops ...backend.Op) <-chan wait.Result[[]backend.Entry] {
+	return wait.Later(func() ([]backend.Entry, error) { return s.Commit(f.ctx, nil, ops...) })
 }
 
 // gets starts a Get.
-func (f *fixture) gets(s *backend.Session, key string) <-chan result[backend.Entry] {
-	return later(func() (backend.Entry, error) { return s.Get(f.ctx, key) })
+func (f *fixture) gets(s *backend.Session, key string) <-chan wait.Result[backend.Entry] {
+	return wait.Later(func() (backend.Entry, error) { return s.Get(f.ctx, key) })
 }
 
 // awaitsList starts an AwaitList.
-func (f *fixture) awaitsList(s *backend.Session, known backend.Listing) <-chan result[backend.Listing] {
-	return later(func() (backend.Listing, error) { return s.AwaitList(f.ctx, known) })
+func (f *fixture) awaitsList(s *backend.Session, known backend.Listing) <-chan wait.Result[backend.Listing] {
+	return wait.Later(func() (backend.Listing, error) { return s.AwaitList(f.ctx, known) })
 }
 
 // awaits starts an Await.
-func (f *fixture) awaits(s *backend.Session, known ...backend.Entry) <-chan result[[]backend.Entry] {
-	return later(func() ([]backend.Entry, error) { return s.Await(f.ctx, known...) })
+func (f *fixture) awaits(s *backend.Session, known ...backend.Entry) <-chan wait.Result[[]backend.Entry] {
+	return wait.Later(func() ([]backend.Entry, error) { return s.Await(f.ctx, known...) })
 }
 
 // armed starts an Await of what none was of before, and returns once the servers
 // have made its watch: since the fixture's session has enqueued the entry, if it has enqueued one.
-func (f *fixture) armed(known ...backend.Entry) <-chan result[[]backend.Entry] {
+func (f *fixture) armed(known ...backend.Entry) <-chan wait.Result[[]backend.Entry] {
 	f.t.Helper()
 	before := f.WatchesMade()
 	if own := f.enqueued; own != "" && slices.ContainsFunc(known, func(e backend.Entry) bool { return e.Key == own }) {
 		before, f.enqueued = f.made, ""
 	}
-	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
+	waiting := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
 	wait.For(f.t, "a watch", func() bool { return f.WatchesMade() > before })
 	return waiting
 }
@@ -310,52 +310,26 @@ func (f *fixture) remove(key string) {
 	require.NoError(f.t, err)
 }
 
-// later runs a call and returns what it returns.
-func later[T any](do func() (T, error)) <-chan result[T] {
-	answer := make(chan result[T], 1)
-	go func() {
-		v, err := do()
-		answer <- result[T]{v, err}
-	}()
-	return answer
-}
-
-type result[T any] struct {
-	v   T
-	err error
-}
-
-func receive[T any](f *fixture, answer <-chan result[T]) (T, error) {
-	f.t.Helper()
-	select {
-	case r := <-answer:
-		return r.v, r.err
-	case <-f.ctx.Done():
-		f.t.Fatal("it hangs")
-		panic("unreachable")
-	}
-}
-
 // must is receive for a call that succeeds.
-func must[T any](f *fixture, answer <-chan result[T]) T {
+func must[T any](f *fixture, answer <-chan wait.Result[T]) T {
 	f.t.Helper()
-	v, err := receive(f, answer)
+	v, err := wait.Returned(f.t, answer)
 	require.NoError(f.t, err)
 	return v
 }
 
 // still checks that a call has not returned.
-func still[T any](f *fixture, answer <-chan result[T]) {
+func still[T any](f *fixture, answer <-chan wait.Result[T]) {
 	f.t.Helper()
 	select {
 	case r := <-answer:
-		f.t.Fatalf("returned %+v, %v", r.v, r.err)
+		f.t.Fatalf("returned %+v, %v", r.V, r.Err)
 	default:
 	}
 }
 
 // seesGone checks that an Await returns as its first entry is gone, and the others are as they were.
-func seesGone(f *fixture, waiting <-chan result[[]backend.Entry], others ...backend.Entry) {
+func seesGone(f *fixture, waiting <-chan wait.Result[[]backend.Entry], others ...backend.Entry) {
 	f.t.Helper()
 	got := must(f, waiting)
 	require.False(f.t, got[0].Exists(), "%+v", got[0])

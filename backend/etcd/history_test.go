@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/restoretest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -190,7 +191,7 @@ func TestRestoredUnderAWait(t *testing.T) {
 					c.until = made.Header.Revision < now.Header.Revision
 				}
 			})
-			for _, waits := range []<-chan result[[]backend.Entry]{waiting, apart} {
+			for _, waits := range []<-chan wait.Result[[]backend.Entry]{waiting, apart} {
 				seesGone(p.fixture, waits)
 			}
 			assert.Len(t, must(p.fixture, listing).Keys, 1)

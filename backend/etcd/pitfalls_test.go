@@ -100,7 +100,7 @@ func TestRoundTrips(t *testing.T) {
 	step("the predecessor of the first", 0, func() { f.follows(f.s, e, backend.Entry{}) })
 	step("a contended enqueue", 2, func() { next = f.enqueue(f.s) })
 	step("a predecessor", 1, func() { f.follows(f.s, next, e) })
-	var waiting <-chan result[[]backend.Entry]
+	var waiting <-chan wait.Result[[]backend.Entry]
 	step("to wait", 1, func() { waiting = f.armed(e, next) })
 	step("a delete and a handover", 1, func() {
 		f.commit(f.s, backend.Delete(e))

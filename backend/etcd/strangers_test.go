@@ -31,21 +31,21 @@ func TestStrangers(t *testing.T) {
 			return len(strangers) == number
 		})
 	}
-	// by makes strangers that wait by wait.
-	by := func(wait func(ctx context.Context, s *concurrency.Session, election string) error) func(t *testing.T, election string) func() {
+	// by makes strangers that wait in this way.
+	by := func(waits func(ctx context.Context, s *concurrency.Session, election string) error) func(t *testing.T, election string) func() {
 		return func(t *testing.T, election string) func() {
 			_, err := f.s.Get(f.ctx, election)
 			founded := err == nil
 			s, err := concurrency.NewSession(operator, concurrency.WithTTL(60))
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(f.ctx)
-			waiting := later(func() (struct{}, error) { return struct{}{}, wait(ctx, s, election) })
+			waiting := wait.Later(func() (struct{}, error) { return struct{}{}, waits(ctx, s, election) })
 			stands(t, election, 1)
 			return func() {
 				if founded {
 					cancel()
 				}
-				_, err := receive(f, waiting)
+				_, err := wait.Returned(f.t, waiting)
 				assert.Equal(t, founded, errors.Is(err, context.Canceled), "%v", err)
 				cancel()
 				require.NoError(t, s.Close())

@@ -38,7 +38,7 @@ func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 		_, err := s.AwaitState(f.ctx, backend.Suspended)
 		require.NoError(t, err)
 		f.Resume()
-		_, err = receive(f, closing)
+		_, err = wait.Returned(f.t, closing)
 		require.NoError(t, err)
 		assert.Equal(t, 1, f.sessions())
 	}

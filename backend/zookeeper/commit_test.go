@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -214,12 +215,12 @@ func TestNothingToUndo(t *testing.T) {
 	kept := f.enqueue(f.s)
 	f.CutReply(zktest.MatchKind(backend.OpCreateEphemeral))
 	ctx, cancel := context.WithCancel(f.ctx)
-	committing := later(func() ([]backend.Entry, error) {
+	committing := wait.Later(func() ([]backend.Entry, error) {
 		return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(f.dir+"/p", []byte("x"), 0))
 	})
 	f.stands(admin, seat, true)
 	cancel()
-	_, err := receive(f, committing)
+	_, err := wait.Returned(f.t, committing)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NoError(t, zktest.DeleteAll(admin, seat))
 	// What is done in the background is done in order: the next job ends after it.
@@ -237,13 +238,13 @@ func TestUnknownOutcomeLeavesNoGhost(t *testing.T) {
 	seat := f.dir + "/q/d/seat"
 	require.NoError(t, zktest.PutAll(admin, backend.Parent(seat), nil))
 	f.CutReply(zktest.MatchKind(backend.OpEnqueue))
-	committing := later(func() ([]backend.Entry, error) {
+	committing := wait.Later(func() ([]backend.Entry, error) {
 		return f.s.Commit(f.ctx, nil, backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Enqueue(f.dir+"/q", nil), backend.CreateEphemeral(seat, nil))
 	})
 	f.stands(admin, seat, true)
 	require.NoError(t, zktest.DeleteAll(admin, seat))
 	f.Resume()
-	_, err := receive(f, committing)
+	_, err := wait.Returned(f.t, committing)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, zk.ErrNoNode)
 	f.settles(f.dir + "/q")

@@ -92,7 +92,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	p.only(rest[0])
 	wait.For(t, "the old link is given up", func() bool { return p.s.State() != backend.Live })
 	giving, give := context.WithCancel(p.ctx)
-	given := later(func() ([]backend.Entry, error) {
+	given := wait.Later(func() ([]backend.Entry, error) {
 		return p.s.Commit(giving, nil, backend.Enqueue(p.dir, []byte("ghost")))
 	})
 	for done := false; !done; {
@@ -104,7 +104,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 		}
 	}
 	give()
-	_, err := receive(p.fixture, given)
+	_, err := wait.Returned(p.fixture.t, given)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	looked := p.counts(proxytest.MatchOp(proxytest.OpSync, proxytest.OpMulti))
 	p.only(old)
@@ -149,14 +149,14 @@ func (a *apart) waits(crowd *zk.Conn, dir string) {
 	for i := range 1000 { // the leader has these to do before it comes to what follows them
 		asked.Go(func() { _, _ = crowd.Set(dir, fmt.Appendf(nil, "%d", i), -1) })
 	}
-	enqueuing := later(func() ([]backend.Entry, error) { return a.s.Commit(a.ctx, nil, backend.Enqueue(dir, []byte("second"))) })
-	early := later(func() ([]backend.Entry, error) { return a.s.Commit(a.ctx, nil, backend.Update(first, []byte("early"))) })
+	enqueuing := wait.Later(func() ([]backend.Entry, error) { return a.s.Commit(a.ctx, nil, backend.Enqueue(dir, []byte("second"))) })
+	early := wait.Later(func() ([]backend.Entry, error) { return a.s.Commit(a.ctx, nil, backend.Update(first, []byte("early"))) })
 	enqueued()
 	set()
 	a.only(a.leader)
-	second, err := receive(a.fixture, enqueuing)
+	second, err := wait.Returned(a.fixture.t, enqueuing)
 	require.NoError(a.t, err)
-	_, err = receive(a.fixture, early)
+	_, err = wait.Returned(a.fixture.t, early)
 	require.NoError(a.t, err)
 	a.commit(a.s, backend.Update(first, []byte("later")))
 	back := a.awaitRequest(follower, proxytest.OpConnect)

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -32,9 +33,9 @@ func TestTLSAndChroot(t *testing.T) {
 	data, _, err := zookeeper.Conn(f.s).Get(zookeeper.Path(f.s, "/a/seat"))
 	require.NoError(t, err)
 	assert.Equal(t, "x", string(data))
-	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, made[2]) })
+	waiting := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, made[2]) })
 	require.NoError(t, f.s.Discard(f.ctx, made[2]))
-	_, err = receive(f, waiting)
+	_, err = wait.Returned(f.t, waiting)
 	require.NoError(t, err)
 }
 

@@ -176,9 +176,9 @@ func (f *fixture) awaitState(s *backend.Session, want backend.State) {
 }
 
 // awaits starts an Await, and waits until the server watches each.
-func (f *fixture) awaits(known ...backend.Entry) <-chan result[[]backend.Entry] {
+func (f *fixture) awaits(known ...backend.Entry) <-chan wait.Result[[]backend.Entry] {
 	f.t.Helper()
-	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
+	waiting := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
 	for _, e := range known {
 		wait.For(f.t, "a watch", func() bool { return f.watchesOf(e.Key) == 1 })
 	}
@@ -210,35 +210,9 @@ func (f *fixture) stands(by *zk.Conn, path string, want bool) {
 	})
 }
 
-// later runs a call and returns what it returns.
-func later[T any](do func() (T, error)) <-chan result[T] {
-	answer := make(chan result[T], 1)
-	go func() {
-		v, err := do()
-		answer <- result[T]{v, err}
-	}()
-	return answer
-}
-
 // closes calls Close later.
-func (f *fixture) closes(s *backend.Session) <-chan result[struct{}] {
-	return later(func() (struct{}, error) { return struct{}{}, s.Close(f.ctx) })
-}
-
-type result[T any] struct {
-	v   T
-	err error
-}
-
-func receive[T any](f *fixture, answer <-chan result[T]) (T, error) {
-	f.t.Helper()
-	select {
-	case r := <-answer:
-		return r.v, r.err
-	case <-f.ctx.Done():
-		f.t.Fatal("it hangs")
-		panic("unreachable")
-	}
+func (f *fixture) closes(s *backend.Session) <-chan wait.Result[struct{}] {
+	return wait.Later(func() (struct{}, error) { return struct{}{}, s.Close(f.ctx) })
 }
 
 // requests are the opcodes of what a process sends from now on, pings aside.

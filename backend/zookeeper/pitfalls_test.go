@@ -34,7 +34,7 @@ import (
 func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = cfg.SessionTimeout })
 	f.Proxies[0].StallToClient()
-	opening := later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) })
+	opening := wait.Later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) })
 	wait.For(t, "it connects", func() bool { return len(f.Proxies[0].Links()) == 1 })
 	select {
 	case r := <-opening:
@@ -42,7 +42,7 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	default:
 	}
 	f.Proxies[0].Unstall()
-	s, err := receive(f, opening)
+	s, err := wait.Returned(f.t, opening)
 	require.NoError(t, err)
 	assert.Equal(t, backend.Live, s.State())
 	assert.Equal(t, fmt.Sprintf("%016x", uint64(zookeeper.Conn(s).SessionID())), s.ID())
@@ -119,7 +119,7 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	f.Suspend()
 	require.NoError(t, away.s.Discard(f.ctx, known[17]))
 	f.Resume()
-	got, err := receive(f, waiting)
+	got, err := wait.Returned(f.t, waiting)
 	require.NoError(t, err)
 	assert.False(t, got[17].Exists())
 	assert.True(t, got[18].Same(known[18]))
@@ -132,13 +132,13 @@ func TestPitfall08EventsAreNotDropped(t *testing.T) {
 	other := f.another(nil)
 	// Far more events at once than the library's channel holds (six), with nobody
 	// reading from it.
-	var waits []<-chan result[[]backend.Entry]
+	var waits []<-chan wait.Result[[]backend.Entry]
 	for range 40 {
 		waits = append(waits, other.awaits(f.enqueue(f.s)))
 	}
 	require.NoError(t, f.s.Close(f.ctx))
-	for _, wait := range waits {
-		got, err := receive(f, wait)
+	for _, waiting := range waits {
+		got, err := wait.Returned(f.t, waiting)
 		require.NoError(t, err)
 		assert.False(t, got[0].Exists())
 	}
@@ -170,16 +170,16 @@ func TestPitfall10CallsEndWithTheirContext(t *testing.T) {
 	// More than the library's queue holds (16).
 	ctx, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
 	defer cancel()
-	var reads []<-chan result[backend.Entry]
+	var reads []<-chan wait.Result[backend.Entry]
 	for range 40 {
-		reads = append(reads, later(func() (backend.Entry, error) { return f.s.Get(ctx, e.Key) }))
+		reads = append(reads, wait.Later(func() (backend.Entry, error) { return f.s.Get(ctx, e.Key) }))
 	}
-	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil)) })
+	writing := wait.Later(func() ([]backend.Entry, error) { return f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil)) })
 	for _, read := range reads {
-		_, err := receive(f, read)
+		_, err := wait.Returned(f.t, read)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
-	_, err := receive(f, writing)
+	_, err := wait.Returned(f.t, writing)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	assert.NotEqual(t, backend.Lost, f.s.State(), "they did not wait for the end of the session")
@@ -326,7 +326,7 @@ func TestHandoverTakesNoRoundTrip(t *testing.T) {
 	waiting := f.awaits(own, first)
 	requests := f.requests()
 	require.NoError(t, leader.s.Close(f.ctx))
-	got, err := receive(f, waiting)
+	got, err := wait.Returned(f.t, waiting)
 	require.NoError(t, err)
 	assert.True(t, got[0].Same(own))
 	assert.False(t, got[1].Exists())

@@ -121,7 +121,7 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	require.NoError(t, err)
 	f.Suspend()
 	key := f.dir + "-written"
-	writing := later(func() ([]backend.Entry, error) { return old.Commit(f.ctx, elector.Put(key, []byte("old"))) })
+	writing := wait.Later(func() ([]backend.Entry, error) { return old.Commit(f.ctx, elector.Put(key, []byte("old"))) })
 	p.down(p.server.Restore)
 	_, next := p.process(strategy, "3")
 	_, err = next.Leader(t.Context()) // it has a session
@@ -135,7 +135,7 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	require.NoError(t, err)
 	p.others(150)
 	f.Resume()
-	_, err = receive(f, writing)
+	_, err = wait.Returned(f.t, writing)
 	require.Error(t, err)
 	wait.For(t, "the old term is over", func() bool { return !old.Valid() })
 	assert.True(t, led.Valid())

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -34,12 +35,12 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 				ctx, cancel := context.WithCancel(f.ctx)
 				f.ClearRules()
 				fired := f.DropRequest(zktest.MatchKind(backend.OpCreateEphemeral), 1)
-				first := later(func() ([]backend.Entry, error) {
+				first := wait.Later(func() ([]backend.Entry, error) {
 					return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, nil))
 				})
 				<-fired
 				cancel()
-				_, err := receive(f, first)
+				_, err := wait.Returned(f.t, first)
 				if err == nil {
 					continue // it was sent again before the caller gave up
 				}
@@ -67,15 +68,15 @@ func TestWaitingForATurnEnds(t *testing.T) {
 	key := f.dir + "/record"
 	f.Suspend()
 	put := func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) }
-	first := later(put)
+	first := wait.Later(put)
 	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
 	defer cancel()
 	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(key, nil, 0))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	waiting := later(put)
+	waiting := wait.Later(put)
 	_ = f.s.Close(ctx) // out of touch
-	for _, call := range []<-chan result[[]backend.Entry]{first, waiting} {
-		_, err := receive(f, call)
+	for _, call := range []<-chan wait.Result[[]backend.Entry]{first, waiting} {
+		_, err := wait.Returned(f.t, call)
 		require.ErrorIs(t, err, backend.ErrSessionLost)
 	}
 	f.Resume()

@@ -65,10 +65,10 @@ func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	granted, release := p.HoldReply(proxytest.MatchOp(proxytest.OpConnect))
 	closed := p.DropReply(proxytest.MatchOp(proxytest.OpClose), 1)
 	ctx, cancel := context.WithCancel(p.ctx)
-	opening := later(func() (*backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
+	opening := wait.Later(func() (*backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
 	<-granted
 	cancel()
-	_, err := receive(p, opening)
+	_, err := wait.Returned(p.t, opening)
 	require.ErrorIs(t, err, context.Canceled)
 	release()
 	select {

@@ -39,15 +39,15 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	by := process(t, f.Servers, nil)
 	asked := by.counts(proxytest.MatchOp(proxytest.OpClose))
 	release := by.TurnAway(proxytest.MatchOp(proxytest.OpClose), throttled)
-	executing := later(func() (struct{}, error) { return struct{}{}, backend.Execute(f.ctx, by.Backend, w) })
+	executing := wait.Later(func() (struct{}, error) { return struct{}{}, backend.Execute(f.ctx, by.Backend, w) })
 	wait.For(t, "it asks again and again", func() bool { return asked() > 2 })
 	select {
 	case r := <-executing:
-		t.Fatalf("it returned %v", r.err)
+		t.Fatalf("it returned %v", r.Err)
 	default:
 	}
 	release()
-	_, err = receive(f, executing)
+	_, err = wait.Returned(f.t, executing)
 	require.NoError(t, err)
 	f.s = f.open()
 	f.isGone(e.Key)

@@ -2,6 +2,7 @@
 package wait
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
@@ -32,4 +33,33 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 		t.Fatalf("never: %s", what)
 	}
 	return v
+}
+
+// A Result is what a call has returned.
+type Result[T any] struct {
+	V   T
+	Err error
+}
+
+// Later makes a call on a goroutine of its own, and returns what it returns.
+func Later[T any](call func() (T, error)) <-chan Result[T] {
+	returned := make(chan Result[T], 1)
+	go func() {
+		v, err := call()
+		returned <- Result[T]{v, err}
+	}()
+	return returned
+}
+
+// Returned returns what a call of Later has returned. After Patience it ends the test, and shows where it hangs.
+func Returned[T any](t testing.TB, call <-chan Result[T]) (T, error) {
+	t.Helper()
+	select {
+	case r := <-call:
+		return r.V, r.Err
+	case <-time.After(Patience):
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("it hangs:\n%s", stacks[:runtime.Stack(stacks, true)])
+		panic("unreachable")
+	}
 }
