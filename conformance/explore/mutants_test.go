@@ -34,6 +34,8 @@ var orderMutants = []struct {
 	{"win as the second", "parentwatch", "order one-holder", 8},
 	{"unfit candidate waits on", "fair parentwatch", "fit", 6},
 	{"fit once, fit until it leads", "fair", "fit", 6},
+	{"epoch raised by two", "kafka", "invariant", 12},
+	{"claim in two steps", "kafka", "invariant tokens-rise", 12},
 	{"win without being listed", "parentwatch", "own-entry", 12},
 	{"heir does not wait for the leader", "fair", "order one-holder", 25},
 	{"stands by the old entry", "fair", "progress own-entry ghost", 40},
