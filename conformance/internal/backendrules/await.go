@@ -83,6 +83,7 @@ func awaitBlocks(r *run) {
 	other.set(f, "z")
 	other.delete(f, other.create(dir+"/seat2", "x"))
 	cancelled.blocked("only other entries changed")
+	s.misses(f.Key) // a list may be older than that
 	coming, listing := s.waits(absent), s.waitsList(s.list(dir))
 	time.Sleep(time.Duration(r.times(2, 250)) * r.Service.TTL) // on fake time it is hours
 	cancelled.blocked("only time passed")
