@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -200,7 +201,7 @@ func (s *Session) drive(ctx context.Context, c *Call) error {
 		return s.refused(c, err)
 	}
 	if c.Kind == CallCommit {
-		c.Ops = cloned(c.Ops) // they may be looked at after an abandoned call
+		c.Ops, c.Conditions = cloned(c.Ops), slices.Clone(c.Conditions) // they may be looked at after an abandoned call
 	}
 	if err := c.By(ctx, s.driver); err != nil {
 		return s.failed(c, err)

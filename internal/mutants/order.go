@@ -34,6 +34,13 @@ var orderMutants = []Mutant{
 				c.conditions = nil
 			}
 		}))),
+	mutant("guard on what is written left out", rules{Backend: {"condition/of-what-is-written"}},
+		"Commit takes an op for proof enough of what it is about: conditions on that key are not asked.",
+		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+			c.conditions = slices.DeleteFunc(slices.Clone(c.conditions), func(g backend.Condition) bool {
+				return slices.ContainsFunc(c.ops, func(op backend.Op) bool { return op.Key == g.Entry.Key && op.Kind != backend.OpUpdate })
+			})
+		}))),
 	mutant("delete hits another incarnation", rules{Backend: {"condition/incarnations"}, "unfair": {"leave/zombie"}},
 		"Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
 		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {

@@ -56,6 +56,7 @@ func awaitWakes(r *run) {
 				return wakes(e, func() backend.Entry { by.delete(e); return backend.Entry{Key: e.Key} })
 			}
 			for _, e := range by.threeKinds(dir) {
+				e = wakes(e, func() backend.Entry { return by.set(e, string(e.Value)) }) // the same value is a change, too
 				delete(wakes(e, func() backend.Entry { return by.set(e, "y") }))
 			}
 			// Absent: in a directory, and where not even that is there yet.

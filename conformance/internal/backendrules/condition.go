@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -12,6 +13,8 @@ import (
 var guardRules = []rule{
 	promise("condition/holds", guardHolds,
 		"IfExists holds as long as this incarnation exists, whatever its value, and IfUnchanged as long as it is at this version; else the commit is ErrCondition and nothing is written. Without ops it only asks."),
+	promise("condition/of-what-is-written", guardOfWritten,
+		"A condition on the key that an op of the same commit is about counts as any other, for each kind of op, and so do two on one key."),
 	promise("condition/race", guardRace,
 		"Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that."),
 	promise("condition/incarnations", guardIncarnations,
@@ -106,6 +109,48 @@ func guardHolds(r *run) {
 		r.Must(op.Kind.String()+" of the guarded entry", err)
 	}
 	s.lists(dir)
+}
+
+func guardOfWritten(r *run) {
+	s, other, dir := r.pair()
+	refused := func(what string, now backend.Entry, op backend.Op, guards ...backend.Condition) {
+		s.refused(fmt.Sprintf("%v under %s", op.Kind, what), backend.ErrCondition, guards, op)
+		s.has("after the refused commit", now)
+	}
+	for _, e := range s.threeKinds(dir) {
+		other.sees(e)
+		now := other.set(e, "y")
+		s.sees(now)
+		ops := []backend.Op{backend.Delete(e), backend.Update(e, []byte("no"))}
+		if now.Session == "" {
+			ops = append(ops, backend.CompareAndSet(e.Key, []byte("no"), now.Version))
+		}
+		for _, op := range ops {
+			refused("the version before", now, op, backend.IfUnchanged(e))
+			refused("its existence and the version before", now, op, backend.IfExists(e), backend.IfUnchanged(e))
+			refused("the version before and its existence", now, op, backend.IfUnchanged(e), backend.IfExists(e))
+		}
+	}
+	was := s.put(dir+"/again", "x", 0)
+	other.sees(was)
+	other.delete(was)
+	now := other.put(was.Key, "x", 0)
+	s.sees(now)
+	op := backend.CompareAndSet(now.Key, []byte("no"), now.Version)
+	refused("the existence of another incarnation", now, op, backend.IfExists(was))
+	refused("the existence of both incarnations", now, op, backend.IfExists(was), backend.IfExists(now))
+	refused("the existence of both incarnations", now, op, backend.IfExists(now), backend.IfExists(was))
+
+	place := s.get(dir)
+	other.sees(place)
+	changed := other.set(place, "y")
+	s.sees(changed)
+	before := s.list(dir)
+	refused("another version of the directory", changed, backend.Enqueue(dir, nil), backend.IfUnchanged(place))
+	refused("another version of the directory", changed, backend.CreateEphemeral(dir+"/new", nil), backend.IfUnchanged(place))
+	s.none("after the refused commit", dir+"/new")
+	after := s.list(dir)
+	r.FailIf(!slices.Equal(after.Keys, before.Keys), "refused commits changed the list from %q to %q", before.Keys, after.Keys)
 }
 
 // guardRace races an op of each kind. That something was made is told from a later change by its

@@ -13,8 +13,8 @@ import (
 
 var lostRules = []rule{
 	promise("lost-reply/refused", lostRefused,
-		"A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
-		"LoseReply"),
+		"A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own. So does one that was lost itself.",
+		"LoseReply", "LoseRequest"),
 	promise("lost-reply/cancelled", lostCancelled,
 		"A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
 		"CutReply"),
@@ -187,8 +187,10 @@ func lostRefused(r *run) {
 		_, err := s.Commit(r.ctx, nil, try.op)
 		r.Refused(try.what, err, try.err)
 	}
-	c.LoseReply(backend.OpEnqueue)
-	s.refused("enqueue guarded by an entry that is gone", backend.ErrCondition, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
+	for _, lose := range []func(backend.OpKind){c.LoseReply, c.LoseRequest} {
+		lose(backend.OpEnqueue)
+		s.refused("enqueue guarded by an entry that is gone", backend.ErrCondition, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
+	}
 	for _, e := range []backend.Entry{theirs, mine, record} {
 		s.has("after refused commits", e)
 	}

@@ -213,6 +213,11 @@ func writeUpdateOfAnothers(r *run) {
 		made, err := owner.Commit(r.ctx, []backend.Condition{backend.IfExists(e), backend.IfUnchanged(asked)}, backend.Update(e, []byte("answered")))
 		r.Must("update by the owner of what another session has written", err)
 		check("update by the owner", made[0], "answered")
+		if e.Key == dir+"/seat" { // whoever writes to it by its key does not take it over
+			answered := writer.put(e.Key, "put", made[0].Version)
+			check("compare-and-set by another session", answered, "put")
+			check("compare-and-set by the owner", owner.put(e.Key, "put", answered.Version), "put")
+		}
 		writer.refused("update by another session over what the owner has written since", backend.ErrCondition,
 			[]backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
 		if e.Key != dir+"/seat" {
@@ -239,7 +244,7 @@ func writeUpdateOfAnothers(r *run) {
 
 func writeAtomic(r *run) {
 	s := r.session()
-	dir := s.dir("d")
+	dir, queues := s.dir("d"), s.dir("queues")
 	seat := s.create(dir+"/seat", "x")
 	record := s.put(r.key("record"), "x", 0)
 	out := s.commit(
@@ -247,11 +252,14 @@ func writeAtomic(r *run) {
 		backend.CompareAndSet(r.key("other/dir"), nil, 0),
 		backend.Enqueue(dir, []byte("z")),
 		backend.Update(seat, []byte("w")),
+		backend.Enqueue(queues, []byte("v")),
 	)
-	for i, want := range []string{record.Key, r.key("other/dir"), out[2].Key, seat.Key} {
+	for i, want := range []string{record.Key, r.key("other/dir"), out[2].Key, seat.Key, out[4].Key} {
 		r.FailIf(out[i].Key != want || !out[i].Exists(), "op %d of a commit returned %+v, want the entry %s", i, out[i], want)
 		s.has(fmt.Sprintf("after op %d of a commit", i), out[i])
 	}
+	s.lists(queues, out[4])
+	r.isNew("the second enqueue of a commit", out[4], out[4].Key, "v", s.ID())
 	queue := s.list(dir).Keys
 	for _, last := range []struct {
 		op  backend.Op
