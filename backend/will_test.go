@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 func TestWillAsText(t *testing.T) {
 	w := backend.Will{Service: "zookeeper", Session: "1a2b", TTL: 10 * time.Second, Secret: []byte("hidden\n")}
-	text, err := json.Marshal(w)
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(w))(t)
 	var read backend.Will
 	require.NoError(t, json.Unmarshal(text, &read))
 	assert.Equal(t, w, read)

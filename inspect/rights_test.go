@@ -38,8 +38,7 @@ func TestReadOnEtcd(t *testing.T) {
 	}
 	must.Get(root.AuthEnable(ctx))(t)
 	open := func(user string) backend.Backend {
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: user, Password: "secret", Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
-		require.NoError(t, err)
+		client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: user, Password: "secret", Logger: zap.NewNop(), DialTimeout: 10 * time.Second}))(t)
 		t.Cleanup(func() { assert.NoError(t, client.Close()) })
 		return must.Get(etcd.New(client, etcd.Config{}))(t)
 	}

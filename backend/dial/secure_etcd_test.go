@@ -95,8 +95,7 @@ func TestEtcdStreamsShareALogin(t *testing.T) {
 	b := open(t, url+"?timeout=10s")
 	logins := func() int {
 		t.Helper()
-		n, err := etcdtest.Metric(server, `grpc_server_started_total{grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}`)
-		require.NoError(t, err)
+		n := must.Get(etcdtest.Metric(server, `grpc_server_started_total{grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}`))(t)
 		return n
 	}
 	var sessions []*backend.Session

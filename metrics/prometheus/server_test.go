@@ -26,6 +26,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/measure"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -35,8 +36,7 @@ import (
 func promtool(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	servertest.Long(t, "promtool")
-	path, err := servertest.FindProgram("promtool", "prometheus")
-	require.NoError(t, err)
+	path := must.Get(servertest.FindProgram("promtool", "prometheus"))(t)
 	cmd := exec.Command(path, args...)
 	cmd.Stdin = strings.NewReader(text)
 	said, err := cmd.CombinedOutput()
@@ -50,8 +50,7 @@ func alerts(t *testing.T) (names []string) {
 	var file struct {
 		Groups []struct{ Rules []struct{ Alert string } }
 	}
-	text, err := os.ReadFile("alerts.yml")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("alerts.yml"))(t)
 	require.NoError(t, yaml.Unmarshal(text, &file))
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
@@ -74,8 +73,7 @@ func TestAlerts(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		}
 	}
-	text, err := os.ReadFile("alerts_test.yml")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("alerts_test.yml"))(t)
 	require.NoError(t, yaml.Unmarshal(text, &file))
 	fires, silent := make(map[string]bool), make(map[string]bool)
 	for _, group := range file.Tests {
@@ -92,8 +90,7 @@ func TestAlerts(t *testing.T) {
 
 // The page for operators has each metric and each alert.
 func TestOperationsPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("../../docs/operations.md"))(t)
 	page := string(text)
 	for _, m := range measure.All {
 		name := m.PrometheusName()
@@ -126,10 +123,8 @@ func TestNames(t *testing.T) {
 	for _, m := range measure.All {
 		known = append(known, m.PrometheusName())
 	}
-	rules, err := os.ReadFile("alerts.yml")
-	require.NoError(t, err)
-	board, err := os.ReadFile("dashboard.json")
-	require.NoError(t, err)
+	rules := must.Get(os.ReadFile("alerts.yml"))(t)
+	board := must.Get(os.ReadFile("dashboard.json"))(t)
 	for _, name := range slices.Concat(bases(string(rules)), bases(string(board))) {
 		assert.Contains(t, known, name)
 	}
@@ -141,8 +136,7 @@ func TestNames(t *testing.T) {
 // dashboard returns what Grafana would ask Prometheus, with its variables filled in.
 func dashboard(t *testing.T) (queries []string) {
 	t.Helper()
-	text, err := os.ReadFile("dashboard.json")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("dashboard.json"))(t)
 	var board struct {
 		Panels []struct {
 			Title   string
@@ -261,8 +255,7 @@ func TestPrometheus(t *testing.T) {
 	t.Cleanup(stop)
 
 	// The rules in fast motion.
-	text, err := os.ReadFile("alerts.yml")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("alerts.yml"))(t)
 	rules := filepath.Join(t.TempDir(), "alerts.yml")
 	fast := strings.Replace(string(text), "(elector_leaderless_seconds) > 60\n        for: 30s", "(elector_leaderless_seconds) > 2\n        for: 1s", 1)
 	require.NotEqual(t, string(text), fast)
