@@ -218,12 +218,9 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p, _ := w.candidate()
 		id := p.do("open")
-		writer := p // of the log: its companion has the same
-		if w.served != nil {
-			writer = w.served
-		}
-		writer.log.mu.Lock() // who reads waits
-		defer writer.log.mu.Unlock()
+		writer := p.undertaker()
+		writer.log.Lock() // who reads waits
+		defer writer.log.Unlock()
 		fd := must.Get(unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0))(t)
 		var err error
 		for err == nil {
@@ -252,7 +249,7 @@ func TestAgentWithoutDescriptors(t *testing.T) {
 	for range 30 {
 		all = append(all, stranger(t, w.agent))
 	}
-	wait.For(w.t, "it has none left", func() bool { return strings.Contains(w.served.log.String(), "cannot take a process in") })
+	w.served.logs("cannot take a process in")
 	p.kill()
 	for _, c := range all {
 		require.NoError(t, c.Close())

@@ -61,6 +61,15 @@ func (w *world) accompanied() (p *process, companion int) {
 	return p, companion
 }
 
+// undertaker is the process that ends sessions of p and writes about it, p's companion or the agent: what a companion
+// logs is in its process's log.
+func (p *process) undertaker() *process {
+	if p.served != nil {
+		return p.served
+	}
+	return p
+}
+
 func TestEachDeath(t *testing.T) {
 	for name, die := range map[string]func(p *process){
 		"kill -9": func(p *process) { p.kill() },
@@ -290,7 +299,7 @@ func TestFrozenAgentIsLeftAlone(t *testing.T) {
 	var ids []string
 	wait.For(w.t, "the process gives it up", func() bool {
 		ids = append(ids, p.do("open"))
-		return strings.Contains(p.log.String(), "does not listen")
+		return p.log.Has("does not listen")
 	})
 	p.kill()
 	signal(t, w.served.cmd.Process.Pid, syscall.SIGCONT)
@@ -441,11 +450,7 @@ func TestServiceThatStaysDown(t *testing.T) {
 				p.do("open")
 				w.switchTo(why)
 				p.kill()
-				log := p.log
-				if w.agent != "" {
-					log = w.served.log
-				}
-				wait.For(w.t, "it says so", func() bool { return strings.Contains(log.String(), "cannot end the session of a dead process") })
+				p.undertaker().logs("cannot end the session of a dead process")
 				if w.agent == "" {
 					wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
 				}
@@ -482,16 +487,13 @@ func TestHoldWithoutAWord(t *testing.T) {
 		w.ttl = 200 * time.Millisecond
 		p, companion := w.candidate()
 		p.do("open")
-		log := p.log
 		if w.agent == "" { // what another companion is told
 			signal(t, companion, syscall.SIGKILL)
 			p.ready()
-		} else {
-			log = w.served.log
 		}
 		p.do("hold exit 1")
 		p.kill()
-		wait.For(w.t, "it says so", func() bool { return strings.Contains(log.String(), "a child of a dead process has not said") })
+		p.undertaker().logs("a child of a dead process has not said")
 		assert.Empty(t, w.ended())
 	})
 }

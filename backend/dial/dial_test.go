@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // open opens a URL, and closes it with the test.
@@ -175,31 +176,16 @@ func TestClose(t *testing.T) {
 	assert.NoError(t, none.Close())
 }
 
-// writer is an io.Writer that is a function.
-type writer func([]byte)
-
-func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
-
 // TestLogger holds that what etcd's client has to say is logged where it was told to.
 func TestLogger(t *testing.T) {
-	said := make(chan string, 100)
-	log := slog.New(slog.NewTextHandler(writer(func(p []byte) {
-		select {
-		case said <- string(p):
-		default:
-		}
-	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	said, log := listen(t)
 	b := open(t, "etcd://127.0.0.1:1", dial.WithLogger(log))
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, err := b.Open(ctx, backend.OpenOptions{})
-		assert.Error(t, err)
-	}()
-	line := <-said
+	opening := wait.Later(func() (*backend.Session, error) { return b.Open(ctx, backend.OpenOptions{}) })
+	wait.For(t, "it says something", func() bool { return said.Has("\n") })
 	cancel()
-	<-done
+	assert.Error(t, (<-opening).Err)
+	line, _, _ := strings.Cut(said.String(), "\n")
 	assert.Contains(t, line, "level=DEBUG")
 	assert.Contains(t, line, `msg="etcd client: retrying`)
 	assert.Contains(t, line, "method=/etcdserverpb.Lease/LeaseGrant")

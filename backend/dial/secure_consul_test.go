@@ -73,11 +73,7 @@ func TestConsulToken(t *testing.T) {
 	t.Run("revoked while it leads, and while another waits", func(t *testing.T) {
 		servertest.Long(t, "the time in which it is noticed")
 		heir := stand(t, open(t, url+"?check=10s"), "/jobs/one", elector.Hooks{})
-		next := make(chan error, 1)
-		go func() {
-			_, err := heir.Campaign(t.Context())
-			next <- err
-		}()
+		next := wait.Later(func() (*elector.Term, error) { return heir.Campaign(t.Context()) })
 		require.Eventually(t, func() bool {
 			all, err := heir.Candidates(t.Context())
 			return err == nil && len(all) == 2
@@ -85,9 +81,9 @@ func TestConsulToken(t *testing.T) {
 		must.Get(operator.ACL().TokenDelete(token.AccessorID, nil))(t)
 		wait.Receive(t, "the term ends", term.Context().Done())
 		fmt.Fprintln(said, context.Cause(term.Context()))
-		assert.True(t, said.has("ACL not found"))
-		assert.False(t, said.has(token.SecretID))
-		err = wait.Receive(t, "the campaign with the revoked token ends", next)
+		assert.True(t, said.Has("ACL not found"))
+		assert.False(t, said.Has(token.SecretID))
+		err = wait.Receive(t, "the campaign with the revoked token ends", next).Err
 		assert.ErrorIs(t, err, backend.ErrDenied)
 		assert.NotContains(t, err.Error(), token.SecretID)
 	})

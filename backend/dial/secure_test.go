@@ -1,7 +1,6 @@
 package dial_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,30 +29,10 @@ import (
 // secret is what nobody may say.
 const secret = "S3cr3t"
 
-// said collects all that is said in a test, and holds that no secret is in it.
-type said struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *said) has(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.text.String(), text)
-}
-
-// listen returns a logger at debug level for all that is said in the test.
-func listen(t *testing.T) (*said, *slog.Logger) {
-	s := new(said)
-	t.Cleanup(func() {
-		assert.False(t, s.has(secret), "the secret is in what was said:\n%s", s.text.String())
-	})
+// listen returns a logger at debug level for all that is said in the test, and holds that no secret is in it.
+func listen(t *testing.T) (*wait.Log, *slog.Logger) {
+	s := new(wait.Log)
+	t.Cleanup(func() { assert.NotContains(t, s.String(), secret) })
 	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
@@ -89,7 +67,7 @@ func file(t *testing.T, text string) string {
 }
 
 // secured opens a URL with the environment as it is.
-func secured(t *testing.T, url string) (*dial.Backend, *said) {
+func secured(t *testing.T, url string) (*dial.Backend, *wait.Log) {
 	t.Helper()
 	s, log := listen(t)
 	b := open(t, url, dial.WithLogger(log))
@@ -98,7 +76,7 @@ func secured(t *testing.T, url string) (*dial.Backend, *said) {
 }
 
 // lead wins an election with the environment as it is.
-func lead(t *testing.T, url, election string) (*elector.Term, *said) {
+func lead(t *testing.T, url, election string) (*elector.Term, *wait.Log) {
 	t.Helper()
 	b, s := secured(t, url)
 	e := stand(t, b, election, elector.Hooks{})

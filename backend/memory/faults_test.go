@@ -37,6 +37,13 @@ func create(t *testing.T, s backend.Driver, key string) backend.Entry {
 	return out[0]
 }
 
+// later makes a call on a goroutine of its own, and tells how it ends.
+func later(call func() ([]backend.Entry, error)) <-chan error {
+	ended := make(chan error, 1)
+	go func() { _, err := call(); ended <- err }()
+	return ended
+}
+
 func TestWindowPassesByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -175,11 +182,7 @@ func TestWakeupsHeldAndDelayed(t *testing.T) {
 		c.DelayWakeups(time.Minute)
 		release, again := c.HoldWakeups(), c.HoldWakeups()
 		began := time.Now()
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Await(t.Context(), e)
-			done <- err
-		}()
+		done := later(func() ([]backend.Entry, error) { return s.Await(t.Context(), e) })
 		synctest.Wait()
 		svc.Delete("/seat")
 		_, err := s.Get(t.Context(), "/seat")
@@ -195,10 +198,7 @@ func TestWakeupsHeldAndDelayed(t *testing.T) {
 
 		c.DelayWakeups(time.Minute)
 		e = create(t, s, "/seat")
-		go func() {
-			_, err := s.Await(t.Context(), e)
-			done <- err
-		}()
+		done = later(func() ([]backend.Entry, error) { return s.Await(t.Context(), e) })
 		synctest.Wait()
 		svc.Delete("/seat")
 		require.NoError(t, <-done)
@@ -252,19 +252,14 @@ func TestInterceptHoldsAStep(t *testing.T) {
 			}
 		}})
 		slow, fast := open(t, svc.Client("slow")), open(t, svc.Client("fast"))
-		done := make(chan error, 1)
-		go func() {
-			_, err := slow.Commit(t.Context(), nil, backend.CreateEphemeral("/seat", nil))
-			done <- err
-		}()
+		done := later(func() ([]backend.Entry, error) {
+			return slow.Commit(t.Context(), nil, backend.CreateEphemeral("/seat", nil))
+		})
 		synctest.Wait()
 		e := create(t, fast, "/seat")
 		close(gate)
 		require.ErrorIs(t, <-done, backend.ErrExists)
-		go func() {
-			_, err := slow.Await(t.Context(), e)
-			done <- err
-		}()
+		done = later(func() ([]backend.Entry, error) { return slow.Await(t.Context(), e) })
 		synctest.Wait()
 		require.NoError(t, fast.Discard(t.Context(), e))
 		require.NoError(t, <-done)
@@ -278,11 +273,7 @@ func TestMomentaryBreakIsSeenByStateWatchers(t *testing.T) {
 	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		c.CutReply(nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Commit(ctx, nil, backend.CreateEphemeral("/seat", nil))
-			done <- err
-		}()
+		done := later(func() ([]backend.Entry, error) { return s.Commit(ctx, nil, backend.CreateEphemeral("/seat", nil)) })
 		state := must.Get(s.AwaitState(t.Context(), backend.Live))(t)
 		require.Equal(t, backend.Suspended, state)
 		require.True(t, svc.Entry("/seat").Exists(), "it was done")

@@ -106,11 +106,9 @@ func TestRequestsArriveAfterTheSession(t *testing.T) {
 				c := svc.Client("a")
 				s := open(t, c)
 				c.DelayRequest(nil, time.Second)
-				outcome := make(chan error, 1)
-				go func() {
-					_, err := s.Commit(context.Background(), nil, backend.CreateEphemeral("/seat", nil))
-					outcome <- err
-				}()
+				outcome := later(func() ([]backend.Entry, error) {
+					return s.Commit(context.Background(), nil, backend.CreateEphemeral("/seat", nil))
+				})
 				synctest.Wait()
 				end(t, c, s)
 				err := <-outcome
