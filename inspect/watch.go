@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,10 +164,7 @@ func (w *watch) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			w.trouble(err.Error())
 		}
-		if w.err = err; ctx.Err() != nil || errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrBadKey) {
-			if ctx.Err() != nil {
-				w.err = ctx.Err()
-			}
+		if w.err = cmp.Or(ctx.Err(), err); ctx.Err() != nil || errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrBadKey) {
 			return
 		}
 		if err == nil || time.Since(began) > longest {
