@@ -115,10 +115,8 @@ func TestShareClosedHandle(t *testing.T) {
 		for range 2 {
 			assert.ErrorIs(t, <-blocked, backend.ErrSessionLost, "blocked call")
 		}
-		_, err := a.Commit(t.Context(), nil, backend.CreateEphemeral("/late", nil))
-		assert.ErrorIs(t, err, backend.ErrSessionLost, "of a closed handle")
-		_, err = other.Get(t.Context(), "/late")
-		assert.ErrorIs(t, err, backend.ErrNoEntry, "what a closed handle committed")
+		assert.ErrorIs(t, must.Err(a.Commit(t.Context(), nil, backend.CreateEphemeral("/late", nil))), backend.ErrSessionLost, "of a closed handle")
+		assert.ErrorIs(t, must.Err(other.Get(t.Context(), "/late")), backend.ErrNoEntry, "what a closed handle committed")
 		assert.Equal(t, backend.Lost, a.State())
 	})
 }
@@ -155,8 +153,7 @@ func TestShareCommitBesideClose(t *testing.T) {
 		assert.NoError(t, (<-committed).Err)
 		synctest.Wait()
 		must.Get(other.Get(t.Context(), "/for-good"))(t)
-		_, err := other.Get(t.Context(), "/seat")
-		assert.ErrorIs(t, err, backend.ErrNoEntry)
+		assert.ErrorIs(t, must.Err(other.Get(t.Context(), "/seat")), backend.ErrNoEntry)
 	})
 }
 
@@ -172,8 +169,7 @@ func TestShareRefusesAnotherTTL(t *testing.T) {
 func TestLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, memory.New(memory.Options{}))
-		_, err := s.Around(backend.Layer{Life: s}).Get(t.Context(), "/a")
-		assert.EqualError(t, err, "memory: get /a: no such entry")
+		assert.EqualError(t, must.Err(s.Around(backend.Layer{Life: s}).Get(t.Context(), "/a")), "memory: get /a: no such entry")
 		create(t, s, "/a")
 		lost := errors.New("lost")
 		loses := s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {

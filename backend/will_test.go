@@ -50,8 +50,7 @@ func TestWillHidesItsSecret(t *testing.T) {
 // Neither a session nor a Backend has to know of wills.
 func TestWillUnsupported(t *testing.T) {
 	s := backend.NewSession("other", driver{})
-	_, err := s.Will()
-	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	assert.ErrorIs(t, must.Err(s.Will()), errors.ErrUnsupported)
 	for _, b := range []backend.Backend{other{}, backend.Intercept(other{}, nil), backend.Share(other{}, time.Second)} {
 		assert.ErrorIs(t, backend.Execute(t.Context(), b, backend.Will{Service: "other", Session: "1", TTL: time.Second}), errors.ErrUnsupported)
 	}

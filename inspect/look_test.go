@@ -99,8 +99,7 @@ func each(t *testing.T, f func(s *stage, item catalog.Item)) {
 
 func TestEachStrategy(t *testing.T) {
 	each(t, func(s *stage, item catalog.Item) {
-		_, err := s.in.Leader(s.Context(), path)
-		require.ErrorIs(s, err, elector.ErrNoElection)
+		require.ErrorIs(s, must.Err(s.in.Leader(s.Context(), path)), elector.ErrNoElection)
 		began := time.Now()
 		s.stand(item.Strategy, "7")
 		time.Sleep(time.Second)
@@ -140,8 +139,7 @@ func TestEachStrategy(t *testing.T) {
 // refused.
 func TestAskEach(t *testing.T) {
 	each(t, func(s *stage, item catalog.Item) {
-		_, err := s.in.Ask(s.Context(), path, elector.Request{By: "anna"})
-		require.ErrorIs(s, err, elector.ErrNoElection)
+		require.ErrorIs(s, must.Err(s.in.Ask(s.Context(), path, elector.Request{By: "anna"})), elector.ErrNoElection)
 		s.stand(item.Strategy, "7")
 		s.stand(item.Strategy, "8")
 		s.stand(item.Strategy, "9")
@@ -180,10 +178,8 @@ func TestAskedBefore(t *testing.T) {
 		v := must.Get(s.in.Leader(s.Context(), path))(s)
 		assert.Equal(s, asked.Asked, v.Leader.Asked)
 
-		_, err = s.in.Transfer(s.Context(), path, "nobody", elector.Request{})
-		require.ErrorIs(s, err, elector.ErrNoCandidate)
-		_, err = s.in.Transfer(s.Context(), path, "", elector.Request{})
-		require.ErrorIs(s, err, elector.ErrConfig)
+		require.ErrorIs(s, must.Err(s.in.Transfer(s.Context(), path, "nobody", elector.Request{})), elector.ErrNoCandidate)
+		require.ErrorIs(s, must.Err(s.in.Transfer(s.Context(), path, "", elector.Request{})), elector.ErrConfig)
 	})
 }
 
@@ -213,12 +209,10 @@ func TestDesignate(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	each(t, func(s *stage, item catalog.Item) {
-		_, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
-		require.ErrorIs(s, err, elector.ErrNoElection)
+		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{})), elector.ErrNoElection)
 		end := s.stand(item.Strategy, "7")
 		if item.Numeric {
-			_, err = s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
-			require.ErrorIs(s, err, elector.ErrConfig, "kafka's tokens must not begin anew")
+			require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), elector.ErrConfig, "kafka's tokens must not begin anew")
 			v := must.Get(s.in.Leader(s.Context(), path))(s)
 			assert.NotNil(s, v.Leader)
 			return
@@ -246,8 +240,7 @@ func TestEvict(t *testing.T) {
 		dir := path + "/" + record.Dir
 		put(s.T, s.service, dir+"/seat", path+"-state", path+"/mine")
 
-		_, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
-		require.ErrorIs(s, err, elector.ErrInUse)
+		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{})), elector.ErrInUse)
 		gone := must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true}))(s)
 		assert.Equal(s, []string{dir + "/seat"}, gone.Entries)
 		assert.Equal(s, dir, gone.Directory)
@@ -288,8 +281,7 @@ func TestUnknownStrategy(t *testing.T) {
 		require.ErrorIs(s, err, inspect.ErrUnknownStrategy)
 		assert.ErrorContains(s, err, "Options.Strategies")
 		require.ErrorIs(s, s.in.Designate(s.Context(), path, elector.Designation{ID: "ben"}), inspect.ErrUnknownStrategy)
-		_, err = s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
-		require.ErrorIs(s, err, inspect.ErrUnknownStrategy)
+		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), inspect.ErrUnknownStrategy)
 
 		told := inspector(s.T, s.service, inspect.Options{Strategies: []elector.Strategy{own{}}})
 		v = must.Get(told.Candidates(s.Context(), path))(s)
@@ -358,8 +350,7 @@ func TestSession(t *testing.T) {
 		before := s.service.Stats()
 		for range 3 {
 			must.Get(s.in.Candidates(s.Context(), path))(s)
-			_, err := s.in.Ask(s.Context(), path, elector.Request{To: "nobody"})
-			require.ErrorIs(s, err, elector.ErrNoCandidate)
+			require.ErrorIs(s, must.Err(s.in.Ask(s.Context(), path, elector.Request{To: "nobody"})), elector.ErrNoCandidate)
 		}
 		after := s.service.Stats()
 		assert.Equal(s, before.Opens+1, after.Opens)
@@ -367,10 +358,8 @@ func TestSession(t *testing.T) {
 		require.NoError(s, s.in.Close(s.Context()))
 		require.NoError(s, s.in.Close(s.Context()))
 		assert.Equal(s, before.Sessions, s.service.Stats().Sessions)
-		_, err := s.in.Leader(s.Context(), path)
-		require.ErrorIs(s, err, elector.ErrClosed)
-		_, err = s.in.Ask(s.Context(), path, elector.Request{})
-		require.ErrorIs(s, err, elector.ErrClosed)
+		require.ErrorIs(s, must.Err(s.in.Leader(s.Context(), path)), elector.ErrClosed)
+		require.ErrorIs(s, must.Err(s.in.Ask(s.Context(), path, elector.Request{})), elector.ErrClosed)
 	})
 }
 
@@ -388,15 +377,14 @@ func TestFresh(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.service.Stop()
-		_, err := s.in.Leader(s.Context(), path)
-		require.ErrorIs(s, err, backend.ErrUnavailable)
+		require.ErrorIs(s, must.Err(s.in.Leader(s.Context(), path)), backend.ErrUnavailable)
 		s.service.Start()
 		s.stand(fair.New(), "7")
 		must.Get(s.in.Leader(s.Context(), path))(s)
 		s.service.Stop()
 		ctx, cancel := context.WithTimeoutCause(s.Context(), time.Second, errors.New("no more patience"))
 		defer cancel()
-		_, err = s.in.Leader(ctx, path)
+		_, err := s.in.Leader(ctx, path)
 		require.ErrorIs(s, err, context.DeadlineExceeded)
 		assert.ErrorContains(s, err, "no more patience")
 		s.service.Start()

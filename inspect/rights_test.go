@@ -58,8 +58,6 @@ func TestReadOnEtcd(t *testing.T) {
 	l := must.Get(in.List(ctx, "/jobs", inspect.ListOptions{}))(t)
 	assert.Equal(t, []string{"/jobs/reindex fair 1 7"}, summaries(l))
 
-	_, err := in.Ask(ctx, path, elector.Request{By: "anna"})
-	require.ErrorIs(t, err, backend.ErrDenied)
-	_, err = in.Leader(ctx, "/other")
-	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorIs(t, must.Err(in.Ask(ctx, path, elector.Request{By: "anna"})), backend.ErrDenied)
+	require.ErrorIs(t, must.Err(in.Leader(ctx, "/other")), backend.ErrDenied)
 }

@@ -109,13 +109,11 @@ func onServer(t *testing.T, url string) {
 	assert.Equal(t, &d, v.Designated)
 	require.NoError(t, in.Undesignate(ctx, "/jobs/ranked"))
 
-	_, err = in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})
-	require.ErrorIs(t, err, elector.ErrInUse)
+	require.ErrorIs(t, must.Err(in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})), elector.ErrInUse)
 	ends()
 	gone := must.Get(in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{}))(t)
 	assert.Empty(t, gone.Kept)
-	_, err = in.Leader(ctx, "/jobs/ranked")
-	require.ErrorIs(t, err, elector.ErrNoElection)
+	require.ErrorIs(t, must.Err(in.Leader(ctx, "/jobs/ranked")), elector.ErrNoElection)
 
 	// What is left by hand where nobody stands can be evicted.
 	one()
@@ -133,8 +131,7 @@ func onServer(t *testing.T, url string) {
 	}
 	require.NotEmpty(t, dir)
 	must.Get(left.Commit(ctx, nil, backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/seat", nil, 0)))(t)
-	_, err = in.Remove(ctx, path, inspect.RemoveOptions{})
-	require.ErrorIs(t, err, elector.ErrInUse)
+	require.ErrorIs(t, must.Err(in.Remove(ctx, path, inspect.RemoveOptions{})), elector.ErrInUse)
 	gone = must.Get(in.Remove(ctx, path, inspect.RemoveOptions{Evict: true}))(t)
 	assert.Len(t, gone.Entries, 2)
 	assert.Equal(t, dir, gone.Directory)

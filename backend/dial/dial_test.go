@@ -248,8 +248,7 @@ func serveEtcd(t *testing.T, register func(*grpc.Server)) (url string) {
 func TestEtcdRequestsAreSentOnce(t *testing.T) {
 	var l leases
 	url := serveEtcd(t, func(s *grpc.Server) { etcdserverpb.RegisterLeaseServer(s, &l) })
-	_, err := open(t, url).Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})
-	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorIs(t, must.Err(open(t, url).Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})), backend.ErrUnavailable)
 	assert.EqualValues(t, 1, l.asked.Load())
 }
 
@@ -291,8 +290,7 @@ func TestEtcdWatchesTakePauses(t *testing.T) {
 	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{TTL: time.Minute}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	_, err := s.Await(ctx, backend.Entry{Key: "/a"})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, must.Err(s.Await(ctx, backend.Entry{Key: "/a"})), context.DeadlineExceeded)
 	assert.Positive(t, len(b.watches))
 	assert.Less(t, len(b.watches), 1000)
 	cancelled, cancel := context.WithCancel(t.Context())

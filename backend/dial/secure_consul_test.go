@@ -61,14 +61,12 @@ func TestConsulToken(t *testing.T) {
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", file(t, plain.SecretID+"\n"))
-	_, err = refusal(t, url+"?check=2s")
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(refusal(t, url+"?check=2s")), backend.ErrDenied)
 	before, _ := lead(t, url, "/jobs/one")
 	require.NoError(t, before.Resign(t.Context()))
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", file(t, token.SecretID+"\n"))
 	term, said := lead(t, url+"?check=10s", "/jobs/one")
-	_, err = term.Commit(t.Context(), elector.Put("/elsewhere", nil))
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Put("/elsewhere", nil))), backend.ErrDenied)
 
 	t.Run("revoked while it leads, and while another waits", func(t *testing.T) {
 		servertest.Long(t, "the time in which it is noticed")

@@ -75,8 +75,7 @@ func TestEtcdUser(t *testing.T) {
 
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
 	term, _ := lead(t, url, "/jobs/one")
-	_, err := term.Get(t.Context(), "/elsewhere")
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(term.Get(t.Context(), "/elsewhere")), backend.ErrDenied)
 
 	t.Run("tokens run out, and the password changes", func(t *testing.T) {
 		servertest.Long(t, "the time in which tokens run out")
@@ -122,17 +121,15 @@ func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 	time.Sleep(7 * time.Second)
 	assert.True(t, changed.Valid(), "%v", context.Cause(changed.Context()))
 	assert.True(t, stays.Valid(), "%v", context.Cause(stays.Context()))
-	_, err := changed.Commit(t.Context(), elector.Put("/jobs-state", nil))
-	assert.ErrorIs(t, err, backend.ErrDenied)
-	_, err = changed.Commit(t.Context(), elector.Put("/jobs/state", nil))
-	assert.NoError(t, err)
+	assert.ErrorIs(t, must.Err(changed.Commit(t.Context(), elector.Put("/jobs-state", nil))), backend.ErrDenied)
+	assert.NoError(t, must.Err(changed.Commit(t.Context(), elector.Put("/jobs/state", nil))))
 
 	// The password is changed, in the file, too. Whoever has the old one alone is refused.
 	require.NoError(t, os.WriteFile(passwords, []byte(secret+"-new\n"), 0o600))
 	must.Get(etcdRoot(t, server).UserChangePassword(t.Context(), "ann", secret+"-new"))(t)
 	wait.Receive(t, "the term ends", stays.Context().Done())
 	assert.True(t, said.Has("invalid user ID or password"))
-	err = wait.Receive(t, "the campaign of the old password ends", next).Err
+	err := wait.Receive(t, "the campaign of the old password ends", next).Err
 	assert.ErrorIs(t, err, backend.ErrDenied)
 	assert.ErrorContains(t, err, "invalid user ID or password")
 	assert.True(t, changed.Valid(), "%v", context.Cause(changed.Context()))
@@ -153,8 +150,7 @@ func TestEtcdCertificates(t *testing.T) {
 		}
 		return "etcd://" + address + "?timeout=30s"
 	})
-	_, err := term.Get(t.Context(), "/elsewhere")
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(term.Get(t.Context(), "/elsewhere")), backend.ErrDenied)
 	fails(t, url+"&tls=true", "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", "", "ETCDCTL_CERT", "", "ETCDCTL_KEY", "")
 }
 

@@ -147,8 +147,7 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 	url = start(own.ForTest(t, "server"), true)
 	setenv(t, ca, ann.CA, cert, ann.Cert, key, ann.Key)
 	term, _ = lead(t, url, "/jobs/one")
-	_, err := term.Commit(t.Context(), elector.Put("/jobs/state", nil))
-	assert.NoError(t, err)
+	assert.NoError(t, must.Err(term.Commit(t.Context(), elector.Put("/jobs/state", nil))))
 
 	fails(t, url, "remote error: tls: ", cert, "", key, "")
 	fails(t, url, "remote error: tls: ", cert, stranger.Cert, key, stranger.Key)
@@ -175,12 +174,12 @@ func renewed(t *testing.T, url, certificate, key string, before, after certtest.
 	copied(before.Key, own)
 	setenv(t, certificate, cert, key, own)
 	b, _ := secured(t, url)
-	_, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorIs(t, must.Err(b.Open(t.Context(), backend.OpenOptions{})), backend.ErrUnavailable)
 	copied(after.Cert, cert)
 	copied(after.Key, own)
 	var s *backend.Session
 	require.Eventually(t, func() bool {
+		var err error
 		s, err = b.Open(t.Context(), backend.OpenOptions{})
 		return err == nil
 	}, wait.Patience, 100*time.Millisecond)

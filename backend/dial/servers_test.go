@@ -91,8 +91,7 @@ func TestConsul(t *testing.T) {
 	assert.Equal(t, 30*time.Second, session(t, url+"&timeout=30s").TTL())
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
-	_, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(open(t, url).Open(t.Context(), backend.OpenOptions{})), backend.ErrDenied)
 }
 
 // TestWithDialContext holds that a session of each service has no other connections than

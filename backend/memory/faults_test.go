@@ -185,8 +185,7 @@ func TestWakeupsHeldAndDelayed(t *testing.T) {
 		done := later(func() ([]backend.Entry, error) { return s.Await(t.Context(), e) })
 		synctest.Wait()
 		svc.Delete("/seat")
-		_, err := s.Get(t.Context(), "/seat")
-		require.ErrorIs(t, err, backend.ErrNoEntry, "reads are not held")
+		require.ErrorIs(t, must.Err(s.Get(t.Context(), "/seat")), backend.ErrNoEntry, "reads are not held")
 		time.Sleep(time.Hour)
 		release()
 		release()
@@ -216,8 +215,7 @@ func TestStopAndStart(t *testing.T) {
 		create(t, cut, "/cut")
 		cut.client.Suspend()
 		svc.Stop()
-		_, err := svc.Open(t.Context(), backend.OpenOptions{})
-		require.ErrorIs(t, err, backend.ErrUnavailable)
+		require.ErrorIs(t, must.Err(svc.Open(t.Context(), backend.OpenOptions{})), backend.ErrUnavailable)
 		a.Resume() // it is not its link that is missing
 		require.Equal(t, backend.Suspended, brief.State())
 		time.Sleep(5 * time.Second)
@@ -306,21 +304,17 @@ func TestRefusals(t *testing.T) {
 	s := open(t, svc.Client("a"))
 	require.NoError(t, svc.Put("/d/below", nil))
 	create(t, s, "/seat")
-	_, err := s.Commit(t.Context(), nil, backend.Delete(svc.Entry("/d/below")), backend.Delete(svc.Entry("/d")))
-	require.NoError(t, err, "it has no child any more")
+	require.NoError(t, must.Err(s.Commit(t.Context(), nil, backend.Delete(svc.Entry("/d/below")), backend.Delete(svc.Entry("/d")))), "it has no child any more")
 	for _, op := range []backend.Op{backend.CreateEphemeral("/seat/x", nil), backend.Enqueue("/seat", nil), backend.CompareAndSet("/seat/x/y", nil, 0)} {
-		_, err = s.Commit(t.Context(), nil, op)
-		require.ErrorIs(t, err, backend.ErrNoParent, "ephemeral entries have no children")
+		require.ErrorIs(t, must.Err(s.Commit(t.Context(), nil, op)), backend.ErrNoParent, "ephemeral entries have no children")
 	}
 	require.ErrorIs(t, svc.Put("/seat/x", nil), backend.ErrNoParent)
 	for _, key := range []string{"", "/", "x", "/x/", "//x"} {
 		require.Error(t, svc.Put(key, nil), key)
 	}
-	_, err = s.Commit(t.Context(), nil, backend.Op{Key: "/x"})
-	require.Error(t, err)
+	require.Error(t, must.Err(s.Commit(t.Context(), nil, backend.Op{Key: "/x"})))
 	require.Contains(t, svc.Dump(), `/seat rev=2 version=1 value="x" session=s1 client=a state=live`)
-	_, err = s.Commit(t.Context(), nil)
-	require.NoError(t, err, "nothing to do")
+	require.NoError(t, must.Err(s.Commit(t.Context(), nil)), "nothing to do")
 }
 
 // TestHalfOfALostReply: an operator removes one of two entries before it is known that they were made. The commit does not
@@ -336,7 +330,6 @@ func TestHalfOfALostReply(t *testing.T) {
 	s := must.Get(client.Open(t.Context(), backend.OpenOptions{}))(t)
 	defer s.Close(context.Background())
 	client.LoseReply(nil)
-	_, err := s.Commit(t.Context(), nil, backend.CreateEphemeral("/a", nil), backend.CreateEphemeral("/b", nil))
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.ErrorIs(t, must.Err(s.Commit(t.Context(), nil, backend.CreateEphemeral("/a", nil), backend.CreateEphemeral("/b", nil))), backend.ErrIndeterminate)
 	require.Empty(t, svc.Dump())
 }

@@ -78,8 +78,7 @@ func TestNewSessionIsBehind(t *testing.T) {
 		require.Equal(t, began, <-heard)
 		require.Equal(t, began, <-heard)
 		require.False(t, svc.Behind(s.ID()))
-		_, err := s.Get(t.Context(), "/p")
-		require.ErrorIs(t, err, backend.ErrNoEntry)
+		require.ErrorIs(t, must.Err(s.Get(t.Context(), "/p")), backend.ErrNoEntry)
 		other := open(t, svc.Client("b"))
 		require.False(t, svc.Behind(other.ID()))
 		catchUp()
@@ -136,7 +135,6 @@ func TestBehindByMoreOrLess(t *testing.T) {
 		more()
 		require.Equal(t, "new", value(t, s, "/p"))
 		less()
-		_, err := s.Get(t.Context(), "/p")
-		require.ErrorIs(t, err, backend.ErrNoEntry)
+		require.ErrorIs(t, must.Err(s.Get(t.Context(), "/p")), backend.ErrNoEntry)
 	})
 }

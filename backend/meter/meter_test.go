@@ -110,17 +110,14 @@ func TestMeterErrors(t *testing.T) {
 			assert.ErrorIs(t, err, c.err, "%v of %s", c.op.Kind, c.op.Key)
 			m.counts("a commit that is refused", meter.Counts{Commits: 1, Sent: c.sent, Refused: 1})
 		}
-		_, err := m.s.Commit(ctx, nil, backend.CreateEphemeral("no key", nil))
-		assert.ErrorIs(t, err, backend.ErrBadKey)
+		assert.ErrorIs(t, must.Err(m.s.Commit(ctx, nil, backend.CreateEphemeral("no key", nil))), backend.ErrBadKey)
 		m.counts("a commit that is wrong", meter.Counts{Commits: 1, Sent: 6, Errors: 1})
-		_, err = m.s.Get(ctx, "/gone")
-		assert.ErrorIs(t, err, backend.ErrNoEntry)
+		assert.ErrorIs(t, must.Err(m.s.Get(ctx, "/gone")), backend.ErrNoEntry)
 		m.counts("a get of nothing", meter.Counts{Gets: 1, Sent: 5})
 
 		over, cancel := context.WithCancel(ctx)
 		cancel()
-		_, err = m.s.Get(over, "/a")
-		assert.ErrorIs(t, err, context.Canceled)
+		assert.ErrorIs(t, must.Err(m.s.Get(over, "/a")), context.Canceled)
 		m.counts("a get that is given up", meter.Counts{Gets: 1, Sent: 2})
 		blocked := make(chan error)
 		go func() { _, err := m.s.Await(ctx, a); blocked <- err }()
@@ -239,8 +236,7 @@ func TestMeterTraceAndSessions(t *testing.T) {
 		require.NoError(t, m.s.Discard(ctx, a))
 		time.Sleep(time.Second)
 		end()
-		_, err := second.Commit(ctx, nil, backend.Delete(a))
-		assert.ErrorIs(t, err, backend.ErrNoEntry)
+		assert.ErrorIs(t, must.Err(second.Commit(ctx, nil, backend.Delete(a))), backend.ErrNoEntry)
 		var kinds []backend.CallKind
 		for _, c := range calls {
 			kinds = append(kinds, c.Kind)
@@ -278,8 +274,7 @@ func TestMeterLetsClosedSessionsGo(t *testing.T) {
 		for range 2 {
 			require.NoError(t, first.Close(t.Context()))
 		}
-		_, err := first.Get(t.Context(), "/b")
-		assert.ErrorIs(t, err, backend.ErrSessionLost)
+		assert.ErrorIs(t, must.Err(first.Get(t.Context(), "/b")), backend.ErrSessionLost)
 		if each := m.Sessions(); len(each) != 1 || each[0].ID != second.ID() || each[0].Commits != 1 {
 			t.Errorf("sessions %+v, want the open one", each)
 		}

@@ -19,8 +19,7 @@ func TestFilesFenceAllTogether(t *testing.T) {
 	files := openFiles(t, t.TempDir())
 	require.NoError(t, files.Put(9, "a", []byte("nine")))
 	require.ErrorIs(t, files.Put(8, "b", []byte("eight")), errOldToken, "another file, and the same fence")
-	_, err := files.Get("b")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, must.Err(files.Get("b")), os.ErrNotExist)
 }
 
 // A token that could not be stored is not accepted: after a crash nobody would know
@@ -59,8 +58,7 @@ func TestFilesTokenUnreadable(t *testing.T) {
 	for _, text := range []string{"", "five", "-1", "99999999999999999999"} {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte(text), 0o644))
-		_, err := OpenFiles(dir)
-		require.ErrorContains(t, err, "token", "to begin at 0 would let every old leader in")
+		require.ErrorContains(t, must.Err(OpenFiles(dir)), "token", "to begin at 0 would let every old leader in")
 	}
 }
 
@@ -68,8 +66,7 @@ func TestFilesNames(t *testing.T) {
 	files := openFiles(t, t.TempDir())
 	for _, name := range []string{"", ".", "..", "../token", "a/b", "/etc/passwd"} {
 		require.ErrorIs(t, files.Put(1, name, nil), errName, name)
-		_, err := files.Get(name)
-		require.ErrorIs(t, err, errName, name)
+		require.ErrorIs(t, must.Err(files.Get(name)), errName, name)
 	}
 	for _, name := range []string{"token", "next", "data", "..."} {
 		require.NoError(t, files.Put(1, name, []byte(name)), "only a name among the others")

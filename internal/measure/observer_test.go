@@ -119,8 +119,7 @@ func TestCounts(t *testing.T) {
 		assert.Equal(t, took, w.took["elector_campaign_duration_seconds elected"])
 
 		must.Get(term.Commit(t.Context(), elector.Put("/k", nil)))(t)
-		_, err := term.Commit(t.Context(), elector.Create("/k", nil))
-		require.ErrorIs(t, err, elector.ErrConflict)
+		require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Create("/k", nil))), elector.ErrConflict)
 		must.Get(elector.Ask(t.Context(), service, fair.New(), "/e", elector.Request{}))(t)
 		<-term.Asked()
 		w.client.Suspend()
@@ -130,8 +129,7 @@ func TestCounts(t *testing.T) {
 		w.client.Expire()
 		<-term.Context().Done()
 		synctest.Wait()
-		_, err = term.Commit(t.Context(), elector.Put("/k", nil))
-		require.ErrorIs(t, err, elector.ErrDeposed)
+		require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Put("/k", nil))), elector.ErrDeposed)
 		assert.Equal(t, map[string]int{
 			"elector_commit_duration_seconds ok":       1,
 			"elector_commit_duration_seconds conflict": 1,
@@ -145,8 +143,7 @@ func TestCounts(t *testing.T) {
 		service.Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		_, err = w.Campaign(ctx)
-		require.Error(t, err)
+		require.Error(t, must.Err(w.Campaign(ctx)))
 		service.Start()
 		n = w.take()
 		assert.Equal(t, 1, n["elector_campaign_duration_seconds cancelled"])
@@ -182,8 +179,7 @@ func TestCountsOfTheApplication(t *testing.T) {
 		unfit = errors.New("disk full")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = w.Campaign(ctx)
-		require.Error(t, err)
+		require.Error(t, must.Err(w.Campaign(ctx)))
 		n = w.take()
 		assert.Equal(t, 1, n["elector_stand_asides_total unfit"])
 		assert.Equal(t, 1, n["elector_campaign_duration_seconds cancelled"])

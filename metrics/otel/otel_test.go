@@ -137,8 +137,7 @@ func TestMetrics(t *testing.T) {
 		f := start(t)
 		term := must.Get(f.Campaign(t.Context()))(t)
 		must.Get(term.Commit(t.Context(), elector.Put("/secret", []byte("secret"))))(t)
-		_, err := term.Commit(t.Context(), elector.Create("/secret", nil))
-		require.ErrorIs(t, err, elector.ErrConflict)
+		require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Create("/secret", nil))), elector.ErrConflict)
 		synctest.Wait()
 
 		metrics := f.read(t)
@@ -249,8 +248,7 @@ func TestSpans(t *testing.T) {
 		}
 		assert.Subset(t, events, []string{"elector.asked", "elector.session.suspended"})
 
-		_, err := term.Commit(work, elector.Put("/k", nil))
-		require.ErrorIs(t, err, elector.ErrDeposed)
+		require.ErrorIs(t, must.Err(term.Commit(work, elector.Put("/k", nil))), elector.ErrDeposed)
 		late := f.spansOf("commit")[1]
 		assert.Equal(t, codes.Error, late.Status().Code)
 		assert.Equal(t, "deposed", text(late, "error.type"))
@@ -258,8 +256,7 @@ func TestSpans(t *testing.T) {
 
 		next := must.Get(f.Campaign(t.Context()))(t)
 		assert.False(t, f.telemetry.TermLink(term).SpanContext.IsValid(), "it is not the latest any more")
-		_, err = term.Commit(work, elector.Put("/k", nil))
-		require.ErrorIs(t, err, elector.ErrDeposed)
+		require.ErrorIs(t, must.Err(term.Commit(work, elector.Put("/k", nil))), elector.ErrDeposed)
 		assert.Empty(t, f.spansOf("commit")[2].Links())
 		require.NoError(t, next.Resign(t.Context()))
 		synctest.Wait()
@@ -275,8 +272,7 @@ func TestSpansOfCampaignsThatAreNotWon(t *testing.T) {
 		f.service.Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := f.Campaign(ctx)
-		require.Error(t, err)
+		require.Error(t, must.Err(f.Campaign(ctx)))
 		require.Len(t, f.spansOf("campaign"), 1)
 		assert.Equal(t, "cancelled", text(f.spansOf("campaign")[0], "elector.outcome"))
 		assert.Equal(t, codes.Unset, f.spansOf("campaign")[0].Status().Code)
@@ -285,8 +281,7 @@ func TestSpansOfCampaignsThatAreNotWon(t *testing.T) {
 		founder := must.Get(f.service.Client("b").Open(t.Context(), backend.OpenOptions{}))(t)
 		defer founder.Close(context.Background())
 		must.Get(founder.Commit(t.Context(), nil, backend.CompareAndSet("/e", []byte("something else"), 0)))(t)
-		_, err = f.Campaign(t.Context())
-		require.ErrorIs(t, err, elector.ErrStrategyMismatch)
+		require.ErrorIs(t, must.Err(f.Campaign(t.Context())), elector.ErrStrategyMismatch)
 		refused := f.spansOf("campaign")[1]
 		assert.Equal(t, "failed", text(refused, "elector.outcome"))
 		assert.Equal(t, "strategy_mismatch", text(refused, "error.type"))

@@ -80,8 +80,7 @@ func TestScrape(t *testing.T) {
 	e, registry := instrumented(t, service.Client("a"), "host-1", prometheus.Labels{"zone": "east"})
 	term := must.Get(e.Campaign(t.Context()))(t)
 	must.Get(term.Commit(t.Context(), elector.Put("/secret", []byte("secret"))))(t)
-	_, err := term.Commit(t.Context(), elector.Create("/secret", nil))
-	require.ErrorIs(t, err, elector.ErrConflict)
+	require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Create("/secret", nil))), elector.ErrConflict)
 
 	text, families := scrape(t, registry)
 	for _, outside := range []string{"host-1", "secret", "version"} {
