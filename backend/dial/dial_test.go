@@ -210,15 +210,12 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, url string) {
 		b, err := dial.Open(context.Background(), url, dial.WithLogger(nil))
-		if (err == nil) == (b == nil) {
-			t.Fatalf("%q: %v, %v", url, b, err)
+		require.NotEqual(t, err == nil, b == nil, "%q: %v, %v", url, b, err)
+		if err == nil {
+			assert.NotEmpty(t, b.String(), url)
+			assert.Positive(t, b.Limits().DefaultTTL, url)
 		}
-		if err == nil && (b.String() == "" || b.Limits().DefaultTTL <= 0) {
-			t.Fatalf("%q: %v, %+v", url, b, b.Limits())
-		}
-		if err := b.Close(); err != nil {
-			t.Fatalf("%q: %v", url, err)
-		}
+		assert.NoError(t, b.Close(), url)
 	})
 }
 

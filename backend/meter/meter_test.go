@@ -240,23 +240,22 @@ func TestMeterTraceAndSessions(t *testing.T) {
 		var kinds []backend.CallKind
 		for _, c := range calls {
 			kinds = append(kinds, c.Kind)
-			switch want := c.Session == second.ID(); {
-			case c.Key != "/a", want != (c.Kind == backend.CallAwait || c.Refused()):
-				t.Errorf("call %+v", c)
-			case c.WokenUp != (c.Kind == backend.CallAwait):
-				t.Errorf("call %+v", c)
-			case c.WokenUp && (!c.Began.Equal(start) || c.End.Sub(start) != 3*time.Second):
-				t.Errorf("woken from %v to %v, want after 3s", c.Began.Sub(start), c.End.Sub(start))
-			case c.Refused() != (c.Err != nil) || c.Refused() && c.Ops[0].Kind != backend.OpDelete:
-				t.Errorf("call %+v", c)
+			waits := c.Kind == backend.CallAwait
+			assert.Equal(t, "/a", c.Key)
+			assert.Equal(t, c.Session == second.ID(), waits || c.Refused(), "%+v", c)
+			assert.Equal(t, waits, c.WokenUp, "%+v", c)
+			if c.WokenUp {
+				assert.Equal(t, []time.Duration{0, 3 * time.Second}, []time.Duration{c.Began.Sub(start), c.End.Sub(start)})
 			}
+			assert.Equal(t, c.Err != nil, c.Refused(), "%+v", c)
+			assert.True(t, !c.Refused() || c.Ops[0].Kind == backend.OpDelete, "%+v", c)
 		}
 		slices.Sort(kinds[1:3]) // drop and await end at the same instant
 		assert.Equal(t, []backend.CallKind{backend.CallCommit, backend.CallAwait, backend.CallDiscard, backend.CallCommit}, kinds)
 		each := m.m.Sessions()
-		if len(each) != 2 || each[0].ID != m.s.ID() || each[1].ID != second.ID() || each[0].Drops != 1 || each[1].WakeUps != 1 {
-			t.Errorf("sessions %+v", each)
-		}
+		require.Len(t, each, 2)
+		assert.Equal(t, []string{m.s.ID(), second.ID()}, []string{each[0].ID, each[1].ID})
+		assert.Equal(t, []int{1, 1}, []int{each[0].Drops, each[1].WakeUps})
 		assert.Equal(t, m.m.Counts(), each[0].Add(each[1].Counts))
 	})
 }
@@ -275,12 +274,9 @@ func TestMeterLetsClosedSessionsGo(t *testing.T) {
 			require.NoError(t, first.Close(t.Context()))
 		}
 		assert.ErrorIs(t, must.Err(first.Get(t.Context(), "/b")), backend.ErrSessionLost)
-		if each := m.Sessions(); len(each) != 1 || each[0].ID != second.ID() || each[0].Commits != 1 {
-			t.Errorf("sessions %+v, want the open one", each)
-		}
-		if sum := m.Counts(); sum.Commits != 2 || sum.Gets != 1 || sum.Errors != 1 {
-			t.Errorf("counted %+v", sum)
-		}
+		each, sum := m.Sessions(), m.Counts()
+		assert.True(t, len(each) == 1 && each[0].ID == second.ID() && each[0].Commits == 1, "%+v, want the open one", each)
+		assert.Equal(t, []int{2, 1, 1}, []int{sum.Commits, sum.Gets, sum.Errors})
 	})
 }
 
