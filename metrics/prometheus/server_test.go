@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -187,28 +185,8 @@ func ask(t *testing.T, p *servertest.Server, query string) []sample {
 	var answer struct {
 		Data struct{ Result []sample }
 	}
-	require.NoError(t, get(p, wait.Patience, "/api/v1/query?"+url.Values{"query": {query}}.Encode(), &answer), query)
+	require.NoError(t, servertest.Get(wait.Patience, "http://"+p.Addr()+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), &answer), query)
 	return answer.Data.Result
-}
-
-// get asks a server, and decodes its answer into result unless that is nil.
-func get(p *servertest.Server, timeout time.Duration, path string, result any) error {
-	client := http.Client{Timeout: timeout}
-	answer, err := client.Get("http://" + p.Addr() + path)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	switch {
-	case err != nil:
-		return err
-	case answer.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: %s", answer.Status, text)
-	case result == nil:
-		return nil
-	}
-	return json.Unmarshal(text, result)
 }
 
 // startPrometheus starts a server with the text of a configuration file, in which paths are absolute.
@@ -224,7 +202,9 @@ func startPrometheus(config string) (*servertest.Server, error) {
 			return []string{"--config.file=" + file(s), "--storage.tsdb.path=" + s.DataDir(), "--web.listen-address=" + s.Addr()}
 		},
 		Prepare: func(s *servertest.Server) error { return os.WriteFile(file(s), []byte(config), 0o644) },
-		Probe:   func(s *servertest.Server, timeout time.Duration) error { return get(s, timeout, "/-/ready", nil) },
+		Probe: func(s *servertest.Server, timeout time.Duration) error {
+			return servertest.Get(timeout, "http://"+s.Addr()+"/-/ready", nil)
+		},
 	})
 }
 
