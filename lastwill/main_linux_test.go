@@ -26,6 +26,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -479,16 +480,7 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 func stop(t *testing.T, pid int) {
 	t.Helper()
 	signal(t, pid, syscall.SIGSTOP)
-	wait.For(t, fmt.Sprintf("process %d stops", pid), func() bool {
-		moving := false
-		stats := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))(t)
-		for _, path := range stats {
-			stat, _ := os.ReadFile(path) // a thread may have ended
-			_, after, _ := strings.Cut(string(stat), ") ")
-			moving = moving || stat != nil && !strings.HasPrefix(after, "T")
-		}
-		return !moving
-	})
+	require.NoError(t, processes.WaitStopped(pid))
 }
 
 // gone tells whether a process has ended, or is one that nobody has waited for.

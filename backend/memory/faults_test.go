@@ -80,9 +80,7 @@ func TestWindowOfAnOptionalMargin(t *testing.T) {
 }
 
 func TestResumeBeatsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := New(Options{}).Client("a")
-		s := open(t, c)
+	alone(t, Options{}, func(t *testing.T, _ *Service, c *Client, s *session) {
 		time.Sleep(2 * time.Second)
 		c.Suspend()
 		time.Sleep(5 * time.Second)

@@ -59,9 +59,7 @@ func TestMessagesTakeTime(t *testing.T) {
 
 // A reading is what there was when the service was asked.
 func TestAnswersAreOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(each(time.Second))
-		s := open(t, svc.Client("a"))
+	alone(t, each(time.Second), func(t *testing.T, svc *Service, _ *Client, s *session) {
 		require.NoError(t, svc.Put("/p", []byte("1")))
 		time.AfterFunc(1500*time.Millisecond, func() { _ = svc.Put("/p", []byte("2")) })
 		e := must.Get(s.Get(t.Context(), "/p"))(t)
@@ -74,10 +72,7 @@ func TestAnswersAreOld(t *testing.T) {
 func TestRequestsArriveLate(t *testing.T) {
 	for name, opts := range map[string]Options{"each message": each(2 * time.Second), "this one": {}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				svc := New(opts)
-				c := svc.Client("a")
-				s := open(t, c)
+			alone(t, opts, func(t *testing.T, svc *Service, c *Client, s *session) {
 				if opts.Latency == nil {
 					c.DelayRequest(Key("/seat"), 2*time.Second)
 				}
@@ -101,10 +96,7 @@ func TestRequestsArriveAfterTheSession(t *testing.T) {
 		"it is revoked": func(_ *testing.T, c *Client, _ *session) { c.Revoke() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				svc := New(Options{})
-				c := svc.Client("a")
-				s := open(t, c)
+			alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 				c.DelayRequest(nil, time.Second)
 				outcome := later(func() ([]backend.Entry, error) {
 					return s.Commit(context.Background(), nil, backend.CreateEphemeral("/seat", nil))
