@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,16 +53,15 @@ func run(t *testing.T, b backend.Backend, s elector.Strategy, election, id strin
 	t.Helper()
 	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: s, Election: election, ID: id, Value: []byte("at " + id)}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			return nil
 		})
 		assert.NoError(t, e.Close(context.Background()))
-	}()
-	end = func() { cancel(); <-done }
+	})
+	end = func() { cancel(); running.Wait() }
 	t.Cleanup(end)
 	return end
 }

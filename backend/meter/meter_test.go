@@ -45,15 +45,14 @@ func (m *metering) counts(what string, want meter.Counts) {
 // wait runs one wait on a goroutine of its own, and returns what ends it.
 func (m *metering) wait(wait func(ctx context.Context) error) (cancel func()) {
 	ctx, end := context.WithCancel(m.t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
 		if err := wait(ctx); err != nil && ctx.Err() == nil {
 			m.t.Error(err)
 		}
-	}()
+	})
 	synctest.Wait()
-	return func() { end(); <-done }
+	return func() { end(); waiting.Wait() }
 }
 
 func (m *metering) await(known ...backend.Entry) (cancel func()) {
