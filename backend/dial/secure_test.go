@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,8 +54,8 @@ func authority(t *testing.T) *certtest.Authority {
 // setenv sets the variables of the test that are given in pairs.
 func setenv(t *testing.T, pairs ...string) {
 	t.Helper()
-	for i := 0; i < len(pairs); i += 2 {
-		t.Setenv(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		t.Setenv(pair[0], pair[1])
 	}
 }
 

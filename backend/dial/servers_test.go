@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/services"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
@@ -154,17 +155,13 @@ func TestTLS(t *testing.T) {
 			}
 		}()
 		ctx, cancel := context.WithCancel(t.Context())
-		opening := make(chan struct{})
 		b := must.Get(dial.Open(t.Context(), scheme+"://"+listener.Addr().String()+"?tls=true"))(t)
-		go func() {
-			defer close(opening)
-			s, err := b.Open(ctx, backend.OpenOptions{})
-			assert.Nil(t, s)
-			assert.Error(t, err)
-		}()
+		opening := wait.Later(func() (*backend.Session, error) { return b.Open(ctx, backend.OpenOptions{}) })
 		assert.ErrorContains(t, <-refused, "remote error: tls: ", scheme)
 		cancel()
-		<-opening
+		opened := <-opening
+		assert.Nil(t, opened.V)
+		assert.Error(t, opened.Err)
 		assert.NoError(t, b.Close())
 	}
 }
