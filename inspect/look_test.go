@@ -152,8 +152,7 @@ func TestAskEach(t *testing.T) {
 			assert.Nil(s, asked.Asked)
 		} else {
 			require.ErrorIs(s, err, elector.ErrNoTransfer)
-			asked = must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s)
-			assert.Equal(s, "7", asked.ID)
+			assert.Equal(s, "7", must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s).ID)
 		}
 		time.Sleep(time.Second)
 		after := must.Get(s.in.Leader(s.Context(), path))(s)
@@ -175,8 +174,7 @@ func TestAskedBefore(t *testing.T) {
 		must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s)
 		asked := must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "ben"}))(s)
 		assert.Equal(s, &elector.Request{By: "anna", Why: "deploy"}, asked.Asked)
-		v := must.Get(s.in.Leader(s.Context(), path))(s)
-		assert.Equal(s, asked.Asked, v.Leader.Asked)
+		assert.Equal(s, asked.Asked, must.Get(s.in.Leader(s.Context(), path))(s).Leader.Asked)
 
 		require.ErrorIs(s, must.Err(s.in.Transfer(s.Context(), path, "nobody", elector.Request{})), elector.ErrNoCandidate)
 		require.ErrorIs(s, must.Err(s.in.Transfer(s.Context(), path, "", elector.Request{})), elector.ErrConfig)
@@ -213,16 +211,14 @@ func TestRemove(t *testing.T) {
 		end := s.stand(item.Strategy, "7")
 		if item.Numeric {
 			require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), elector.ErrConfig, "kafka's tokens must not begin anew")
-			v := must.Get(s.in.Leader(s.Context(), path))(s)
-			assert.NotNil(s, v.Leader)
+			assert.NotNil(s, must.Get(s.in.Leader(s.Context(), path))(s).Leader)
 			return
 		}
 		gone, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
 		require.ErrorIs(s, err, elector.ErrInUse)
 		assert.Equal(s, inspect.Removed{Election: path, Strategy: item.Strategy.Name()}, gone)
 		end()
-		v := must.Get(s.in.Leader(s.Context(), path))(s)
-		assert.Nil(s, v.Leader)
+		assert.Nil(s, must.Get(s.in.Leader(s.Context(), path))(s).Leader)
 		gone = must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{}))(s)
 		assert.Empty(s, gone.Kept)
 		assert.Equal(s, path, backend.Parent(gone.Directory))
@@ -289,8 +285,7 @@ func TestUnknownStrategy(t *testing.T) {
 		assert.Equal(s, []string{"anna", "ben"}, ids(v))
 		must.Get(told.Ask(s.Context(), path, elector.Request{}))(s)
 		synctest.Wait()
-		v = must.Get(told.Leader(s.Context(), path))(s)
-		assert.Equal(s, "ben", v.Leader.ID)
+		assert.Equal(s, "ben", must.Get(told.Leader(s.Context(), path))(s).Leader.ID)
 	})
 }
 

@@ -55,8 +55,7 @@ func TestReadOnEtcd(t *testing.T) {
 			break
 		}
 	}
-	l := must.Get(in.List(ctx, "/jobs", inspect.ListOptions{}))(t)
-	assert.Equal(t, []string{"/jobs/reindex fair 1 7"}, summaries(l))
+	assert.Equal(t, []string{"/jobs/reindex fair 1 7"}, summaries(must.Get(in.List(ctx, "/jobs", inspect.ListOptions{}))(t)))
 
 	require.ErrorIs(t, must.Err(in.Ask(ctx, path, elector.Request{By: "anna"})), backend.ErrDenied)
 	require.ErrorIs(t, must.Err(in.Leader(ctx, "/other")), backend.ErrDenied)

@@ -95,8 +95,7 @@ func onServer(t *testing.T, url string) {
 	list = must.Get(in.List(ctx, "/jobs/reindex", inspect.ListOptions{}))(t)
 	assert.Equal(t, []string{"/jobs/reindex fair 3 7", "/jobs/reindex/unfair unfair 1 7"}, summaries(list))
 
-	asked := must.Get(in.Transfer(ctx, path, "9", elector.Request{By: "anna", Why: "deploy"}))(t)
-	assert.Equal(t, "7", asked.ID)
+	assert.Equal(t, "7", must.Get(in.Transfer(ctx, path, "9", elector.Request{By: "anna", Why: "deploy"}))(t).ID)
 	eventually(path, "9 leads", func(v inspect.View) bool { return v.Leader != nil && v.Leader.ID == "9" })
 	require.Eventually(t, func() bool {
 		last := l.last()
@@ -105,8 +104,7 @@ func onServer(t *testing.T, url string) {
 
 	d := elector.Designation{ID: "8", By: "anna"}
 	require.NoError(t, in.Designate(ctx, "/jobs/ranked", d))
-	v = must.Get(in.Leader(ctx, "/jobs/ranked"))(t)
-	assert.Equal(t, &d, v.Designated)
+	assert.Equal(t, &d, must.Get(in.Leader(ctx, "/jobs/ranked"))(t).Designated)
 	require.NoError(t, in.Undesignate(ctx, "/jobs/ranked"))
 
 	require.ErrorIs(t, must.Err(in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})), elector.ErrInUse)

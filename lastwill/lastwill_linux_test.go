@@ -343,8 +343,7 @@ func TestStartsAsItsProcess(t *testing.T) {
 		t.Helper()
 		return must.Get(os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)))(t)
 	}
-	given := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))(t)
-	assert.Equal(t, strings.Join(p.cmd.Args, "\x00")+"\x00", string(given))
+	assert.Equal(t, strings.Join(p.cmd.Args, "\x00")+"\x00", string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))(t)))
 	require.Equal(t, "<nil>", p.do("chdir /"))
 	for _, want := range []string{w.dir, "/"} {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -364,8 +363,7 @@ func TestStartInATest(t *testing.T) {
 		test.Env = append(os.Environ(), ranVar+"="+ran, roleVar+"="+role)
 		said, err := test.CombinedOutput()
 		require.NoError(t, err, string(said))
-		lines := must.Get(os.ReadFile(ran))(t)
-		assert.Equal(t, "ran\n", string(lines), string(said))
+		assert.Equal(t, "ran\n", string(must.Get(os.ReadFile(ran))(t)), string(said))
 	}
 }
 

@@ -167,8 +167,7 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
 	t.Helper()
 	copied := func(from, to string) {
-		text := must.Get(os.ReadFile(from))(t)
-		require.NoError(t, os.WriteFile(to, text, 0o600))
+		require.NoError(t, os.WriteFile(to, must.Get(os.ReadFile(from))(t), 0o600))
 	}
 	cert, own := file(t, ""), file(t, "")
 	copied(before.Cert, cert)

@@ -112,10 +112,8 @@ func TestWithDialContext(t *testing.T) {
 			other := session(t, url)
 
 			line.Cut()
-			gone := must.Get(other.Await(t.Context(), made...))(t)
-			assert.Zero(t, gone[0].Rev)
-			state := must.Get(s.AwaitState(t.Context(), backend.Suspended))(t)
-			assert.Equal(t, backend.Lost, state)
+			assert.Zero(t, must.Get(other.Await(t.Context(), made...))(t)[0].Rev)
+			assert.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Suspended))(t))
 			line.Mend()
 			_ = s.Close(t.Context()) // cannot be confirmed by a service that has ended it
 		})

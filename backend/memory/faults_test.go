@@ -58,8 +58,7 @@ func TestWindowPassesByTheClock(t *testing.T) {
 		c.Suspend()
 		require.Equal(t, backend.Suspended, s.State())
 
-		state := must.Get(s.AwaitState(t.Context(), backend.Suspended))(t)
-		require.Equal(t, backend.Lost, state)
+		require.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Suspended))(t))
 		require.Equal(t, 11100*time.Millisecond, time.Since(began))
 		require.True(t, svc.Entry("/seat").Exists(), "the service does not know yet")
 
@@ -96,8 +95,7 @@ func TestTimeoutsAreGrantedWithinLimits(t *testing.T) {
 	c := New(Options{MinTTL: time.Second, MaxTTL: time.Minute, DefaultTTL: 5 * time.Second}).Client("a")
 	for wish, want := range map[time.Duration]time.Duration{0: 5 * time.Second, -1: time.Second, 1: time.Second,
 		7 * time.Second: 7 * time.Second, time.Hour: time.Minute} {
-		s := must.Get(c.Open(t.Context(), backend.OpenOptions{TTL: wish}))(t)
-		require.Equal(t, want, s.TTL(), "wish %v", wish)
+		require.Equal(t, want, must.Get(c.Open(t.Context(), backend.OpenOptions{TTL: wish}))(t).TTL(), "wish %v", wish)
 	}
 }
 
@@ -116,8 +114,7 @@ func TestExpireOfASuspendedProcess(t *testing.T) {
 		require.Equal(t, backend.Suspended, s.State(), "it cannot have heard")
 		a.Resume()
 		require.Equal(t, backend.Lost, s.State())
-		state := must.Get(r.AwaitState(t.Context(), backend.Suspended))(t)
-		require.Equal(t, backend.Lost, state)
+		require.Equal(t, backend.Lost, must.Get(r.AwaitState(t.Context(), backend.Suspended))(t))
 		require.Equal(t, 8100*time.Millisecond, time.Since(began), "without Resume its window ends it")
 	})
 }
@@ -270,8 +267,7 @@ func TestMomentaryBreakIsSeenByStateWatchers(t *testing.T) {
 		c.CutReply(nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := later(func() ([]backend.Entry, error) { return s.Commit(ctx, nil, backend.CreateEphemeral("/seat", nil)) })
-		state := must.Get(s.AwaitState(t.Context(), backend.Live))(t)
-		require.Equal(t, backend.Suspended, state)
+		require.Equal(t, backend.Suspended, must.Get(s.AwaitState(t.Context(), backend.Live))(t))
 		require.True(t, svc.Entry("/seat").Exists(), "it was done")
 		cancel()
 		require.ErrorIs(t, <-done, backend.ErrIndeterminate)

@@ -59,8 +59,7 @@ func TestTenThousandWait(t *testing.T) {
 			synctest.Wait()
 			require.EqualValues(t, i+1, svc.Stats().Wakeups)
 		}
-		p := must.Get(sessions[n/2+1].Predecessor(t.Context(), entries[n/2+1]))(t)
-		require.Equal(t, entries[n/2-1].Key, p.Key)
+		require.Equal(t, entries[n/2-1].Key, must.Get(sessions[n/2+1].Predecessor(t.Context(), entries[n/2+1]))(t).Key)
 		for _, s := range sessions {
 			require.NoError(t, s.Close(t.Context()))
 		}
@@ -124,6 +123,5 @@ func TestListingsShareTheirKeys(t *testing.T) {
 	}
 	wait()
 	s := must.Get(svc.Open(t.Context(), backend.OpenOptions{}))(t)
-	empty := must.Get(s.List(t.Context(), "/d"))(t)
-	require.Empty(t, empty.Keys)
+	require.Empty(t, must.Get(s.List(t.Context(), "/d"))(t).Keys)
 }

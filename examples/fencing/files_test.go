@@ -32,8 +32,7 @@ func TestFilesStoreTheTokenFirst(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "next"), 0o755)) // nothing can be written
 	require.Error(t, files.Put(5, job, []byte("five")))
 	require.EqualValues(t, 3, files.Highest())
-	data := must.Get(files.Get(job))(t)
-	require.Equal(t, "three", string(data))
+	require.Equal(t, "three", string(must.Get(files.Get(job))(t)))
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "next")))
 	require.NoError(t, files.Put(5, job, []byte("five")))
@@ -49,8 +48,7 @@ func TestFilesCrashBetweenTokenAndData(t *testing.T) {
 
 	files := openFiles(t, dir)
 	require.ErrorIs(t, files.Put(3, job, []byte("late write of 3")), errOldToken)
-	data := must.Get(files.Get(job))(t)
-	require.Equal(t, "three", string(data))
+	require.Equal(t, "three", string(must.Get(files.Get(job))(t)))
 	require.NoError(t, files.Put(5, job, []byte("five")))
 }
 

@@ -126,8 +126,7 @@ func TestLint(t *testing.T) {
 	term := must.Get(e.Campaign(t.Context()))(t)
 	must.Get(term.Commit(t.Context(), elector.Put("/k", nil)))(t)
 
-	problems := must.Get(testutil.GatherAndLint(registry))(t)
-	assert.Empty(t, problems)
+	assert.Empty(t, must.Get(testutil.GatherAndLint(registry))(t))
 
 	text, _ := scrape(t, registry)
 	assert.Empty(t, promtool(t, text, "check", "metrics"))
@@ -141,8 +140,7 @@ func TestRegister(t *testing.T) {
 	require.NoError(t, registry.Register(electorprom.New(electorprom.Options{Election: "/b"})))
 	err := registry.Register(electorprom.New(electorprom.Options{Election: "/a"}))
 	assert.True(t, errors.As(err, new(prometheus.AlreadyRegisteredError)), err)
-	families := must.Get(registry.Gather())(t)
-	assert.NotEmpty(t, families, "counters are there before Follow")
+	assert.NotEmpty(t, must.Get(registry.Gather())(t), "counters are there before Follow")
 	for _, label := range []string{"outcome", "role", "", "__name__"} {
 		err := prometheus.NewRegistry().Register(electorprom.New(electorprom.Options{Labels: prometheus.Labels{label: "x"}}))
 		assert.Error(t, err, label)

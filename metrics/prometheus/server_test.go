@@ -48,8 +48,7 @@ func alerts(t *testing.T) (names []string) {
 	var file struct {
 		Groups []struct{ Rules []struct{ Alert string } }
 	}
-	text := must.Get(os.ReadFile("alerts.yml"))(t)
-	require.NoError(t, yaml.Unmarshal(text, &file))
+	require.NoError(t, yaml.Unmarshal(must.Get(os.ReadFile("alerts.yml"))(t), &file))
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			names = append(names, rule.Alert)
@@ -71,8 +70,7 @@ func TestAlerts(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		}
 	}
-	text := must.Get(os.ReadFile("alerts_test.yml"))(t)
-	require.NoError(t, yaml.Unmarshal(text, &file))
+	require.NoError(t, yaml.Unmarshal(must.Get(os.ReadFile("alerts_test.yml"))(t), &file))
 	fires, silent := make(map[string]bool), make(map[string]bool)
 	for _, group := range file.Tests {
 		for _, test := range group.Tests {
