@@ -19,9 +19,7 @@ import (
 func open(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
 	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
-	t.Cleanup(func() {
-		assert.NoError(t, s.Close(context.Background()))
-	})
+	t.Cleanup(func() { assert.NoError(t, s.Close(context.Background())) })
 	return s
 }
 

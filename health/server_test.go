@@ -47,9 +47,7 @@ func TestFrozenEtcd(t *testing.T) {
 			}
 		}
 	}
-	settled := func() bool {
-		return ok(a, "/leader") && ok(b, "/replica") || ok(b, "/leader") && ok(a, "/replica")
-	}
+	settled := func() bool { return ok(a, "/leader") && ok(b, "/replica") || ok(b, "/leader") && ok(a, "/replica") }
 	// A candidate that stands may hear of the leader's announcement some moments later.
 	known := func() bool { return said(t, a, "/status").LeaderAge != nil && said(t, b, "/status").LeaderAge != nil }
 	eventually("one leads, and the other stands behind it and knows it", func() bool { return settled() && known() })

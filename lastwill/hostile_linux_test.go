@@ -203,7 +203,7 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p, _ := w.candidate()
 		id := p.do("open")
-		writer := p.undertaker()
+		writer := p.executor()
 		writer.log.Lock() // who reads waits
 		defer writer.log.Unlock()
 		fd := must.Get(unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0))(t)

@@ -61,9 +61,9 @@ func (w *world) accompanied() (p *process, companion int) {
 	return p, companion
 }
 
-// undertaker is the process that ends sessions of p and writes about it, p's companion or the agent: what a companion
+// executor is the process that ends sessions of p and writes about it, p's companion or the agent: what a companion
 // logs is in its process's log.
-func (p *process) undertaker() *process {
+func (p *process) executor() *process {
 	if p.served != nil {
 		return p.served
 	}
@@ -448,7 +448,7 @@ func TestServiceThatStaysDown(t *testing.T) {
 				p.do("open")
 				w.switchTo(why)
 				p.kill()
-				p.undertaker().logs("cannot end the session of a dead process")
+				p.executor().logs("cannot end the session of a dead process")
 				if w.agent == "" {
 					wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
 				}
@@ -491,7 +491,7 @@ func TestHoldWithoutAWord(t *testing.T) {
 		}
 		p.do("hold exit 1")
 		p.kill()
-		p.undertaker().logs("a child of a dead process has not said")
+		p.executor().logs("a child of a dead process has not said")
 		assert.Empty(t, w.ended())
 	})
 }

@@ -166,9 +166,7 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 // on. The variables are the names of those that hold the paths.
 func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
 	t.Helper()
-	copied := func(from, to string) {
-		require.NoError(t, os.WriteFile(to, must.Get(os.ReadFile(from))(t), 0o600))
-	}
+	copied := func(from, to string) { require.NoError(t, os.WriteFile(to, must.Get(os.ReadFile(from))(t), 0o600)) }
 	cert, own := file(t, ""), file(t, "")
 	copied(before.Cert, cert)
 	copied(before.Key, own)

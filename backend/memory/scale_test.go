@@ -104,9 +104,7 @@ func BenchmarkQueue(b *testing.B) {
 func TestListingsShareTheirKeys(t *testing.T) {
 	svc := New(Options{})
 	sessions, entries, _, wait := queue(t, svc, 3)
-	list := func(i int) backend.Listing {
-		return must.Get(sessions[i].List(t.Context(), "/d"))(t)
-	}
+	list := func(i int) backend.Listing { return must.Get(sessions[i].List(t.Context(), "/d"))(t) }
 	first, second := list(0), list(1)
 	require.Equal(t, []string{entries[0].Key, entries[1].Key, entries[2].Key}, first.Keys)
 	require.Same(t, &first.Keys[0], &second.Keys[0])

@@ -21,9 +21,7 @@ import (
 func TestDemo(t *testing.T) {
 	var out wait.Log
 	synctest.Test(t, func(t *testing.T) {
-		demo(t.Context(), func(format string, args ...any) {
-			fmt.Fprintf(&out, format+"\n", args...)
-		})
+		demo(t.Context(), func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) })
 	})
 	t.Log(out.String())
 	rest := out.String()
