@@ -178,12 +178,7 @@ func (c *Call) Waits() bool {
 	case CallAwaitList:
 		return true
 	case CallAwait:
-		for _, e := range c.KnownEntries {
-			if e.IsUnknown() {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(c.KnownEntries, Entry.IsUnknown)
 	}
 	return false
 }

@@ -1,7 +1,6 @@
 package backend_test
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -9,6 +8,9 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -56,21 +58,16 @@ func FuzzCheckKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key string) {
 		err := backend.CheckKey(key)
-		if (err == nil) != storable(key) {
-			t.Fatalf("CheckKey(%q): %v", key, err)
-		}
+		require.Equal(t, storable(key), err == nil, "%q: %v", key, err)
 		if err != nil {
-			if !errors.Is(err, backend.ErrBadKey) {
-				t.Errorf("CheckKey(%q): %v is not ErrBadKey", key, err)
-			}
-			if why := readable(err.Error()); why != "" {
-				t.Errorf("CheckKey(%q): the message %s: %q", key, why, err)
-			}
+			assert.ErrorIs(t, err, backend.ErrBadKey, "%q", key)
+			assert.Empty(t, readable(err.Error()), "the message: %q", err)
 			return
 		}
 		parent := backend.Parent(key)
-		if parent != "/" && (backend.CheckKey(parent) != nil || !strings.HasPrefix(key, parent+"/")) || parent != path.Dir(key) {
-			t.Errorf("Parent(%q) = %q", key, parent)
+		assert.Equal(t, path.Dir(key), parent, "of %q", key)
+		if parent != "/" {
+			assert.NoError(t, backend.CheckKey(parent), "parent of %q", key)
 		}
 	})
 }

@@ -1,9 +1,10 @@
 package backend_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -11,9 +12,7 @@ import (
 func TestCheckKey(t *testing.T) {
 	for _, key := range []string{"/a", "/jobs/reindex", "/ä/日本", "/a.b/..c", "/" + strings.Repeat("x", backend.MaxKey-1),
 		strings.Repeat("/x", backend.MaxSegments), "/zookeepers", "/a/zookeeper", "/a/.elector", "/e\u0301"} {
-		if err := backend.CheckKey(key); err != nil {
-			t.Errorf("CheckKey(%q): %v, want nil", key, err)
-		}
+		assert.NoError(t, backend.CheckKey(key), "%q", key)
 	}
 	for key, rule := range map[string]string{
 		"":              "empty",
@@ -39,33 +38,26 @@ func TestCheckKey(t *testing.T) {
 		"/" + strings.Repeat("x", backend.MaxKey):   "too long",
 	} {
 		err := backend.CheckKey(key)
-		if !errors.Is(err, backend.ErrBadKey) || !strings.Contains(err.Error(), rule) {
-			t.Errorf("CheckKey(%q): %v, want ErrBadKey that names %s", key, err, rule)
-		}
+		assert.ErrorIs(t, err, backend.ErrBadKey, "%q", key)
+		assert.ErrorContains(t, err, rule, "%q", key)
 	}
 }
 
 func TestOpCheck(t *testing.T) {
 	long, deep := "/"+strings.Repeat("x", backend.MaxDir-1), strings.Repeat("/x", backend.MaxSegments-1)
 	for _, op := range []backend.Op{backend.Enqueue(long, nil), backend.Enqueue(deep, nil), backend.CompareAndSet(long+"x", nil, 0), backend.CreateEphemeral(deep+"/x", nil)} {
-		if err := op.Check(); err != nil {
-			t.Errorf("%v: %v, want nil", op.Kind, err)
-		}
+		assert.NoError(t, op.Check(), op.Kind)
 	}
 	for _, op := range []backend.Op{backend.Enqueue(long+"x", nil), backend.Enqueue(deep+"/x", nil), backend.Delete(backend.Entry{Key: "a"})} {
-		if err := op.Check(); !errors.Is(err, backend.ErrBadKey) {
-			t.Errorf("%v: %v, want ErrBadKey", op.Kind, err)
-		}
+		assert.ErrorIs(t, op.Check(), backend.ErrBadKey, op.Kind)
 	}
-	if err := (backend.Op{Key: "/a"}).Check(); err == nil || errors.Is(err, backend.ErrBadKey) {
-		t.Errorf("an op of no kind: %v", err)
-	}
+	err := backend.Op{Key: "/a"}.Check()
+	assert.Error(t, err, "an op of no kind")
+	assert.NotErrorIs(t, err, backend.ErrBadKey)
 }
 
 func TestParent(t *testing.T) {
 	for key, want := range map[string]string{"/a": "/", "/a/b": "/a", "/a/b/c": "/a/b"} {
-		if got := backend.Parent(key); got != want {
-			t.Errorf("Parent(%q) = %q, want %q", key, got, want)
-		}
+		assert.Equal(t, want, backend.Parent(key), key)
 	}
 }

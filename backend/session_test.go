@@ -8,21 +8,19 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Services differ in what they make of two ops on one key, so that none is asked. An entry that is
 // enqueued has a key of its own.
 func TestCommitOfTwoOpsOnOneKey(t *testing.T) {
-	s, err := memory.New(memory.Options{}).Client("c").Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(memory.New(memory.Options{}).Client("c").Open(t.Context(), backend.OpenOptions{}))(t)
 	defer func() { require.NoError(t, s.Close(context.Background())) }()
-	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a/b", nil, 0), backend.CreateEphemeral("/a/c", nil), backend.CompareAndSet("/a/b", nil, 1))
+	_, err := s.Commit(t.Context(), nil, backend.CompareAndSet("/a/b", nil, 0), backend.CreateEphemeral("/a/c", nil), backend.CompareAndSet("/a/b", nil, 1))
 	require.ErrorContains(t, err, "two operations are about /a/b")
-	_, err = s.Get(t.Context(), "/a/b")
-	require.ErrorIs(t, err, backend.ErrNoEntry)
+	require.ErrorIs(t, must.Err(s.Get(t.Context(), "/a/b")), backend.ErrNoEntry)
 
 	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil), backend.Enqueue("/a", nil))
 	require.ErrorContains(t, err, "two operations enqueue in /a:")
-	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil))
-	require.NoError(t, err)
+	must.Get(s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil)))(t)
 }

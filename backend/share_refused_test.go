@@ -2,12 +2,15 @@ package backend_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // refusing is a backend whose sessions fail the next few calls of Discard with an error, and
@@ -40,22 +43,16 @@ func TestShareKeepsWhatCouldNotBeDropped(t *testing.T) {
 				a, other := open(t, shared), open(t, shared)
 				e := create(t, a, "/seat")
 				if drop {
-					if err := a.Discard(t.Context(), e); !errors.Is(err, backend.ErrDenied) {
-						t.Errorf("Drop: %v, want ErrDenied", err)
-					}
+					assert.ErrorIs(t, a.Discard(t.Context(), e), backend.ErrDenied)
 				}
 				for b.times > 0 {
 					err := a.Close(t.Context())
-					if !errors.Is(err, backend.ErrDenied) || !errors.Is(err, backend.ErrStanding) {
-						t.Fatalf("Close with an entry that stands: %v, want ErrDenied and ErrStanding", err)
-					}
+					require.ErrorIs(t, err, backend.ErrDenied)
+					require.ErrorIs(t, err, backend.ErrStanding)
 				}
-				if err := a.Close(t.Context()); err != nil || service.Entry("/seat").Exists() {
-					t.Errorf("Close: %v, entry %+v; want nil, and none", err, service.Entry("/seat"))
-				}
-				if other.State() != backend.Live {
-					t.Error("the session of the other user is over")
-				}
+				assert.NoError(t, a.Close(t.Context()))
+				assert.False(t, service.Entry("/seat").Exists())
+				assert.Equal(t, backend.Live, other.State(), "the session of the other user")
 			})
 		})
 	}
@@ -69,15 +66,9 @@ func TestShareForgetsWithTheSession(t *testing.T) {
 		shared := backend.Share(b, 0)
 		a, other := open(t, shared), open(t, shared)
 		create(t, a, "/seat")
-		if err := a.Close(t.Context()); !errors.Is(err, backend.ErrStanding) {
-			t.Errorf("Close with an entry that stands: %v, want ErrStanding", err)
-		}
+		assert.ErrorIs(t, a.Close(t.Context()), backend.ErrStanding)
 		client.Expire()
-		if state, err := other.AwaitState(t.Context(), backend.Live); state != backend.Lost || err != nil {
-			t.Fatalf("state %v, %v; want lost", state, err)
-		}
-		if err := a.Close(t.Context()); err != nil {
-			t.Errorf("Close after the loss of the session: %v", err)
-		}
+		require.Equal(t, backend.Lost, must.Get(other.AwaitState(t.Context(), backend.Live))(t))
+		assert.NoError(t, a.Close(t.Context()), "after the loss of the session")
 	})
 }

@@ -3,34 +3,29 @@ package backend_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func open(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, s.Close(context.Background()))
-	})
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
+	t.Cleanup(func() { assert.NoError(t, s.Close(context.Background())) })
 	return s
 }
 
 func create(t *testing.T, s *backend.Session, key string) backend.Entry {
 	t.Helper()
-	made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral(key, nil))
-	require.NoError(t, err)
+	made := must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral(key, nil)))(t)
 	return made[0]
 }
 
@@ -39,26 +34,18 @@ func TestShareOneSession(t *testing.T) {
 		service := memory.New(memory.Options{})
 		shared := backend.Share(service, time.Second)
 		a, b := open(t, shared), open(t, shared)
-		if a.ID() != b.ID() || service.Stats().Sessions != 1 {
-			t.Errorf("sessions %s and %s, %d in the service; want one", a.ID(), b.ID(), service.Stats().Sessions)
-		}
-		if a.TTL() != time.Second {
-			t.Errorf("TTL %v, want that of Share", a.TTL())
-		}
+		assert.Equal(t, a.ID(), b.ID())
+		assert.Equal(t, 1, service.Stats().Sessions)
+		assert.Equal(t, time.Second, a.TTL())
 		create(t, a, "/a")
 		create(t, b, "/b")
 
 		assert.NoError(t, a.Close(t.Context()))
-		if service.Entry("/a").Exists() || !service.Entry("/b").Exists() {
-			t.Error("closing one handle must drop its own entries, and only those")
-		}
-		if b.State() != backend.Live {
-			t.Error("closing one handle ended the session of the other")
-		}
+		assert.False(t, service.Entry("/a").Exists(), "closing one handle must drop its own entries")
+		assert.True(t, service.Entry("/b").Exists(), "and only those")
+		assert.Equal(t, backend.Live, b.State(), "closing one handle ended the session of the other")
 		assert.NoError(t, b.Close(t.Context()))
-		if n := service.Stats().Sessions; n != 0 {
-			t.Errorf("%d sessions after the last Close, want 0", n)
-		}
+		assert.Zero(t, service.Stats().Sessions, "after the last Close")
 	})
 }
 
@@ -69,13 +56,10 @@ func TestShareIsLostForAllAndReplaced(t *testing.T) {
 		a, b := open(t, shared), open(t, shared)
 		client.Expire()
 		synctest.Wait()
-		if a.State() != backend.Lost || b.State() != backend.Lost {
-			t.Errorf("states %v and %v, want lost for all", a.State(), b.State())
-		}
+		assert.Equal(t, []backend.State{backend.Lost, backend.Lost}, []backend.State{a.State(), b.State()}, "lost for all")
 		c := open(t, shared)
-		if c.State() != backend.Live || c.ID() == a.ID() {
-			t.Errorf("session %s is %v after the loss of %s, want a new one", c.ID(), c.State(), a.ID())
-		}
+		assert.Equal(t, backend.Live, c.State())
+		assert.NotEqual(t, a.ID(), c.ID())
 		// What is left of the lost session must not close the new one.
 		assert.NoError(t, errors.Join(a.Close(t.Context()), b.Close(t.Context())))
 		create(t, c, "/c")
@@ -120,27 +104,18 @@ func TestShareClosedHandle(t *testing.T) {
 		}()
 		go func() {
 			state, err := a.AwaitState(t.Context(), backend.Live)
-			if state != backend.Lost || err != nil {
-				t.Errorf("AwaitState: %v, %v; want lost", state, err)
-			}
+			assert.NoError(t, err)
+			assert.Equal(t, backend.Lost, state)
 			blocked <- backend.ErrSessionLost
 		}()
 		synctest.Wait()
 		assert.NoError(t, a.Close(t.Context()))
 		for range 2 {
-			if err := <-blocked; !errors.Is(err, backend.ErrSessionLost) {
-				t.Errorf("blocked call: %v, want ErrSessionLost", err)
-			}
+			assert.ErrorIs(t, <-blocked, backend.ErrSessionLost, "blocked call")
 		}
-		if _, err := a.Commit(t.Context(), nil, backend.CreateEphemeral("/late", nil)); !errors.Is(err, backend.ErrSessionLost) {
-			t.Errorf("Commit on a closed handle: %v, want ErrSessionLost", err)
-		}
-		if _, err := other.Get(t.Context(), "/late"); !errors.Is(err, backend.ErrNoEntry) {
-			t.Errorf("Get of what a closed handle committed: %v, want ErrNoEntry", err)
-		}
-		if a.State() != backend.Lost {
-			t.Errorf("state %v after Close, want lost", a.State())
-		}
+		assert.ErrorIs(t, must.Err(a.Commit(t.Context(), nil, backend.CreateEphemeral("/late", nil))), backend.ErrSessionLost, "of a closed handle")
+		assert.ErrorIs(t, must.Err(other.Get(t.Context(), "/late")), backend.ErrNoEntry, "what a closed handle committed")
+		assert.Equal(t, backend.Lost, a.State())
 	})
 }
 
@@ -167,33 +142,24 @@ func TestShareCommitBesideClose(t *testing.T) {
 		shared := backend.Share(slow, 0)
 		a, other := open(t, shared), open(t, service)
 		defer open(t, shared).Close(t.Context()) // so that the session goes on
-		failed := make(chan error)
-		go func() {
-			_, err := a.Commit(t.Context(), nil, backend.CompareAndSet("/for-good", nil, 0), backend.CreateEphemeral("/seat", nil))
-			failed <- err
-		}()
+		committed := wait.Later(func() ([]backend.Entry, error) {
+			return a.Commit(t.Context(), nil, backend.CompareAndSet("/for-good", nil, 0), backend.CreateEphemeral("/seat", nil))
+		})
 		<-done
 		assert.NoError(t, a.Close(t.Context()))
 		close(answer)
-		if err := <-failed; err != nil {
-			t.Errorf("Commit: %v", err)
-		}
+		assert.NoError(t, (<-committed).Err)
 		synctest.Wait()
-		if _, err := other.Get(t.Context(), "/for-good"); err != nil {
-			t.Errorf("Get of what was put: %v", err)
-		}
-		if _, err := other.Get(t.Context(), "/seat"); !errors.Is(err, backend.ErrNoEntry) {
-			t.Errorf("Get of what was created: %v, want ErrNoEntry", err)
-		}
+		must.Get(other.Get(t.Context(), "/for-good"))(t)
+		assert.ErrorIs(t, must.Err(other.Get(t.Context(), "/seat")), backend.ErrNoEntry)
 	})
 }
 
 func TestShareRefusesAnotherTTL(t *testing.T) {
 	shared := backend.Share(memory.New(memory.Options{}), time.Second)
 	_, err := shared.Open(t.Context(), backend.OpenOptions{TTL: time.Minute})
-	if err == nil || !strings.Contains(err.Error(), "1m0s") || !strings.Contains(err.Error(), "1s") {
-		t.Errorf("Open with another TTL: %v, want an error that names both", err)
-	}
+	assert.ErrorContains(t, err, "1m0s")
+	assert.ErrorContains(t, err, "1s")
 }
 
 // A layer that only tells of a session's life leaves its calls, and their errors, as they are.
@@ -201,10 +167,7 @@ func TestShareRefusesAnotherTTL(t *testing.T) {
 func TestLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, memory.New(memory.Options{}))
-		const want = "memory: get /a: no such entry"
-		if _, err := s.Around(backend.Layer{Life: s}).Get(t.Context(), "/a"); err == nil || err.Error() != want {
-			t.Errorf("Get: %v, want %q", err, want)
-		}
+		assert.EqualError(t, must.Err(s.Around(backend.Layer{Life: s}).Get(t.Context(), "/a")), "memory: get /a: no such entry")
 		create(t, s, "/a")
 		lost := errors.New("lost")
 		loses := s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
@@ -213,15 +176,13 @@ func TestLayers(t *testing.T) {
 			}
 			return lost
 		}})
-		if e, err := loses.Get(t.Context(), "/a"); err != lost || e.Exists() {
-			t.Errorf("Get: %v, %v; want nothing but the layer's error", e, err)
-		}
-		if _, err := s.Commit(t.Context(), []backend.Condition{backend.IfExists(backend.Entry{Key: "/gone", Rev: 1})}); !strings.Contains(fmt.Sprint(err), "/gone") {
-			t.Errorf("Commit: %v, want an error that names the guard", err)
-		}
+		e, err := loses.Get(t.Context(), "/a")
+		assert.True(t, err == lost && !e.Exists(), "%v, %v; want nothing but the layer's error", e, err)
+		_, err = s.Commit(t.Context(), []backend.Condition{backend.IfExists(backend.Entry{Key: "/gone", Rev: 1})})
+		assert.ErrorContains(t, err, "/gone", "it names the guard")
 		assert.NoError(t, s.Close(t.Context()))
-		if _, err := s.Get(t.Context(), "a"); !errors.Is(err, backend.ErrSessionLost) || !errors.Is(err, backend.ErrBadKey) {
-			t.Errorf("Get of a bad key in a lost session: %v, want both errors", err)
-		}
+		_, err = s.Get(t.Context(), "a")
+		assert.ErrorIs(t, err, backend.ErrSessionLost)
+		assert.ErrorIs(t, err, backend.ErrBadKey)
 	})
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 func TestWillAsText(t *testing.T) {
 	w := backend.Will{Service: "zookeeper", Session: "1a2b", TTL: 10 * time.Second, Secret: []byte("hidden\n")}
-	text, err := json.Marshal(w)
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(w))(t)
 	var read backend.Will
 	require.NoError(t, json.Unmarshal(text, &read))
 	assert.Equal(t, w, read)
@@ -50,8 +50,7 @@ func TestWillHidesItsSecret(t *testing.T) {
 // Neither a session nor a Backend has to know of wills.
 func TestWillUnsupported(t *testing.T) {
 	s := backend.NewSession("other", driver{})
-	_, err := s.Will()
-	assert.ErrorIs(t, err, errors.ErrUnsupported)
+	assert.ErrorIs(t, must.Err(s.Will()), errors.ErrUnsupported)
 	for _, b := range []backend.Backend{other{}, backend.Intercept(other{}, nil), backend.Share(other{}, time.Second)} {
 		assert.ErrorIs(t, backend.Execute(t.Context(), b, backend.Will{Service: "other", Session: "1", TTL: time.Second}), errors.ErrUnsupported)
 	}

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -55,12 +56,7 @@ func (f Fence) CreateTable(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-func (f Fence) table() string {
-	if f.Table == "" {
-		return DefaultTable
-	}
-	return f.Table
-}
+func (f Fence) table() string { return cmp.Or(f.Table, DefaultTable) }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`) // PostgreSQL cuts what is longer than 63 bytes
 
@@ -74,9 +70,7 @@ func (d Dialect) quote(table string) (string, error) {
 	default:
 		return "", fmt.Errorf("fence: %w: dialect %v", elector.ErrConfig, d)
 	}
-	if table == "" {
-		table = DefaultTable
-	}
+	table = cmp.Or(table, DefaultTable)
 	parts := strings.Split(table, ".")
 	for i, p := range parts {
 		if !identifier.MatchString(p) || i > 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/http/httptest"
@@ -53,21 +54,29 @@ func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
+// said is the answer at a path, of which the header tells the age, too.
+func said(t *testing.T, h http.Handler, path string) (a health.Answer) {
+	t.Helper()
+	w := ask(h, "GET", path)
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &a), "%s: %s", path, w.Body)
+	assert.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable}[a.OK], w.Code)
+	header := ""
+	if a.LeaderAge != nil {
+		header = fmt.Sprint(int(*a.LeaderAge))
+	}
+	assert.Equal(t, header, w.Header().Get("Age"))
+	assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	return a
+}
+
 // answers fails unless the answers to /leader, /replica and /healthz are 200 or not as wanted. Each
 // is JSON that says the same, and why not.
 func answers(t *testing.T, h http.Handler, leader, replica, well bool) {
 	t.Helper()
 	for path, want := range map[string]bool{"/leader": leader, "/replica": replica, "/healthz": well, "/status": true} {
-		w := ask(h, "GET", path)
-		var said health.Answer
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &said), "%s: %s", path, w.Body)
-		code := http.StatusServiceUnavailable
-		if want {
-			code = http.StatusOK
-		}
-		assert.True(t, w.Code == code && said.OK == want && (said.Why == "") == want && said.Status.Role != 0, "%s: %d, want %d: %s", path, w.Code, code, w.Body)
-		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-		assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+		a := said(t, h, path)
+		assert.True(t, a.OK == want && (a.Why == "") == want && a.Status.Role != 0, "%s: want %v: %+v", path, want, a)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"sync"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
@@ -79,15 +80,14 @@ func candidate(service *memory.Service, id string) (end func()) {
 		log.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			return elector.ErrStop // it is asked to go for good
 		})
 		_ = e.Close(context.Background())
-	}()
+	})
 	for stands := false; !stands; {
 		all, err := e.Candidates(ctx)
 		if err != nil {
@@ -97,5 +97,5 @@ func candidate(service *memory.Service, id string) (end func()) {
 			stands = stands || c.Own
 		}
 	}
-	return func() { cancel(); <-done }
+	return func() { cancel(); running.Wait() }
 }

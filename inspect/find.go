@@ -131,7 +131,7 @@ func (e found) view(at time.Time) View {
 	v := View{Election: e.path, At: at}
 	if e.strategy.use != nil {
 		v.Strategy, v.Unknown, v.Hidden = e.strategy.use.Name(), e.strategy.unknown, !e.strategy.lists
-		v.Designated = designated(e.record)
+		v.Designated = (*elector.Designation)(e.record.Designated)
 	}
 	return v
 }

@@ -64,8 +64,7 @@ func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 		meanwhile := func() {
 			require.NoError(t, service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e2"}`)))
 			put(t, service, path+"/e2")
-			_, err := left.Commit(t.Context(), nil, backend.Enqueue(path+"/e2", nil))
-			assert.NoError(t, err)
+			assert.NoError(t, must.Err(left.Commit(t.Context(), nil, backend.Enqueue(path+"/e2", nil))))
 		}
 		in := inspector(t, backend.Intercept(service.Client("operator"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 			if c.Kind == backend.CallCommit && len(c.Ops) == 1 && c.Ops[0].Kind == backend.OpDelete && c.Ops[0].Key == path {
@@ -76,7 +75,6 @@ func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 		gone := must.Get(in.Remove(t.Context(), path, inspect.RemoveOptions{Evict: true}))(t)
 		assert.Len(t, gone.Entries, 1)
 		assert.Empty(t, gone.Kept)
-		_, err := in.Leader(t.Context(), path)
-		assert.ErrorIs(t, err, elector.ErrNoElection)
+		assert.ErrorIs(t, must.Err(in.Leader(t.Context(), path)), elector.ErrNoElection)
 	})
 }

@@ -98,9 +98,7 @@ func TestListIsBounded(t *testing.T) {
 		assert.Contains(s, l.Missed[1].Why, "give Most")
 		assert.LessOrEqual(s, after.Gets+after.Lists-before.Gets-before.Lists, uint64(50))
 
-		_, err := s.in.List(s.Context(), "/", inspect.ListOptions{Most: -1})
-		require.ErrorIs(s, err, elector.ErrConfig)
-		_, err = s.in.List(s.Context(), "some", inspect.ListOptions{})
-		require.ErrorIs(s, err, backend.ErrBadKey)
+		require.ErrorIs(s, must.Err(s.in.List(s.Context(), "/", inspect.ListOptions{Most: -1})), elector.ErrConfig)
+		require.ErrorIs(s, must.Err(s.in.List(s.Context(), "some", inspect.ListOptions{})), backend.ErrBadKey)
 	})
 }

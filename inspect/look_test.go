@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,16 +53,15 @@ func run(t *testing.T, b backend.Backend, s elector.Strategy, election, id strin
 	t.Helper()
 	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: s, Election: election, ID: id, Value: []byte("at " + id)}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			return nil
 		})
 		assert.NoError(t, e.Close(context.Background()))
-	}()
-	end = func() { cancel(); <-done }
+	})
+	end = func() { cancel(); running.Wait() }
 	t.Cleanup(end)
 	return end
 }
@@ -99,8 +99,7 @@ func each(t *testing.T, f func(s *stage, item catalog.Item)) {
 
 func TestEachStrategy(t *testing.T) {
 	each(t, func(s *stage, item catalog.Item) {
-		_, err := s.in.Leader(s.Context(), path)
-		require.ErrorIs(s, err, elector.ErrNoElection)
+		require.ErrorIs(s, must.Err(s.in.Leader(s.Context(), path)), elector.ErrNoElection)
 		began := time.Now()
 		s.stand(item.Strategy, "7")
 		time.Sleep(time.Second)
@@ -140,8 +139,7 @@ func TestEachStrategy(t *testing.T) {
 // refused.
 func TestAskEach(t *testing.T) {
 	each(t, func(s *stage, item catalog.Item) {
-		_, err := s.in.Ask(s.Context(), path, elector.Request{By: "anna"})
-		require.ErrorIs(s, err, elector.ErrNoElection)
+		require.ErrorIs(s, must.Err(s.in.Ask(s.Context(), path, elector.Request{By: "anna"})), elector.ErrNoElection)
 		s.stand(item.Strategy, "7")
 		s.stand(item.Strategy, "8")
 		s.stand(item.Strategy, "9")
@@ -154,8 +152,7 @@ func TestAskEach(t *testing.T) {
 			assert.Nil(s, asked.Asked)
 		} else {
 			require.ErrorIs(s, err, elector.ErrNoTransfer)
-			asked = must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s)
-			assert.Equal(s, "7", asked.ID)
+			assert.Equal(s, "7", must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s).ID)
 		}
 		time.Sleep(time.Second)
 		after := must.Get(s.in.Leader(s.Context(), path))(s)
@@ -177,13 +174,10 @@ func TestAskedBefore(t *testing.T) {
 		must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s)
 		asked := must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "ben"}))(s)
 		assert.Equal(s, &elector.Request{By: "anna", Why: "deploy"}, asked.Asked)
-		v := must.Get(s.in.Leader(s.Context(), path))(s)
-		assert.Equal(s, asked.Asked, v.Leader.Asked)
+		assert.Equal(s, asked.Asked, must.Get(s.in.Leader(s.Context(), path))(s).Leader.Asked)
 
-		_, err = s.in.Transfer(s.Context(), path, "nobody", elector.Request{})
-		require.ErrorIs(s, err, elector.ErrNoCandidate)
-		_, err = s.in.Transfer(s.Context(), path, "", elector.Request{})
-		require.ErrorIs(s, err, elector.ErrConfig)
+		require.ErrorIs(s, must.Err(s.in.Transfer(s.Context(), path, "nobody", elector.Request{})), elector.ErrNoCandidate)
+		require.ErrorIs(s, must.Err(s.in.Transfer(s.Context(), path, "", elector.Request{})), elector.ErrConfig)
 	})
 }
 
@@ -213,22 +207,18 @@ func TestDesignate(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	each(t, func(s *stage, item catalog.Item) {
-		_, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
-		require.ErrorIs(s, err, elector.ErrNoElection)
+		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{})), elector.ErrNoElection)
 		end := s.stand(item.Strategy, "7")
 		if item.Numeric {
-			_, err = s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
-			require.ErrorIs(s, err, elector.ErrConfig, "kafka's tokens must not begin anew")
-			v := must.Get(s.in.Leader(s.Context(), path))(s)
-			assert.NotNil(s, v.Leader)
+			require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), elector.ErrConfig, "kafka's tokens must not begin anew")
+			assert.NotNil(s, must.Get(s.in.Leader(s.Context(), path))(s).Leader)
 			return
 		}
 		gone, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
 		require.ErrorIs(s, err, elector.ErrInUse)
 		assert.Equal(s, inspect.Removed{Election: path, Strategy: item.Strategy.Name()}, gone)
 		end()
-		v := must.Get(s.in.Leader(s.Context(), path))(s)
-		assert.Nil(s, v.Leader)
+		assert.Nil(s, must.Get(s.in.Leader(s.Context(), path))(s).Leader)
 		gone = must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{}))(s)
 		assert.Empty(s, gone.Kept)
 		assert.Equal(s, path, backend.Parent(gone.Directory))
@@ -246,8 +236,7 @@ func TestEvict(t *testing.T) {
 		dir := path + "/" + record.Dir
 		put(s.T, s.service, dir+"/seat", path+"-state", path+"/mine")
 
-		_, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{})
-		require.ErrorIs(s, err, elector.ErrInUse)
+		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{})), elector.ErrInUse)
 		gone := must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true}))(s)
 		assert.Equal(s, []string{dir + "/seat"}, gone.Entries)
 		assert.Equal(s, dir, gone.Directory)
@@ -288,8 +277,7 @@ func TestUnknownStrategy(t *testing.T) {
 		require.ErrorIs(s, err, inspect.ErrUnknownStrategy)
 		assert.ErrorContains(s, err, "Options.Strategies")
 		require.ErrorIs(s, s.in.Designate(s.Context(), path, elector.Designation{ID: "ben"}), inspect.ErrUnknownStrategy)
-		_, err = s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
-		require.ErrorIs(s, err, inspect.ErrUnknownStrategy)
+		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), inspect.ErrUnknownStrategy)
 
 		told := inspector(s.T, s.service, inspect.Options{Strategies: []elector.Strategy{own{}}})
 		v = must.Get(told.Candidates(s.Context(), path))(s)
@@ -297,8 +285,7 @@ func TestUnknownStrategy(t *testing.T) {
 		assert.Equal(s, []string{"anna", "ben"}, ids(v))
 		must.Get(told.Ask(s.Context(), path, elector.Request{}))(s)
 		synctest.Wait()
-		v = must.Get(told.Leader(s.Context(), path))(s)
-		assert.Equal(s, "ben", v.Leader.ID)
+		assert.Equal(s, "ben", must.Get(told.Leader(s.Context(), path))(s).Leader.ID)
 	})
 }
 
@@ -358,8 +345,7 @@ func TestSession(t *testing.T) {
 		before := s.service.Stats()
 		for range 3 {
 			must.Get(s.in.Candidates(s.Context(), path))(s)
-			_, err := s.in.Ask(s.Context(), path, elector.Request{To: "nobody"})
-			require.ErrorIs(s, err, elector.ErrNoCandidate)
+			require.ErrorIs(s, must.Err(s.in.Ask(s.Context(), path, elector.Request{To: "nobody"})), elector.ErrNoCandidate)
 		}
 		after := s.service.Stats()
 		assert.Equal(s, before.Opens+1, after.Opens)
@@ -367,10 +353,8 @@ func TestSession(t *testing.T) {
 		require.NoError(s, s.in.Close(s.Context()))
 		require.NoError(s, s.in.Close(s.Context()))
 		assert.Equal(s, before.Sessions, s.service.Stats().Sessions)
-		_, err := s.in.Leader(s.Context(), path)
-		require.ErrorIs(s, err, elector.ErrClosed)
-		_, err = s.in.Ask(s.Context(), path, elector.Request{})
-		require.ErrorIs(s, err, elector.ErrClosed)
+		require.ErrorIs(s, must.Err(s.in.Leader(s.Context(), path)), elector.ErrClosed)
+		require.ErrorIs(s, must.Err(s.in.Ask(s.Context(), path, elector.Request{})), elector.ErrClosed)
 	})
 }
 
@@ -388,15 +372,14 @@ func TestFresh(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.service.Stop()
-		_, err := s.in.Leader(s.Context(), path)
-		require.ErrorIs(s, err, backend.ErrUnavailable)
+		require.ErrorIs(s, must.Err(s.in.Leader(s.Context(), path)), backend.ErrUnavailable)
 		s.service.Start()
 		s.stand(fair.New(), "7")
 		must.Get(s.in.Leader(s.Context(), path))(s)
 		s.service.Stop()
 		ctx, cancel := context.WithTimeoutCause(s.Context(), time.Second, errors.New("no more patience"))
 		defer cancel()
-		_, err = s.in.Leader(ctx, path)
+		_, err := s.in.Leader(ctx, path)
 		require.ErrorIs(s, err, context.DeadlineExceeded)
 		assert.ErrorContains(s, err, "no more patience")
 		s.service.Start()

@@ -38,8 +38,7 @@ func TestReadOnEtcd(t *testing.T) {
 	}
 	must.Get(root.AuthEnable(ctx))(t)
 	open := func(user string) backend.Backend {
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: user, Password: "secret", Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
-		require.NoError(t, err)
+		client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: user, Password: "secret", Logger: zap.NewNop(), DialTimeout: 10 * time.Second}))(t)
 		t.Cleanup(func() { assert.NoError(t, client.Close()) })
 		return must.Get(etcd.New(client, etcd.Config{}))(t)
 	}
@@ -56,11 +55,8 @@ func TestReadOnEtcd(t *testing.T) {
 			break
 		}
 	}
-	l := must.Get(in.List(ctx, "/jobs", inspect.ListOptions{}))(t)
-	assert.Equal(t, []string{"/jobs/reindex fair 1 7"}, summaries(l))
+	assert.Equal(t, []string{"/jobs/reindex fair 1 7"}, summaries(must.Get(in.List(ctx, "/jobs", inspect.ListOptions{}))(t)))
 
-	_, err := in.Ask(ctx, path, elector.Request{By: "anna"})
-	require.ErrorIs(t, err, backend.ErrDenied)
-	_, err = in.Leader(ctx, "/other")
-	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorIs(t, must.Err(in.Ask(ctx, path, elector.Request{By: "anna"})), backend.ErrDenied)
+	require.ErrorIs(t, must.Err(in.Leader(ctx, "/other")), backend.ErrDenied)
 }

@@ -95,8 +95,7 @@ func onServer(t *testing.T, url string) {
 	list = must.Get(in.List(ctx, "/jobs/reindex", inspect.ListOptions{}))(t)
 	assert.Equal(t, []string{"/jobs/reindex fair 3 7", "/jobs/reindex/unfair unfair 1 7"}, summaries(list))
 
-	asked := must.Get(in.Transfer(ctx, path, "9", elector.Request{By: "anna", Why: "deploy"}))(t)
-	assert.Equal(t, "7", asked.ID)
+	assert.Equal(t, "7", must.Get(in.Transfer(ctx, path, "9", elector.Request{By: "anna", Why: "deploy"}))(t).ID)
 	eventually(path, "9 leads", func(v inspect.View) bool { return v.Leader != nil && v.Leader.ID == "9" })
 	require.Eventually(t, func() bool {
 		last := l.last()
@@ -105,17 +104,14 @@ func onServer(t *testing.T, url string) {
 
 	d := elector.Designation{ID: "8", By: "anna"}
 	require.NoError(t, in.Designate(ctx, "/jobs/ranked", d))
-	v = must.Get(in.Leader(ctx, "/jobs/ranked"))(t)
-	assert.Equal(t, &d, v.Designated)
+	assert.Equal(t, &d, must.Get(in.Leader(ctx, "/jobs/ranked"))(t).Designated)
 	require.NoError(t, in.Undesignate(ctx, "/jobs/ranked"))
 
-	_, err = in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})
-	require.ErrorIs(t, err, elector.ErrInUse)
+	require.ErrorIs(t, must.Err(in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})), elector.ErrInUse)
 	ends()
 	gone := must.Get(in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{}))(t)
 	assert.Empty(t, gone.Kept)
-	_, err = in.Leader(ctx, "/jobs/ranked")
-	require.ErrorIs(t, err, elector.ErrNoElection)
+	require.ErrorIs(t, must.Err(in.Leader(ctx, "/jobs/ranked")), elector.ErrNoElection)
 
 	// What is left by hand where nobody stands can be evicted.
 	one()
@@ -133,8 +129,7 @@ func onServer(t *testing.T, url string) {
 	}
 	require.NotEmpty(t, dir)
 	must.Get(left.Commit(ctx, nil, backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/seat", nil, 0)))(t)
-	_, err = in.Remove(ctx, path, inspect.RemoveOptions{})
-	require.ErrorIs(t, err, elector.ErrInUse)
+	require.ErrorIs(t, must.Err(in.Remove(ctx, path, inspect.RemoveOptions{})), elector.ErrInUse)
 	gone = must.Get(in.Remove(ctx, path, inspect.RemoveOptions{Evict: true}))(t)
 	assert.Len(t, gone.Entries, 2)
 	assert.Equal(t, dir, gone.Directory)

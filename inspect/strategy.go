@@ -106,17 +106,13 @@ func (s stranger) Candidates(ctx context.Context, session *backend.Session, dir 
 		case err != nil:
 			return nil, err
 		default:
-			leads := n == 0 || entries.Marked(e) && !slices.ContainsFunc(all, func(c elector.Candidate) bool { return c.Leads })
-			all = append(all, entries.Candidate(e, leads))
+			led := len(all) > 0 && all[0].Leads
+			if n == 0 || entries.Marked(e) && !led {
+				all = slices.Insert(all, 0, entries.Candidate(e, true))
+			} else {
+				all = append(all, entries.Candidate(e, false))
+			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b elector.Candidate) int {
-		if a.Leads == b.Leads {
-			return 0
-		} else if a.Leads {
-			return -1
-		}
-		return 1
-	})
 	return all, nil
 }

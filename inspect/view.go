@@ -120,12 +120,3 @@ func candidatesOf(listed []elector.Candidate) (all []Candidate) {
 	}
 	return all
 }
-
-// designated is nil if nobody is.
-func designated(r layout.Record) *elector.Designation {
-	if r.Designated == nil {
-		return nil
-	}
-	d := elector.Designation(*r.Designated)
-	return &d
-}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,12 +150,11 @@ func signal(c chan struct{}) {
 func (w *watch) run(ctx context.Context) {
 	defer close(w.over)
 	defer time.AfterFunc(silence, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if !w.seen && w.view.Trouble == nil {
-			w.view.Trouble = &Trouble{time.Now(), "the service has not answered yet"}
-			signal(w.changed)
-		}
+		w.update(func(v *View) {
+			if !w.seen && v.Trouble == nil {
+				v.Trouble = &Trouble{time.Now(), "the service has not answered yet"}
+			}
+		})
 	}).Stop()
 	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
 	for tries := 0; ; {
@@ -163,10 +163,7 @@ func (w *watch) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			w.trouble(err.Error())
 		}
-		if w.err = err; ctx.Err() != nil || errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrBadKey) {
-			if ctx.Err() != nil {
-				w.err = ctx.Err()
-			}
+		if w.err = cmp.Or(ctx.Err(), err); ctx.Err() != nil || errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrBadKey) {
 			return
 		}
 		if err == nil || time.Since(began) > longest {
@@ -179,10 +176,8 @@ func (w *watch) run(ctx context.Context) {
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
@@ -205,9 +200,7 @@ func (w *watch) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	w.suspended = false
-	w.mu.Unlock()
+	w.update(func(*View) { w.suspended = false })
 	touch := func(ctx context.Context) error { return w.touch(ctx, s) }
 	if !w.i.mayWait() {
 		return race(ctx, touch, w.polls)
@@ -258,9 +251,7 @@ func (w *watch) touch(ctx context.Context, s *backend.Session) (err error) {
 			return backend.ErrSessionLost
 		case state == backend.Suspended:
 			suspended = true
-			w.mu.Lock()
-			w.suspended = true
-			w.mu.Unlock()
+			w.update(func(*View) { w.suspended = true })
 			w.trouble("out of touch with the service: session suspended")
 		case suspended:
 			return nil
@@ -278,9 +269,7 @@ func (w *watch) elections(ctx context.Context, s *backend.Session) error {
 		return err
 	}
 	e, err := w.i.find(ctx, s, w.path)
-	w.mu.Lock()
-	w.seen, w.counted = false, false // what is known is as old as the last round
-	w.mu.Unlock()
+	w.update(func(*View) { w.seen, w.counted = false, false }) // what is known is as old as the last round
 	changes := func(ctx context.Context) error {
 		if len(e.looked) == 0 { // Kafka's, at the root: nothing else can come there
 			<-ctx.Done()

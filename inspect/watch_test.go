@@ -38,9 +38,8 @@ func (s *stage) watch(o inspect.WatchOptions) *diary { return watch(s.T, s.in, p
 func watch(t *testing.T, in *inspect.Inspector, election string, o inspect.WatchOptions) *diary {
 	l := new(diary)
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var running sync.WaitGroup
+	running.Go(func() {
 		for v, err := range in.Watch(ctx, election, o) {
 			l.mu.Lock()
 			if l.err = err; err == nil {
@@ -48,8 +47,8 @@ func watch(t *testing.T, in *inspect.Inspector, election string, o inspect.Watch
 			}
 			l.mu.Unlock()
 		}
-	}()
-	t.Cleanup(func() { cancel(); <-done; assert.Error(t, l.err) })
+	})
+	t.Cleanup(func() { cancel(); running.Wait(); assert.Error(t, l.err) })
 	return l
 }
 

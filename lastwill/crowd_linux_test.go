@@ -229,8 +229,7 @@ func TestAgentRestarts(t *testing.T) {
 // Process 1 of a container would take its companion along.
 func TestProcessOne(t *testing.T) {
 	t.Parallel()
-	out := must.Get(isolated(t, "candidate", ledgerVar+"=/dev/null").Output())(t)
-	assert.Contains(t, string(out), "process 1 of its container")
+	assert.Contains(t, string(must.Get(isolated(t, "candidate", ledgerVar+"=/dev/null").Output())(t)), "process 1 of its container")
 }
 
 // optional is a process that can have no companion, and goes on without.
@@ -251,8 +250,7 @@ func optional() {
 // Without a companion no Open waits for one.
 func TestOptional(t *testing.T) {
 	t.Parallel()
-	out := must.Get(isolated(t, "optional").Output())(t)
-	assert.Equal(t, "true\n", string(out))
+	assert.Equal(t, "true\n", string(must.Get(isolated(t, "optional").Output())(t)))
 }
 
 // An agent in another process namespace does not see who connects, and says so.

@@ -73,43 +73,28 @@ func TestAgentForgetsWhoLeft(t *testing.T) {
 // An agent that reads slowly delays nobody who opens a session, though there is much to tell it.
 func TestSlowAgent(t *testing.T) {
 	t.Parallel()
-	path, quit := t.TempDir()+"/agent", make(chan struct{})
+	path := t.TempDir() + "/agent"
 	b := must.Get(lastwill.Start(openService, lastwill.Options{Agent: path, Logger: slog.New(slog.DiscardHandler)}))(t)
 	const waiting = 5000
 	for range waiting {
 		opened(t, b)
 	}
-	l := must.Get(net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"}))(t)
-	defer l.Close()
-	greeted, read := make(chan struct{}), new(atomic.Int64)
+	told, read := listenAt(t, path), new(atomic.Int64)
+	next(t, told)
 	go func() {
-		conn, err := l.AcceptUnix()
-		if !assert.NoError(t, err) {
-			return
-		}
-		defer conn.Close()
-		_, _ = conn.Write([]byte(`{"v":1,"kind":"welcome"}`))
-		close(greeted)
-		var packet [1 << 16]byte
-		for {
-			if n, err := conn.Read(packet[:]); err != nil || n == 0 {
+		for said := range told {
+			if said == "closed" {
 				return
 			}
 			read.Add(1)
-			select {
-			case <-time.After(2 * time.Millisecond): // ten seconds for all
-			case <-quit:
-				return
-			}
+			time.Sleep(2 * time.Millisecond) // ten seconds for all
 		}
 	}()
-	<-greeted
 	for range 20 {
 		time.Sleep(50 * time.Millisecond)
 		opened(t, b)
 	}
 	assert.Less(t, read.Load(), int64(waiting), "they have waited until it had read what was there before them")
-	close(quit)
 	require.NoError(t, b.Close())
 }
 
@@ -218,12 +203,9 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p, _ := w.candidate()
 		id := p.do("open")
-		writer := p // of the log: its companion has the same
-		if w.served != nil {
-			writer = w.served
-		}
-		writer.log.mu.Lock() // who reads waits
-		defer writer.log.mu.Unlock()
+		writer := p.executor()
+		writer.log.Lock() // who reads waits
+		defer writer.log.Unlock()
 		fd := must.Get(unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0))(t)
 		var err error
 		for err == nil {
@@ -252,7 +234,7 @@ func TestAgentWithoutDescriptors(t *testing.T) {
 	for range 30 {
 		all = append(all, stranger(t, w.agent))
 	}
-	wait.For(w.t, "it has none left", func() bool { return strings.Contains(w.served.log.String(), "cannot take a process in") })
+	w.served.logs("cannot take a process in")
 	p.kill()
 	for _, c := range all {
 		require.NoError(t, c.Close())

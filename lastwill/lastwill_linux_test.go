@@ -61,6 +61,15 @@ func (w *world) accompanied() (p *process, companion int) {
 	return p, companion
 }
 
+// executor is the process that ends sessions of p and writes about it, p's companion or the agent: what a companion
+// logs is in its process's log.
+func (p *process) executor() *process {
+	if p.served != nil {
+		return p.served
+	}
+	return p
+}
+
 func TestEachDeath(t *testing.T) {
 	for name, die := range map[string]func(p *process){
 		"kill -9": func(p *process) { p.kill() },
@@ -290,7 +299,7 @@ func TestFrozenAgentIsLeftAlone(t *testing.T) {
 	var ids []string
 	wait.For(w.t, "the process gives it up", func() bool {
 		ids = append(ids, p.do("open"))
-		return strings.Contains(p.log.String(), "does not listen")
+		return p.log.Has("does not listen")
 	})
 	p.kill()
 	signal(t, w.served.cmd.Process.Pid, syscall.SIGCONT)
@@ -334,8 +343,7 @@ func TestStartsAsItsProcess(t *testing.T) {
 		t.Helper()
 		return must.Get(os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)))(t)
 	}
-	given := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))(t)
-	assert.Equal(t, strings.Join(p.cmd.Args, "\x00")+"\x00", string(given))
+	assert.Equal(t, strings.Join(p.cmd.Args, "\x00")+"\x00", string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))(t)))
 	require.Equal(t, "<nil>", p.do("chdir /"))
 	for _, want := range []string{w.dir, "/"} {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -355,8 +363,7 @@ func TestStartInATest(t *testing.T) {
 		test.Env = append(os.Environ(), ranVar+"="+ran, roleVar+"="+role)
 		said, err := test.CombinedOutput()
 		require.NoError(t, err, string(said))
-		lines := must.Get(os.ReadFile(ran))(t)
-		assert.Equal(t, "ran\n", string(lines), string(said))
+		assert.Equal(t, "ran\n", string(must.Get(os.ReadFile(ran))(t)), string(said))
 	}
 }
 
@@ -441,11 +448,7 @@ func TestServiceThatStaysDown(t *testing.T) {
 				p.do("open")
 				w.switchTo(why)
 				p.kill()
-				log := p.log
-				if w.agent != "" {
-					log = w.served.log
-				}
-				wait.For(w.t, "it says so", func() bool { return strings.Contains(log.String(), "cannot end the session of a dead process") })
+				p.executor().logs("cannot end the session of a dead process")
 				if w.agent == "" {
 					wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
 				}
@@ -482,16 +485,13 @@ func TestHoldWithoutAWord(t *testing.T) {
 		w.ttl = 200 * time.Millisecond
 		p, companion := w.candidate()
 		p.do("open")
-		log := p.log
 		if w.agent == "" { // what another companion is told
 			signal(t, companion, syscall.SIGKILL)
 			p.ready()
-		} else {
-			log = w.served.log
 		}
 		p.do("hold exit 1")
 		p.kill()
-		wait.For(w.t, "it says so", func() bool { return strings.Contains(log.String(), "a child of a dead process has not said") })
+		p.executor().logs("a child of a dead process has not said")
 		assert.Empty(t, w.ended())
 	})
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -43,7 +44,8 @@ const (
 
 // roles are what this program is in tests, by roleVar: see also TestMain.
 var roles = map[string]func(){
-	"candidate": candidate, "agent": agent, "silent": silent, "stuck": stuck, "hanging": hanging, "early": early, "deaf": deaf,
+	"candidate": candidate, "agent": agent, "early": early, "deaf": deaf,
+	"silent": after(func() { os.Exit(0) }), "stuck": after(stuck), "hanging": after(hanging),
 	"leader": leader, "crowd": crowd, "doomed": doomed, "optional": optional, "wrapped": wrapped,
 }
 
@@ -63,6 +65,8 @@ func TestMain(m *testing.M) {
 // A service is a Backend whose sessions are names, and which notes in a file those it has ended. As
 // it is used, its file is named by the environment.
 type service struct{ opened int }
+
+var toStderr = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
 // opener is that of candidates.
 var opener lastwill.Opener = openService
@@ -158,8 +162,7 @@ func (s *session) Close(context.Context) error {
 func candidate() {
 	events := make(chan lastwill.Event, 100)
 	b, err := lastwill.Start(opener, lastwill.Options{
-		Agent: os.Getenv(agentVar), Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		OnEvent: func(e lastwill.Event) { events <- e },
+		Agent: os.Getenv(agentVar), Logger: toStderr, OnEvent: func(e lastwill.Event) { events <- e },
 	})
 	if err != nil {
 		fmt.Println("start:", err)
@@ -176,10 +179,7 @@ func candidate() {
 			answer = fmt.Sprintf("%s %d %v", e.Kind, e.PID, e.Err)
 		case "open":
 			s, err := b.Open(context.Background(), backend.OpenOptions{})
-			if err != nil {
-				answer = err.Error()
-				break
-			}
+			check(err)
 			sessions[s.ID()] = s
 			answer = s.ID()
 		case "open-and-die":
@@ -202,18 +202,12 @@ func candidate() {
 			answer = strings.Join(os.Environ(), ",")
 		case "hold":
 			h, err := b.Hold()
-			if err != nil {
-				answer = err.Error()
-				break
-			}
+			check(err)
 			holds = append(holds, h)
 			answer = child(h.File(), "/bin/sh", "-c", rest)
 		case "release":
 			for _, h := range holds {
-				err = errors.Join(err, h.Release(), h.Release())
-			}
-			if err != nil {
-				answer = err.Error()
+				check(errors.Join(h.Release(), h.Release()))
 			}
 		case "fork":
 			answer = child(nil, "/bin/sleep", "600")
@@ -263,33 +257,26 @@ func cut() string {
 	return strconv.Itoa(n)
 }
 
-// silent is a process whose companion never gets as far as Start.
-func silent() {
-	if os.Getenv("LASTWILL_TEST_GONE") != "" {
-		os.Exit(0)
+// after is a candidate whose companion does something else before.
+func after(do func()) func() {
+	return func() {
+		const ran = "LASTWILL_TEST_GONE"
+		if os.Getenv(ran) != "" {
+			do()
+		}
+		check(os.Setenv(ran, "1"))
+		candidate()
 	}
-	check(os.Setenv("LASTWILL_TEST_GONE", "1"))
-	candidate()
 }
 
-// stuck is a process whose companion waits for something before Start.
+// stuck waits for something before Start.
 func stuck() {
-	if os.Getenv("LASTWILL_TEST_GONE") != "" {
-		fmt.Fprintf(os.Stderr, "stuck %d.\n", os.Getpid())
-		time.Sleep(time.Hour)
-	}
-	check(os.Setenv("LASTWILL_TEST_GONE", "1"))
-	candidate()
+	fmt.Fprintf(os.Stderr, "stuck %d.\n", os.Getpid())
+	time.Sleep(time.Hour)
 }
 
-// hanging is a process in whose companion the service is never opened.
-func hanging() {
-	if os.Getenv("LASTWILL_TEST_GONE") != "" {
-		opener = func() (backend.Backend, error) { select {} }
-	}
-	check(os.Setenv("LASTWILL_TEST_GONE", "1"))
-	candidate()
-}
+// hanging never opens the service.
+func hanging() { opener = func() (backend.Backend, error) { select {} } }
 
 // wrapped is a process whose backend passes no wills on.
 func wrapped() {
@@ -329,8 +316,7 @@ func agent() {
 		backends = append(backends, b)
 	}
 	fmt.Println("ok")
-	fmt.Println(lastwill.Serve(ctx, l, lastwill.ServeOptions{Backends: backends,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	fmt.Println(lastwill.Serve(ctx, l, lastwill.ServeOptions{Backends: backends, Logger: toStderr}))
 }
 
 // A world is what the processes of one test share.
@@ -390,32 +376,14 @@ type process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines chan string
-	log   *logged
-}
-
-// logged is what a process and its companion write.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log   *wait.Log // what it and its companion write
 }
 
 // start starts a process with a role.
 func (w *world) start(role string) *process {
 	w.t.Helper()
 	exe := must.Get(os.Executable())(w.t)
-	p := &process{world: w, cmd: exec.Command(exe, "an argument", "-test.v"), lines: make(chan string, 100), log: &logged{}}
+	p := &process{world: w, cmd: exec.Command(exe, "an argument", "-test.v"), lines: make(chan string, 100), log: new(wait.Log)}
 	p.cmd.Env = append(os.Environ(), roleVar+"="+role, ledgerVar+"="+w.ledger, agentVar+"="+w.agent, ttlVar+"="+w.ttl.String(), urlVar+"="+w.url)
 	p.cmd.Dir, p.cmd.ExtraFiles = w.dir, w.files
 	p.in = must.Get(p.cmd.StdinPipe())(w.t)
@@ -494,7 +462,7 @@ func (p *process) answer() string {
 // logs waits until the process, or its companion, has logged this.
 func (p *process) logs(text string) {
 	p.t.Helper()
-	wait.For(p.t, "it logs "+text, func() bool { return strings.Contains(p.log.String(), text) })
+	wait.For(p.t, "it logs "+text, func() bool { return p.log.Has(text) })
 }
 
 func (p *process) kill() {
@@ -512,16 +480,7 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 func stop(t *testing.T, pid int) {
 	t.Helper()
 	signal(t, pid, syscall.SIGSTOP)
-	wait.For(t, fmt.Sprintf("process %d stops", pid), func() bool {
-		moving := false
-		stats := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))(t)
-		for _, path := range stats {
-			stat, _ := os.ReadFile(path) // a thread may have ended
-			_, after, _ := strings.Cut(string(stat), ") ")
-			moving = moving || stat != nil && !strings.HasPrefix(after, "T")
-		}
-		return !moving
-	})
+	require.NoError(t, processes.WaitStopped(pid))
 }
 
 // gone tells whether a process has ended, or is one that nobody has waited for.

@@ -19,8 +19,12 @@ import (
 
 // listener is an agent that takes down what it is told.
 func listener(t *testing.T) (path string, told chan string) {
-	t.Helper()
 	path = t.TempDir() + "/agent"
+	return path, listenAt(t, path)
+}
+
+func listenAt(t *testing.T, path string) (told chan string) {
+	t.Helper()
 	l := must.Get(net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"}))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	told = make(chan string, 100)
@@ -53,7 +57,7 @@ func listener(t *testing.T) (path string, told chan string) {
 			_ = conn.Close()
 		}
 	}()
-	return path, told
+	return told
 }
 
 // next is what was told next.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,14 +94,20 @@ func read(conn *net.UnixConn) (m message, files []*os.File, err error) {
 
 // rest returns a message that has arrived, and unix.EAGAIN if there is none, whatever the deadline.
 func rest(conn *net.UnixConn) (m message, files []*os.File, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return m, nil, err
-	}
-	if failed := raw.Control(func(fd uintptr) { m, files, err = receive(int(fd)) }); failed != nil {
-		return m, nil, failed
-	}
+	err = control(conn, func(fd uintptr) (err error) { m, files, err = receive(int(fd)); return err })
 	return m, files, err
+}
+
+// control has do use the descriptor of c, and not wait.
+func control(c syscall.Conn, do func(fd uintptr) error) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if failed := raw.Control(func(fd uintptr) { err = do(fd) }); failed != nil {
+		return failed
+	}
+	return err
 }
 
 func receive(fd int) (m message, files []*os.File, err error) {
@@ -181,30 +188,22 @@ func identify(conn *net.UnixConn, pidfd *os.File) (pid int, err error) {
 
 // peerOf returns what the kernel says of whoever has connected, listens or has made the pair.
 func peerOf(conn *net.UnixConn) (peer *unix.Ucred, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	if failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); failed != nil {
-		return nil, failed
-	}
-	return peer, os.NewSyscallError("SO_PEERCRED", err)
+	err = control(conn, func(fd uintptr) (err error) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		return os.NewSyscallError("SO_PEERCRED", err)
+	})
+	return peer, err
 }
 
 // pidfdOf returns the process of a pidfd, -1 if it has been dead and forgotten.
 func pidfdOf(f *os.File) (pid, flags int, err error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return 0, 0, err
-	}
 	var info []byte
-	if failed := raw.Control(func(fd uintptr) {
+	err = control(f, func(fd uintptr) (err error) {
 		if info, err = os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(int(fd))); err == nil {
 			flags, err = unix.FcntlInt(fd, unix.F_GETFL, 0)
 		}
-	}); failed != nil {
-		return 0, 0, failed
-	}
+		return err
+	})
 	if err != nil {
 		return 0, 0, err
 	}

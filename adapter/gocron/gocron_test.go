@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	electorgocron "github.com/elector-go/elector/adapter/gocron"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -32,11 +33,8 @@ type candidate struct {
 func start(t *testing.T, service *memory.Service, id string) *candidate {
 	t.Helper()
 	p := &candidate{client: service.Client(id), ended: make(chan error, 1)}
-	var err error
-	p.e, err = elector.New(elector.Config{Backend: p.client, Strategy: fair.New(), Election: "/jobs", ID: id})
-	require.NoError(t, err)
-	p.s, err = gocron.NewScheduler(gocron.WithDistributedElector(p))
-	require.NoError(t, err)
+	p.e = must.Get(elector.New(elector.Config{Backend: p.client, Strategy: fair.New(), Election: "/jobs", ID: id}))(t)
+	p.s = must.Get(gocron.NewScheduler(gocron.WithDistributedElector(p)))(t)
 	p.s.Start()
 	var ctx context.Context
 	ctx, p.stop = context.WithCancel(t.Context())
@@ -53,8 +51,7 @@ func start(t *testing.T, service *memory.Service, id string) *candidate {
 // every runs a task once a second, one run at a time.
 func (p *candidate) every(t *testing.T, task gocron.Task) {
 	t.Helper()
-	_, err := p.s.NewJob(gocron.DurationJob(time.Second), task, gocron.WithSingletonMode(gocron.LimitModeReschedule))
-	require.NoError(t, err)
+	must.Get(p.s.NewJob(gocron.DurationJob(time.Second), task, gocron.WithSingletonMode(gocron.LimitModeReschedule)))(t)
 }
 
 // Jobs run where the leader is, also after it has lost its session.
@@ -124,8 +121,7 @@ func TestSeatWaitsForTheJob(t *testing.T) {
 			return nil
 		}))
 		time.Sleep(10 * time.Second)
-		_, err := elector.Ask(t.Context(), service, fair.New(), "/jobs", elector.Request{})
-		require.NoError(t, err)
+		must.Get(elector.Ask(t.Context(), service, fair.New(), "/jobs", elector.Request{}))(t)
 		assert.ErrorIs(t, <-told, elector.ErrAsked)
 		assert.ErrorIs(t, a.IsLeader(t.Context()), electorgocron.ErrNotLeader, "no other job begins meanwhile")
 		time.Sleep(10 * time.Second)

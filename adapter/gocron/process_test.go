@@ -21,6 +21,7 @@ import (
 	"github.com/elector-go/elector"
 	electorgocron "github.com/elector-go/elector/adapter/gocron"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -97,13 +98,11 @@ type run struct {
 // runs returns those that the log has, in the order in which they have begun.
 func runs(t *testing.T, log string) (all []run) {
 	t.Helper()
-	text, err := os.ReadFile(log)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(log))(t)
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		require.Len(t, words, 3, line)
-		token, err := strconv.ParseUint(words[2], 10, 64)
-		require.NoError(t, err)
+		token := must.Get(strconv.ParseUint(words[2], 10, 64))(t)
 		all = append(all, run{words[0], words[1], token})
 	}
 	return all
@@ -134,8 +133,7 @@ func TestTwoProcesses(t *testing.T) {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{QuickStart: true, NoSync: true})
 	log := filepath.Join(t.TempDir(), "log")
 	require.NoError(t, os.WriteFile(log, nil, 0o644))
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	launch := func(id string) *process.Process {
 		p := process.New(process.Spec{
 			Name: id, Path: self, LogPath: log + "." + id,

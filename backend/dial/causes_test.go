@@ -35,15 +35,11 @@ func TestCauses(t *testing.T) {
 			retries := make(chan error, 100)
 			e := stand(t, b, "/jobs/one", elector.Hooks{Retry: func(r elector.RetryEvent) { retries <- r.Err }})
 			campaigning, stop := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() {
-				_, err := e.Campaign(campaigning)
-				done <- err
-			}()
+			done := wait.Later(func() (*elector.Term, error) { return e.Campaign(campaigning) })
 			wait.For(t, "the hook says why", func() bool { return says(<-retries) })
 			wait.For(t, "the status says why", func() bool { return says(e.Status().Err) })
 			stop()
-			assert.ErrorIs(t, <-done, context.Canceled)
+			assert.ErrorIs(t, (<-done).Err, context.Canceled)
 		})
 	}
 }

@@ -7,33 +7,31 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 )
 
-func openConsul(t *target, o options) (*Backend, error) {
+func openConsul(t *target, o options) (backend.Backend, func() error, error) {
 	switch {
 	case t.path != "":
-		return nil, errors.New("takes no path, for Consul has no prefix for a client's keys: put it into the election's name")
+		return nil, nil, errors.New("takes no path, for Consul has no prefix for a client's keys: put it into the election's name")
 	case len(t.servers) > 1:
-		return nil, errors.New("takes one host: name one agent, such as the one on this machine; it knows the servers")
+		return nil, nil, errors.New("takes one host: name one agent, such as the one on this machine; it knows the servers")
 	}
 	client, closeIdle, err := consulClient(t, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	watches, closeIdleToo, err := consulClient(t, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, err := consul.New(client, consul.Config{SessionTimeout: t.timeout, Check: t.check, Watches: watches, Logger: o.log})
-	if err != nil {
-		return nil, err
-	}
-	return opened(b, func() error {
+	return b, func() error {
 		closeIdle()
 		closeIdleToo()
 		return nil
-	}), nil
+	}, err
 }
 
 // consulClient makes a client with connections of its own.

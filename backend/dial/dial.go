@@ -43,14 +43,6 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 // Rehearse implements backend.Rehearser.
 func (b *Backend) Rehearse(ctx context.Context) error { return backend.Rehearse(ctx, b.Backend) }
 
-// opened is a Backend. close may be nil.
-func opened(b backend.Backend, close func() error) *Backend {
-	if close == nil {
-		close = func() error { return nil }
-	}
-	return &Backend{Backend: b, close: sync.OnceValue(close)}
-}
-
 // An Option says what a URL cannot.
 type Option func(*options)
 
@@ -87,9 +79,9 @@ func Open(ctx context.Context, url string, opts ...Option) (*Backend, error) {
 		set(&o)
 	}
 	o.log = asynclog.New(o.log)
-	b, err := t.scheme.open(t, o)
+	b, close, err := t.scheme.open(t, o)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s://: %w", t.scheme.name, err)
 	}
-	return b, nil
+	return &Backend{Backend: b, close: sync.OnceValue(close)}, nil
 }

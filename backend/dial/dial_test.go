@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // open opens a URL, and closes it with the test.
@@ -175,31 +176,16 @@ func TestClose(t *testing.T) {
 	assert.NoError(t, none.Close())
 }
 
-// writer is an io.Writer that is a function.
-type writer func([]byte)
-
-func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
-
 // TestLogger holds that what etcd's client has to say is logged where it was told to.
 func TestLogger(t *testing.T) {
-	said := make(chan string, 100)
-	log := slog.New(slog.NewTextHandler(writer(func(p []byte) {
-		select {
-		case said <- string(p):
-		default:
-		}
-	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	said, log := listen(t)
 	b := open(t, "etcd://127.0.0.1:1", dial.WithLogger(log))
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, err := b.Open(ctx, backend.OpenOptions{})
-		assert.Error(t, err)
-	}()
-	line := <-said
+	opening := wait.Later(func() (*backend.Session, error) { return b.Open(ctx, backend.OpenOptions{}) })
+	wait.For(t, "it says something", func() bool { return said.Has("\n") })
 	cancel()
-	<-done
+	assert.Error(t, (<-opening).Err)
+	line, _, _ := strings.Cut(said.String(), "\n")
 	assert.Contains(t, line, "level=DEBUG")
 	assert.Contains(t, line, `msg="etcd client: retrying`)
 	assert.Contains(t, line, "method=/etcdserverpb.Lease/LeaseGrant")
@@ -224,15 +210,12 @@ func FuzzOpen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, url string) {
 		b, err := dial.Open(context.Background(), url, dial.WithLogger(nil))
-		if (err == nil) == (b == nil) {
-			t.Fatalf("%q: %v, %v", url, b, err)
+		require.NotEqual(t, err == nil, b == nil, "%q: %v, %v", url, b, err)
+		if err == nil {
+			assert.NotEmpty(t, b.String(), url)
+			assert.Positive(t, b.Limits().DefaultTTL, url)
 		}
-		if err == nil && (b.String() == "" || b.Limits().DefaultTTL <= 0) {
-			t.Fatalf("%q: %v, %+v", url, b, b.Limits())
-		}
-		if err := b.Close(); err != nil {
-			t.Fatalf("%q: %v", url, err)
-		}
+		assert.NoError(t, b.Close(), url)
 	})
 }
 
@@ -262,8 +245,7 @@ func serveEtcd(t *testing.T, register func(*grpc.Server)) (url string) {
 func TestEtcdRequestsAreSentOnce(t *testing.T) {
 	var l leases
 	url := serveEtcd(t, func(s *grpc.Server) { etcdserverpb.RegisterLeaseServer(s, &l) })
-	_, err := open(t, url).Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})
-	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorIs(t, must.Err(open(t, url).Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})), backend.ErrUnavailable)
 	assert.EqualValues(t, 1, l.asked.Load())
 }
 
@@ -305,8 +287,7 @@ func TestEtcdWatchesTakePauses(t *testing.T) {
 	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{TTL: time.Minute}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	_, err := s.Await(ctx, backend.Entry{Key: "/a"})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, must.Err(s.Await(ctx, backend.Entry{Key: "/a"})), context.DeadlineExceeded)
 	assert.Positive(t, len(b.watches))
 	assert.Less(t, len(b.watches), 1000)
 	cancelled, cancel := context.WithCancel(t.Context())

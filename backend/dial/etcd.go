@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdclient"
 )
@@ -21,11 +22,11 @@ import (
 // connection sooner, where the system offers that: see DialKeepAliveTimeout below.
 const pingAfter = 10 * time.Second
 
-func openEtcd(t *target, o options) (*Backend, error) {
+func openEtcd(t *target, o options) (backend.Backend, func() error, error) {
 	var env environment
 	config, login := env.tls(t, certificates{"ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"}), env.login()
 	if err := env.err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	scheme := "http://"
 	if config != nil {
@@ -57,7 +58,7 @@ func openEtcd(t *target, o options) (*Backend, error) {
 		MaxUnaryRetries: 1, // that is one try: sessions know what may be sent again
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if t.path != "" {
 		client.KV = namespace.NewKV(client.KV, t.path)
@@ -67,7 +68,7 @@ func openEtcd(t *target, o options) (*Backend, error) {
 	b, err := etcd.New(client, etcd.Config{SessionTimeout: t.timeout, Logger: o.log})
 	if err != nil {
 		_ = client.Close() // it has not been used
-		return nil, err
+		return nil, nil, err
 	}
-	return opened(b, func() error { return etcdclient.Close(client, 5*time.Second) }), nil
+	return b, func() error { return etcdclient.Close(client, 5*time.Second) }, nil
 }

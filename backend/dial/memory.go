@@ -3,17 +3,18 @@ package dial
 import (
 	"sync"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 )
 
 // named are the services of this process that have a name. They live as long as it.
 var named sync.Map // of *memory.Service, by name
 
-func openMemory(t *target, _ options) (*Backend, error) {
+func openMemory(t *target, _ options) (backend.Backend, func() error, error) {
 	service := memory.New(memory.Options{})
 	if t.name != "" {
 		there, _ := named.LoadOrStore(t.name, service)
 		service = there.(*memory.Service)
 	}
-	return opened(service, nil), nil
+	return service, func() error { return nil }, nil
 }

@@ -61,23 +61,17 @@ func TestConsulToken(t *testing.T) {
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", file(t, plain.SecretID+"\n"))
-	_, err = refusal(t, url+"?check=2s")
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(refusal(t, url+"?check=2s")), backend.ErrDenied)
 	before, _ := lead(t, url, "/jobs/one")
 	require.NoError(t, before.Resign(t.Context()))
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", file(t, token.SecretID+"\n"))
 	term, said := lead(t, url+"?check=10s", "/jobs/one")
-	_, err = term.Commit(t.Context(), elector.Put("/elsewhere", nil))
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Put("/elsewhere", nil))), backend.ErrDenied)
 
 	t.Run("revoked while it leads, and while another waits", func(t *testing.T) {
 		servertest.Long(t, "the time in which it is noticed")
 		heir := stand(t, open(t, url+"?check=10s"), "/jobs/one", elector.Hooks{})
-		next := make(chan error, 1)
-		go func() {
-			_, err := heir.Campaign(t.Context())
-			next <- err
-		}()
+		next := wait.Later(func() (*elector.Term, error) { return heir.Campaign(t.Context()) })
 		require.Eventually(t, func() bool {
 			all, err := heir.Candidates(t.Context())
 			return err == nil && len(all) == 2
@@ -85,9 +79,9 @@ func TestConsulToken(t *testing.T) {
 		must.Get(operator.ACL().TokenDelete(token.AccessorID, nil))(t)
 		wait.Receive(t, "the term ends", term.Context().Done())
 		fmt.Fprintln(said, context.Cause(term.Context()))
-		assert.True(t, said.has("ACL not found"))
-		assert.False(t, said.has(token.SecretID))
-		err = wait.Receive(t, "the campaign with the revoked token ends", next)
+		assert.True(t, said.Has("ACL not found"))
+		assert.False(t, said.Has(token.SecretID))
+		err = wait.Receive(t, "the campaign with the revoked token ends", next).Err
 		assert.ErrorIs(t, err, backend.ErrDenied)
 		assert.NotContains(t, err.Error(), token.SecretID)
 	})

@@ -65,21 +65,17 @@ func TestEtcdUser(t *testing.T) {
 	url, server := guardedEtcd(t, "--auth-token-ttl=2")
 	url += "?timeout=10s"
 
-	took, err := refusal(t, url)
-	assert.ErrorIs(t, err, backend.ErrDenied)
-	assert.ErrorContains(t, err, "user name is empty")
-	assert.Less(t, took, 10*time.Second)
-
-	t.Setenv("ETCDCTL_USER", "ann:wrong-"+secret)
-	took, err = refusal(t, url)
-	assert.ErrorIs(t, err, backend.ErrDenied)
-	assert.ErrorContains(t, err, "invalid user ID or password")
-	assert.Less(t, took, 10*time.Second)
+	for user, says := range map[string]string{"": "user name is empty", "ann:wrong-" + secret: "invalid user ID or password"} {
+		t.Setenv("ETCDCTL_USER", user)
+		took, err := refusal(t, url)
+		assert.ErrorIs(t, err, backend.ErrDenied)
+		assert.ErrorContains(t, err, says)
+		assert.Less(t, took, 10*time.Second)
+	}
 
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
 	term, _ := lead(t, url, "/jobs/one")
-	_, err = term.Get(t.Context(), "/elsewhere")
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(term.Get(t.Context(), "/elsewhere")), backend.ErrDenied)
 
 	t.Run("tokens run out, and the password changes", func(t *testing.T) {
 		servertest.Long(t, "the time in which tokens run out")
@@ -95,8 +91,7 @@ func TestEtcdStreamsShareALogin(t *testing.T) {
 	b := open(t, url+"?timeout=10s")
 	logins := func() int {
 		t.Helper()
-		n, err := etcdtest.Metric(server, `grpc_server_started_total{grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}`)
-		require.NoError(t, err)
+		n := must.Get(etcdtest.Metric(server, `grpc_server_started_total{grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}`))(t)
 		return n
 	}
 	var sessions []*backend.Session
@@ -122,25 +117,19 @@ func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 	setenv(t, "ETCDCTL_PASSWORD_FILE", "", "ETCDCTL_PASSWORD", secret+"\n")
 	stays, said := lead(t, url, "/jobs/three")
 	heir := stand(t, open(t, url), "/jobs/two", elector.Hooks{})
-	next := make(chan error, 1)
-	go func() {
-		_, err := heir.Campaign(t.Context())
-		next <- err
-	}()
+	next := wait.Later(func() (*elector.Term, error) { return heir.Campaign(t.Context()) })
 	time.Sleep(7 * time.Second)
 	assert.True(t, changed.Valid(), "%v", context.Cause(changed.Context()))
 	assert.True(t, stays.Valid(), "%v", context.Cause(stays.Context()))
-	_, err := changed.Commit(t.Context(), elector.Put("/jobs-state", nil))
-	assert.ErrorIs(t, err, backend.ErrDenied)
-	_, err = changed.Commit(t.Context(), elector.Put("/jobs/state", nil))
-	assert.NoError(t, err)
+	assert.ErrorIs(t, must.Err(changed.Commit(t.Context(), elector.Put("/jobs-state", nil))), backend.ErrDenied)
+	assert.NoError(t, must.Err(changed.Commit(t.Context(), elector.Put("/jobs/state", nil))))
 
 	// The password is changed, in the file, too. Whoever has the old one alone is refused.
 	require.NoError(t, os.WriteFile(passwords, []byte(secret+"-new\n"), 0o600))
 	must.Get(etcdRoot(t, server).UserChangePassword(t.Context(), "ann", secret+"-new"))(t)
 	wait.Receive(t, "the term ends", stays.Context().Done())
-	assert.True(t, said.has("invalid user ID or password"))
-	err = wait.Receive(t, "the campaign of the old password ends", next)
+	assert.True(t, said.Has("invalid user ID or password"))
+	err := wait.Receive(t, "the campaign of the old password ends", next).Err
 	assert.ErrorIs(t, err, backend.ErrDenied)
 	assert.ErrorContains(t, err, "invalid user ID or password")
 	assert.True(t, changed.Valid(), "%v", context.Cause(changed.Context()))
@@ -161,8 +150,7 @@ func TestEtcdCertificates(t *testing.T) {
 		}
 		return "etcd://" + address + "?timeout=30s"
 	})
-	_, err := term.Get(t.Context(), "/elsewhere")
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(term.Get(t.Context(), "/elsewhere")), backend.ErrDenied)
 	fails(t, url+"&tls=true", "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", "", "ETCDCTL_CERT", "", "ETCDCTL_KEY", "")
 }
 
@@ -208,22 +196,16 @@ func TestEtcdForgetsTokens(t *testing.T) {
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
 	var sessions []*backend.Session
 	for range 2 {
-		s := must.Get(open(t, url+"?timeout=15s").Open(t.Context(), backend.OpenOptions{}))(t)
-		defer s.Close(t.Context())
-		sessions = append(sessions, s)
+		sessions = append(sessions, session(t, url+"?timeout=15s"))
 	}
 	must.Get(sessions[0].Commit(t.Context(), nil, backend.CompareAndSet("/jobs/dir", nil, 0)))(t)
 	made := must.Get(sessions[0].Commit(t.Context(), nil, backend.CreateEphemeral("/jobs/dir/one", nil)))(t)
-	told := make(chan error, 1)
-	go func() {
-		_, err := sessions[1].Await(t.Context(), made[0])
-		told <- err
-	}()
+	told := wait.Later(func() ([]backend.Entry, error) { return sessions[1].Await(t.Context(), made[0]) })
 	require.NoError(t, server.Restart())
 	for _, s := range sessions {
 		granted := s.Deadline()
 		wait.For(t, "a heartbeat", func() bool { return s.Deadline().After(granted) })
 	}
 	require.NoError(t, sessions[0].Discard(t.Context(), made[0]))
-	require.NoError(t, wait.Receive(t, "the one that waits is told", told))
+	require.NoError(t, wait.Receive(t, "the one that waits is told", told).Err)
 }

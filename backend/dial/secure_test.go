@@ -1,16 +1,15 @@
 package dial_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,30 +30,10 @@ import (
 // secret is what nobody may say.
 const secret = "S3cr3t"
 
-// said collects all that is said in a test, and holds that no secret is in it.
-type said struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *said) has(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.text.String(), text)
-}
-
-// listen returns a logger at debug level for all that is said in the test.
-func listen(t *testing.T) (*said, *slog.Logger) {
-	s := new(said)
-	t.Cleanup(func() {
-		assert.False(t, s.has(secret), "the secret is in what was said:\n%s", s.text.String())
-	})
+// listen returns a logger at debug level for all that is said in the test, and holds that no secret is in it.
+func listen(t *testing.T) (*wait.Log, *slog.Logger) {
+	s := new(wait.Log)
+	t.Cleanup(func() { assert.NotContains(t, s.String(), secret) })
 	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
@@ -75,8 +54,8 @@ func authority(t *testing.T) *certtest.Authority {
 // setenv sets the variables of the test that are given in pairs.
 func setenv(t *testing.T, pairs ...string) {
 	t.Helper()
-	for i := 0; i < len(pairs); i += 2 {
-		t.Setenv(pairs[i], pairs[i+1])
+	for pair := range slices.Chunk(pairs, 2) {
+		t.Setenv(pair[0], pair[1])
 	}
 }
 
@@ -89,7 +68,7 @@ func file(t *testing.T, text string) string {
 }
 
 // secured opens a URL with the environment as it is.
-func secured(t *testing.T, url string) (*dial.Backend, *said) {
+func secured(t *testing.T, url string) (*dial.Backend, *wait.Log) {
 	t.Helper()
 	s, log := listen(t)
 	b := open(t, url, dial.WithLogger(log))
@@ -98,7 +77,7 @@ func secured(t *testing.T, url string) (*dial.Backend, *said) {
 }
 
 // lead wins an election with the environment as it is.
-func lead(t *testing.T, url, election string) (*elector.Term, *said) {
+func lead(t *testing.T, url, election string) (*elector.Term, *wait.Log) {
 	t.Helper()
 	b, s := secured(t, url)
 	e := stand(t, b, election, elector.Hooks{})
@@ -169,8 +148,7 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 	url = start(own.ForTest(t, "server"), true)
 	setenv(t, ca, ann.CA, cert, ann.Cert, key, ann.Key)
 	term, _ = lead(t, url, "/jobs/one")
-	_, err := term.Commit(t.Context(), elector.Put("/jobs/state", nil))
-	assert.NoError(t, err)
+	assert.NoError(t, must.Err(term.Commit(t.Context(), elector.Put("/jobs/state", nil))))
 
 	fails(t, url, "remote error: tls: ", cert, "", key, "")
 	fails(t, url, "remote error: tls: ", cert, stranger.Cert, key, stranger.Key)
@@ -188,21 +166,18 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 // on. The variables are the names of those that hold the paths.
 func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
 	t.Helper()
-	copied := func(from, to string) {
-		text := must.Get(os.ReadFile(from))(t)
-		require.NoError(t, os.WriteFile(to, text, 0o600))
-	}
+	copied := func(from, to string) { require.NoError(t, os.WriteFile(to, must.Get(os.ReadFile(from))(t), 0o600)) }
 	cert, own := file(t, ""), file(t, "")
 	copied(before.Cert, cert)
 	copied(before.Key, own)
 	setenv(t, certificate, cert, key, own)
 	b, _ := secured(t, url)
-	_, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorIs(t, must.Err(b.Open(t.Context(), backend.OpenOptions{})), backend.ErrUnavailable)
 	copied(after.Cert, cert)
 	copied(after.Key, own)
 	var s *backend.Session
 	require.Eventually(t, func() bool {
+		var err error
 		s, err = b.Open(t.Context(), backend.OpenOptions{})
 		return err == nil
 	}, wait.Patience, 100*time.Millisecond)

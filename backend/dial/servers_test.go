@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/services"
-	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
@@ -35,7 +36,7 @@ func win(t *testing.T, urls ...string) {
 	last := uint64(0)
 	for _, url := range urls {
 		b := open(t, url)
-		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "me"}))(t)
+		e := stand(t, b, "/jobs/report", elector.Hooks{})
 		term, err := e.Campaign(t.Context())
 		require.NoError(t, err, url)
 		assert.Greater(t, term.Token(), last, url)
@@ -44,11 +45,18 @@ func win(t *testing.T, urls ...string) {
 	}
 }
 
+// session opens a session at a URL, and closes it with the test.
+func session(t *testing.T, url string) *backend.Session {
+	t.Helper()
+	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)
+	t.Cleanup(func() { assert.NoError(t, s.Close(context.Background())) })
+	return s
+}
+
 // exists tells what stands under keys, for who opens the URL.
 func exists(t *testing.T, url string, keys ...string) (there []bool) {
 	t.Helper()
-	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)
-	defer func() { assert.NoError(t, s.Close(t.Context())) }()
+	s := session(t, url)
 	for _, key := range keys {
 		_, err := s.Get(t.Context(), key)
 		if err != nil {
@@ -59,19 +67,11 @@ func exists(t *testing.T, url string, keys ...string) (there []bool) {
 	return there
 }
 
-// granted is the timeout of a session that nobody asked a timeout for.
-func granted(t *testing.T, url string) string {
-	t.Helper()
-	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)
-	defer func() { assert.NoError(t, s.Close(t.Context())) }()
-	return s.TTL().String()
-}
-
 func TestZooKeeper(t *testing.T) {
 	url := "zk://" + servertest.SharedZooKeeper(t).Addr()
 	win(t, url+"/a/chroot", url+"/a/chroot?timeout=30s", url+"/a/chroot?tls=false")
 	assert.Equal(t, []bool{false, true}, exists(t, url, "/jobs/report", "/a/chroot/jobs/report"))
-	assert.Equal(t, "30s", granted(t, url+"?timeout=30s"))
+	assert.Equal(t, 30*time.Second, session(t, url+"?timeout=30s").TTL())
 }
 
 func TestEtcd(t *testing.T) {
@@ -79,7 +79,7 @@ func TestEtcd(t *testing.T) {
 	url := "etcd://" + server.Addr()
 	win(t, url+"/a/prefix", url+"/a/prefix?timeout=30s", "etcd://127.0.0.1:1,"+server.Addr()+"/a/prefix")
 	assert.Equal(t, []bool{false, true}, exists(t, url, "/jobs/report", "/a/prefix/jobs/report"))
-	assert.Equal(t, "30s", granted(t, url+"?timeout=30s"))
+	assert.Equal(t, 30*time.Second, session(t, url+"?timeout=30s").TTL())
 }
 
 func TestConsul(t *testing.T) {
@@ -89,11 +89,10 @@ func TestConsul(t *testing.T) {
 	t.Setenv("CONSUL_HTTP_TOKEN", server.Token()+"\n")
 	url := "consul://" + server.Addr() + "?tls=false"
 	win(t, url, url+"&timeout=30s", url+"&check=30s")
-	assert.Equal(t, "30s", granted(t, url+"&timeout=30s"))
+	assert.Equal(t, 30*time.Second, session(t, url+"&timeout=30s").TTL())
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
-	_, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
-	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorIs(t, must.Err(open(t, url).Open(t.Context(), backend.OpenOptions{})), backend.ErrDenied)
 }
 
 // TestWithDialContext holds that a session of each service has no other connections than
@@ -110,14 +109,11 @@ func TestWithDialContext(t *testing.T) {
 			b := open(t, url, dial.WithDialContext(line.Dial))
 			s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 			made := must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral("/dialled", nil)))(t)
-			other := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)
-			defer func() { assert.NoError(t, other.Close(t.Context())) }()
+			other := session(t, url)
 
 			line.Cut()
-			gone := must.Get(other.Await(t.Context(), made...))(t)
-			assert.Zero(t, gone[0].Rev)
-			state := must.Get(s.AwaitState(t.Context(), backend.Suspended))(t)
-			assert.Equal(t, backend.Lost, state)
+			assert.Zero(t, must.Get(other.Await(t.Context(), made...))(t)[0].Rev)
+			assert.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Suspended))(t))
 			line.Mend()
 			_ = s.Close(t.Context()) // cannot be confirmed by a service that has ended it
 		})
@@ -157,17 +153,13 @@ func TestTLS(t *testing.T) {
 			}
 		}()
 		ctx, cancel := context.WithCancel(t.Context())
-		opening := make(chan struct{})
 		b := must.Get(dial.Open(t.Context(), scheme+"://"+listener.Addr().String()+"?tls=true"))(t)
-		go func() {
-			defer close(opening)
-			s, err := b.Open(ctx, backend.OpenOptions{})
-			assert.Nil(t, s)
-			assert.Error(t, err)
-		}()
+		opening := wait.Later(func() (*backend.Session, error) { return b.Open(ctx, backend.OpenOptions{}) })
 		assert.ErrorContains(t, <-refused, "remote error: tls: ", scheme)
 		cancel()
-		<-opening
+		opened := <-opening
+		assert.Nil(t, opened.V)
+		assert.Error(t, opened.Err)
 		assert.NoError(t, b.Close())
 	}
 }

@@ -21,7 +21,7 @@ type scheme struct {
 	port   string   // of a host that is given without
 	params []string // that it takes
 	secret string   // where credentials belong
-	open   func(*target, options) (*Backend, error)
+	open   func(*target, options) (b backend.Backend, close func() error, err error)
 }
 
 // schemes returns all there are.

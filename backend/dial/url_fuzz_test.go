@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -52,37 +54,26 @@ func FuzzParse(f *testing.F) {
 		scheme, _, isURL := strings.Cut(raw, "://")
 		if err != nil {
 			known := slices.ContainsFunc(schemes(), func(s *protocol) bool { return s.name == scheme })
-			if isURL && !known && !strings.Contains(raw, "@") && !strings.Contains(err.Error(), "unknown scheme "+strconv.Quote(scheme)) {
-				t.Errorf("%q: %v", raw, err)
+			if isURL && !known && !strings.Contains(raw, "@") {
+				assert.ErrorContains(t, err, "unknown scheme "+strconv.Quote(scheme), "%q", raw)
 			}
 			return
 		}
-		if got.scheme.name != scheme {
-			t.Fatalf("%q is taken for %s", raw, got.scheme.name)
-		}
+		require.Equal(t, scheme, got.scheme.name, "%q", raw)
 		for _, server := range got.servers {
 			host, port, err := net.SplitHostPort(server)
-			if n, bad := strconv.Atoi(port); err != nil || bad != nil || host == "" || n < 1 || n > 65535 {
-				t.Errorf("%q: server %q", raw, server)
-			}
+			n, bad := strconv.Atoi(port)
+			assert.True(t, err == nil && bad == nil && host != "" && n >= 1 && n <= 65535, "%q: server %q", raw, server)
 		}
-		if (got.scheme.port == "") != (len(got.servers) == 0) {
-			t.Errorf("%q: servers %q", raw, got.servers)
+		assert.Equal(t, got.scheme.port == "", len(got.servers) == 0, "%q: servers %q", raw, got.servers)
+		if got.path != "" {
+			assert.NoError(t, backend.CheckKey(got.path), "%q", raw)
 		}
-		if err := backend.CheckKey(got.path); got.path != "" && err != nil {
-			t.Errorf("%q: %v", raw, err)
-		}
-		if got.timeout < 0 || got.check < 0 {
-			t.Errorf("%q: timeout %v, check %v", raw, got.timeout, got.check)
-		}
+		assert.True(t, got.timeout >= 0 && got.check >= 0, "%q: timeout %v, check %v", raw, got.timeout, got.check)
 		again, err := parse(format(got))
-		if err != nil {
-			t.Fatalf("%q means %q: %v", raw, format(got), err)
-		}
+		require.NoError(t, err, "%q means %q", raw, format(got))
 		got.scheme, again.scheme = nil, nil
-		if !reflect.DeepEqual(got, again) {
-			t.Errorf("%q: %+v, and written anew %+v", raw, got, again)
-		}
+		assert.Equal(t, got, again, "%q", raw)
 	})
 }
 
@@ -121,8 +112,9 @@ func FuzzSecret(f *testing.F) {
 				_ = b.Close()
 				t.Fatalf("%q is accepted", raw)
 			}
-			if strings.Contains(err.Error(), marker) || secret != "" && len(secret) > 3 && strings.Contains(err.Error(), fmt.Sprintf("%q", secret)) {
-				t.Errorf("%q: the secret is in the error: %v", raw, err)
+			assert.NotContains(t, err.Error(), marker, "%q", raw)
+			if len(secret) > 3 {
+				assert.NotContains(t, err.Error(), fmt.Sprintf("%q", secret), "%q", raw)
 			}
 		}
 	})

@@ -13,9 +13,7 @@ import (
 // What a URL opens executes wills, of sessions that another has opened, too.
 func TestWill(t *testing.T) {
 	s := must.Get(open(t, "mem://wills").Open(t.Context(), backend.OpenOptions{}))(t)
-	w := must.Get(s.Will())(t)
-	require.NoError(t, backend.Execute(t.Context(), open(t, "mem://wills"), w))
-	_, err := s.Get(t.Context(), "/any")
-	assert.ErrorIs(t, err, backend.ErrSessionLost)
+	require.NoError(t, backend.Execute(t.Context(), open(t, "mem://wills"), must.Get(s.Will())(t)))
+	assert.ErrorIs(t, must.Err(s.Get(t.Context(), "/any")), backend.ErrSessionLost)
 	assert.Implements(t, (*backend.Executor)(nil), open(t, "zk://h"))
 }

@@ -6,22 +6,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 )
 
-func openZooKeeper(t *target, o options) (*Backend, error) {
+func openZooKeeper(t *target, o options) (backend.Backend, func() error, error) {
 	var env environment
 	config, auth := env.tls(t, certificates{"ZOOKEEPER_CACERT", "ZOOKEEPER_CERT", "ZOOKEEPER_KEY"}), env.auth()
 	if err := env.err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, err := zookeeper.New(zookeeper.Config{
 		Servers: t.servers, Chroot: t.path, SessionTimeout: t.timeout, TLS: config, Auth: auth, Logger: o.log, Dialer: o.dialer(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return opened(b, nil), nil // connections are the sessions' own
+	return b, func() error { return nil }, err // connections are the sessions' own
 }
 
 // dialer is nil where nothing is said about how to connect.

@@ -26,9 +26,7 @@ func TestAwaitLiveAmidLoss(t *testing.T) {
 		l.Init(LifeOptions{State: backend.Suspended, End: func(context.Context, error) {}})
 		var waiting sync.WaitGroup
 		for range 4 {
-			waiting.Go(func() {
-				assert.ErrorIs(t, l.AwaitLive(t.Context()), backend.ErrSessionLost)
-			})
+			waiting.Go(func() { assert.ErrorIs(t, l.AwaitLive(t.Context()), backend.ErrSessionLost) })
 		}
 		l.Lose(ErrClosed)
 		waiting.Wait()

@@ -73,13 +73,11 @@ func (r *Reaper) run() {
 		case job == nil:
 			return
 		case wait > 0:
-			timer := time.NewTimer(wait)
 			select {
-			case <-timer.C:
+			case <-time.After(wait):
 			case <-r.added:
 			case <-r.ctx.Done():
 			}
-			timer.Stop()
 			continue
 		}
 		err := job.do(r.ctx)

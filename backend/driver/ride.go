@@ -25,10 +25,8 @@ func (p *Pause) Next() time.Duration {
 
 // Wait waits until it is time for the next try; it returns false if ctx ends before.
 func (p *Pause) Wait(ctx context.Context) bool {
-	timer := time.NewTimer(p.Next())
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(p.Next()):
 		return true
 	case <-ctx.Done():
 		return false

@@ -52,9 +52,7 @@ func newLife(t *testing.T) *driver.Life {
 		End: func(context.Context, error) { l.Confirm() }, Remove: func(context.Context, backend.Entry) error { return nil },
 		Unconfirmed: errors.New("not confirmed"),
 	})
-	t.Cleanup(func() {
-		assert.NoError(t, l.Close(context.Background()))
-	})
+	t.Cleanup(func() { assert.NoError(t, l.Close(context.Background())) })
 	return l
 }
 

@@ -37,6 +37,13 @@ func create(t *testing.T, s backend.Driver, key string) backend.Entry {
 	return out[0]
 }
 
+// later makes a call on a goroutine of its own, and tells how it ends.
+func later(call func() ([]backend.Entry, error)) <-chan error {
+	ended := make(chan error, 1)
+	go func() { _, err := call(); ended <- err }()
+	return ended
+}
+
 func TestWindowPassesByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -51,8 +58,7 @@ func TestWindowPassesByTheClock(t *testing.T) {
 		c.Suspend()
 		require.Equal(t, backend.Suspended, s.State())
 
-		state := must.Get(s.AwaitState(t.Context(), backend.Suspended))(t)
-		require.Equal(t, backend.Lost, state)
+		require.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Suspended))(t))
 		require.Equal(t, 11100*time.Millisecond, time.Since(began))
 		require.True(t, svc.Entry("/seat").Exists(), "the service does not know yet")
 
@@ -73,9 +79,7 @@ func TestWindowOfAnOptionalMargin(t *testing.T) {
 }
 
 func TestResumeBeatsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := New(Options{}).Client("a")
-		s := open(t, c)
+	alone(t, Options{}, func(t *testing.T, _ *Service, c *Client, s *session) {
 		time.Sleep(2 * time.Second)
 		c.Suspend()
 		time.Sleep(5 * time.Second)
@@ -91,8 +95,7 @@ func TestTimeoutsAreGrantedWithinLimits(t *testing.T) {
 	c := New(Options{MinTTL: time.Second, MaxTTL: time.Minute, DefaultTTL: 5 * time.Second}).Client("a")
 	for wish, want := range map[time.Duration]time.Duration{0: 5 * time.Second, -1: time.Second, 1: time.Second,
 		7 * time.Second: 7 * time.Second, time.Hour: time.Minute} {
-		s := must.Get(c.Open(t.Context(), backend.OpenOptions{TTL: wish}))(t)
-		require.Equal(t, want, s.TTL(), "wish %v", wish)
+		require.Equal(t, want, must.Get(c.Open(t.Context(), backend.OpenOptions{TTL: wish}))(t).TTL(), "wish %v", wish)
 	}
 }
 
@@ -111,8 +114,7 @@ func TestExpireOfASuspendedProcess(t *testing.T) {
 		require.Equal(t, backend.Suspended, s.State(), "it cannot have heard")
 		a.Resume()
 		require.Equal(t, backend.Lost, s.State())
-		state := must.Get(r.AwaitState(t.Context(), backend.Suspended))(t)
-		require.Equal(t, backend.Lost, state)
+		require.Equal(t, backend.Lost, must.Get(r.AwaitState(t.Context(), backend.Suspended))(t))
 		require.Equal(t, 8100*time.Millisecond, time.Since(began), "without Resume its window ends it")
 	})
 }
@@ -175,15 +177,10 @@ func TestWakeupsHeldAndDelayed(t *testing.T) {
 		c.DelayWakeups(time.Minute)
 		release, again := c.HoldWakeups(), c.HoldWakeups()
 		began := time.Now()
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Await(t.Context(), e)
-			done <- err
-		}()
+		done := later(func() ([]backend.Entry, error) { return s.Await(t.Context(), e) })
 		synctest.Wait()
 		svc.Delete("/seat")
-		_, err := s.Get(t.Context(), "/seat")
-		require.ErrorIs(t, err, backend.ErrNoEntry, "reads are not held")
+		require.ErrorIs(t, must.Err(s.Get(t.Context(), "/seat")), backend.ErrNoEntry, "reads are not held")
 		time.Sleep(time.Hour)
 		release()
 		release()
@@ -195,10 +192,7 @@ func TestWakeupsHeldAndDelayed(t *testing.T) {
 
 		c.DelayWakeups(time.Minute)
 		e = create(t, s, "/seat")
-		go func() {
-			_, err := s.Await(t.Context(), e)
-			done <- err
-		}()
+		done = later(func() ([]backend.Entry, error) { return s.Await(t.Context(), e) })
 		synctest.Wait()
 		svc.Delete("/seat")
 		require.NoError(t, <-done)
@@ -216,8 +210,7 @@ func TestStopAndStart(t *testing.T) {
 		create(t, cut, "/cut")
 		cut.client.Suspend()
 		svc.Stop()
-		_, err := svc.Open(t.Context(), backend.OpenOptions{})
-		require.ErrorIs(t, err, backend.ErrUnavailable)
+		require.ErrorIs(t, must.Err(svc.Open(t.Context(), backend.OpenOptions{})), backend.ErrUnavailable)
 		a.Resume() // it is not its link that is missing
 		require.Equal(t, backend.Suspended, brief.State())
 		time.Sleep(5 * time.Second)
@@ -252,19 +245,14 @@ func TestInterceptHoldsAStep(t *testing.T) {
 			}
 		}})
 		slow, fast := open(t, svc.Client("slow")), open(t, svc.Client("fast"))
-		done := make(chan error, 1)
-		go func() {
-			_, err := slow.Commit(t.Context(), nil, backend.CreateEphemeral("/seat", nil))
-			done <- err
-		}()
+		done := later(func() ([]backend.Entry, error) {
+			return slow.Commit(t.Context(), nil, backend.CreateEphemeral("/seat", nil))
+		})
 		synctest.Wait()
 		e := create(t, fast, "/seat")
 		close(gate)
 		require.ErrorIs(t, <-done, backend.ErrExists)
-		go func() {
-			_, err := slow.Await(t.Context(), e)
-			done <- err
-		}()
+		done = later(func() ([]backend.Entry, error) { return slow.Await(t.Context(), e) })
 		synctest.Wait()
 		require.NoError(t, fast.Discard(t.Context(), e))
 		require.NoError(t, <-done)
@@ -278,13 +266,8 @@ func TestMomentaryBreakIsSeenByStateWatchers(t *testing.T) {
 	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		c.CutReply(nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			_, err := s.Commit(ctx, nil, backend.CreateEphemeral("/seat", nil))
-			done <- err
-		}()
-		state := must.Get(s.AwaitState(t.Context(), backend.Live))(t)
-		require.Equal(t, backend.Suspended, state)
+		done := later(func() ([]backend.Entry, error) { return s.Commit(ctx, nil, backend.CreateEphemeral("/seat", nil)) })
+		require.Equal(t, backend.Suspended, must.Get(s.AwaitState(t.Context(), backend.Live))(t))
 		require.True(t, svc.Entry("/seat").Exists(), "it was done")
 		cancel()
 		require.ErrorIs(t, <-done, backend.ErrIndeterminate)
@@ -315,21 +298,17 @@ func TestRefusals(t *testing.T) {
 	s := open(t, svc.Client("a"))
 	require.NoError(t, svc.Put("/d/below", nil))
 	create(t, s, "/seat")
-	_, err := s.Commit(t.Context(), nil, backend.Delete(svc.Entry("/d/below")), backend.Delete(svc.Entry("/d")))
-	require.NoError(t, err, "it has no child any more")
+	require.NoError(t, must.Err(s.Commit(t.Context(), nil, backend.Delete(svc.Entry("/d/below")), backend.Delete(svc.Entry("/d")))), "it has no child any more")
 	for _, op := range []backend.Op{backend.CreateEphemeral("/seat/x", nil), backend.Enqueue("/seat", nil), backend.CompareAndSet("/seat/x/y", nil, 0)} {
-		_, err = s.Commit(t.Context(), nil, op)
-		require.ErrorIs(t, err, backend.ErrNoParent, "ephemeral entries have no children")
+		require.ErrorIs(t, must.Err(s.Commit(t.Context(), nil, op)), backend.ErrNoParent, "ephemeral entries have no children")
 	}
 	require.ErrorIs(t, svc.Put("/seat/x", nil), backend.ErrNoParent)
 	for _, key := range []string{"", "/", "x", "/x/", "//x"} {
 		require.Error(t, svc.Put(key, nil), key)
 	}
-	_, err = s.Commit(t.Context(), nil, backend.Op{Key: "/x"})
-	require.Error(t, err)
+	require.Error(t, must.Err(s.Commit(t.Context(), nil, backend.Op{Key: "/x"})))
 	require.Contains(t, svc.Dump(), `/seat rev=2 version=1 value="x" session=s1 client=a state=live`)
-	_, err = s.Commit(t.Context(), nil)
-	require.NoError(t, err, "nothing to do")
+	require.NoError(t, must.Err(s.Commit(t.Context(), nil)), "nothing to do")
 }
 
 // TestHalfOfALostReply: an operator removes one of two entries before it is known that they were made. The commit does not
@@ -345,7 +324,6 @@ func TestHalfOfALostReply(t *testing.T) {
 	s := must.Get(client.Open(t.Context(), backend.OpenOptions{}))(t)
 	defer s.Close(context.Background())
 	client.LoseReply(nil)
-	_, err := s.Commit(t.Context(), nil, backend.CreateEphemeral("/a", nil), backend.CreateEphemeral("/b", nil))
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.ErrorIs(t, must.Err(s.Commit(t.Context(), nil, backend.CreateEphemeral("/a", nil), backend.CreateEphemeral("/b", nil))), backend.ErrIndeterminate)
 	require.Empty(t, svc.Dump())
 }

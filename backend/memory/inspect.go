@@ -72,23 +72,16 @@ func (s *Service) Listing(dir string) backend.Listing {
 func (s *Service) Entries(dir string) []backend.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.nodes[dir]
-	if dir == "/" {
-		at = s.root
+	var out, others []backend.Entry
+	for n := range s.dir(dir).children() {
+		if n.queued {
+			out = append(out, n.entry)
+		} else {
+			others = append(others, n.entry)
+		}
 	}
-	if at == nil || at.dir == nil {
-		return nil
-	}
-	var out []backend.Entry
-	for n := range at.dir.queue.all() {
-		out = append(out, n.entry)
-	}
-	queued := len(out)
-	for n := range at.dir.others.all() {
-		out = append(out, n.entry)
-	}
-	slices.SortFunc(out[queued:], func(a, b backend.Entry) int { return strings.Compare(a.Key, b.Key) })
-	return out
+	slices.SortFunc(others, func(a, b backend.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return append(out, others...)
 }
 
 // Dump returns all entries as text, a line each and by key, for the message of a

@@ -59,13 +59,10 @@ func TestMessagesTakeTime(t *testing.T) {
 
 // A reading is what there was when the service was asked.
 func TestAnswersAreOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := New(each(time.Second))
-		s := open(t, svc.Client("a"))
+	alone(t, each(time.Second), func(t *testing.T, svc *Service, _ *Client, s *session) {
 		require.NoError(t, svc.Put("/p", []byte("1")))
 		time.AfterFunc(1500*time.Millisecond, func() { _ = svc.Put("/p", []byte("2")) })
-		e := must.Get(s.Get(t.Context(), "/p"))(t)
-		require.Equal(t, "1", string(e.Value))
+		require.Equal(t, "1", string(must.Get(s.Get(t.Context(), "/p"))(t).Value))
 		require.Equal(t, "2", string(svc.Entry("/p").Value))
 	})
 }
@@ -74,10 +71,7 @@ func TestAnswersAreOld(t *testing.T) {
 func TestRequestsArriveLate(t *testing.T) {
 	for name, opts := range map[string]Options{"each message": each(2 * time.Second), "this one": {}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				svc := New(opts)
-				c := svc.Client("a")
-				s := open(t, c)
+			alone(t, opts, func(t *testing.T, svc *Service, c *Client, s *session) {
 				if opts.Latency == nil {
 					c.DelayRequest(Key("/seat"), 2*time.Second)
 				}
@@ -101,16 +95,11 @@ func TestRequestsArriveAfterTheSession(t *testing.T) {
 		"it is revoked": func(_ *testing.T, c *Client, _ *session) { c.Revoke() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				svc := New(Options{})
-				c := svc.Client("a")
-				s := open(t, c)
+			alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 				c.DelayRequest(nil, time.Second)
-				outcome := make(chan error, 1)
-				go func() {
-					_, err := s.Commit(context.Background(), nil, backend.CreateEphemeral("/seat", nil))
-					outcome <- err
-				}()
+				outcome := later(func() ([]backend.Entry, error) {
+					return s.Commit(context.Background(), nil, backend.CreateEphemeral("/seat", nil))
+				})
 				synctest.Wait()
 				end(t, c, s)
 				err := <-outcome
@@ -183,8 +172,7 @@ func TestOpenWhileMessagesAreUnderWay(t *testing.T) {
 		require.Zero(t, svc.Stats().Sessions, "what nobody has heard of times out")
 		c := svc.Client("a")
 		time.AfterFunc(500*time.Millisecond, c.Suspend)
-		_, err := c.Open(t.Context(), backend.OpenOptions{})
-		require.ErrorIs(t, err, backend.ErrUnavailable)
+		require.ErrorIs(t, must.Err(c.Open(t.Context(), backend.OpenOptions{})), backend.ErrUnavailable)
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 1, svc.Stats().Opens)
 		require.EqualValues(t, 1, svc.Stats().Expired)
@@ -201,11 +189,9 @@ func TestDeadLinkIsNoticedLate(t *testing.T) {
 		require.Equal(t, backend.Live, s.State())
 		require.Equal(t, deadline, s.Deadline(), "nothing is acknowledged")
 		began := time.Now()
-		state := must.Get(s.AwaitState(t.Context(), backend.Live))(t)
-		require.Equal(t, backend.Suspended, state)
+		require.Equal(t, backend.Suspended, must.Get(s.AwaitState(t.Context(), backend.Live))(t))
 		require.Equal(t, time.Millisecond, time.Since(began))
-		state = must.Get(s.AwaitState(t.Context(), backend.Suspended))(t)
-		require.Equal(t, backend.Lost, state)
+		require.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Suspended))(t))
 		require.Equal(t, deadline, time.Now())
 		require.True(t, svc.Entry(e.Key).Exists())
 		time.Sleep(time.Second)
@@ -227,8 +213,7 @@ func TestDeadLinkIsNoticedLate(t *testing.T) {
 		s = open(t, svc.Client("a"))
 		deadline = s.Deadline()
 		s.client.Suspend()
-		state = must.Get(s.AwaitState(t.Context(), backend.Live))(t)
-		require.Equal(t, backend.Lost, state)
+		require.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Live))(t))
 		require.Equal(t, deadline, time.Now())
 	})
 }
@@ -244,12 +229,10 @@ func TestRevokeIsHeardLast(t *testing.T) {
 		deadline := s.Deadline()
 		e := create(t, s, "/seat")
 		c.Revoke()
-		now := must.Get(other.Await(t.Context(), e))(t)
-		require.False(t, now[0].Exists())
+		require.False(t, must.Get(other.Await(t.Context(), e))(t)[0].Exists())
 		require.Equal(t, backend.Live, s.State(), "the others know first")
 		began := time.Now()
-		state := must.Get(s.AwaitState(t.Context(), backend.Live))(t)
-		require.Equal(t, backend.Lost, state)
+		require.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Live))(t))
 		require.Equal(t, 2*time.Second, time.Since(began), "its next heartbeat")
 		require.Equal(t, deadline, s.Deadline())
 

@@ -38,11 +38,7 @@ func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) 
 
 // strangers returns the keys of the ephemeral entries directly under key.
 func (t *tree) strangers(key string) (keys []string) {
-	at := t.nodes[key]
-	if at == nil || at.dir == nil {
-		return nil
-	}
-	for child := range at.dir.children() {
+	for child := range t.dir(key).children() {
 		if child.owner != nil {
 			keys = append(keys, child.entry.Key)
 		}
@@ -66,14 +62,7 @@ func (n *session) Children(ctx context.Context, key string, most int) ([]string,
 
 // under returns the keys directly under key, up to most.
 func (t *tree) under(key string, most int) (keys []string, more bool) {
-	at := t.nodes[key]
-	if key == "/" {
-		at = t.root
-	}
-	if at == nil || at.dir == nil {
-		return nil, false
-	}
-	for child := range at.dir.children() {
+	for child := range t.dir(key).children() {
 		switch {
 		case !child.entry.Exists():
 			continue // somebody only waits for it
@@ -111,10 +100,10 @@ func (t *tree) listRev(dir string) (rev uint64, exists bool) {
 func (t *tree) list(dir string) backend.Listing {
 	rev, exists := t.listRev(dir)
 	l := backend.Listing{Dir: dir, Rev: rev}
-	if !exists || t.nodes[dir].dir == nil {
+	d := t.dir(dir)
+	if !exists || d == nil {
 		return l
 	}
-	d := t.nodes[dir].dir
 	if d.keys == nil && d.queue.first != nil {
 		keys := make([]string, 0, d.n)
 		for at := range d.queue.all() {

@@ -59,8 +59,7 @@ func TestTenThousandWait(t *testing.T) {
 			synctest.Wait()
 			require.EqualValues(t, i+1, svc.Stats().Wakeups)
 		}
-		p := must.Get(sessions[n/2+1].Predecessor(t.Context(), entries[n/2+1]))(t)
-		require.Equal(t, entries[n/2-1].Key, p.Key)
+		require.Equal(t, entries[n/2-1].Key, must.Get(sessions[n/2+1].Predecessor(t.Context(), entries[n/2+1]))(t).Key)
 		for _, s := range sessions {
 			require.NoError(t, s.Close(t.Context()))
 		}
@@ -105,9 +104,7 @@ func BenchmarkQueue(b *testing.B) {
 func TestListingsShareTheirKeys(t *testing.T) {
 	svc := New(Options{})
 	sessions, entries, _, wait := queue(t, svc, 3)
-	list := func(i int) backend.Listing {
-		return must.Get(sessions[i].List(t.Context(), "/d"))(t)
-	}
+	list := func(i int) backend.Listing { return must.Get(sessions[i].List(t.Context(), "/d"))(t) }
 	first, second := list(0), list(1)
 	require.Equal(t, []string{entries[0].Key, entries[1].Key, entries[2].Key}, first.Keys)
 	require.Same(t, &first.Keys[0], &second.Keys[0])
@@ -124,6 +121,5 @@ func TestListingsShareTheirKeys(t *testing.T) {
 	}
 	wait()
 	s := must.Get(svc.Open(t.Context(), backend.OpenOptions{}))(t)
-	empty := must.Get(s.List(t.Context(), "/d"))(t)
-	require.Empty(t, empty.Keys)
+	require.Empty(t, must.Get(s.List(t.Context(), "/d"))(t).Keys)
 }

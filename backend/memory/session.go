@@ -302,10 +302,8 @@ func (n *session) way(to direction) time.Duration {
 
 // sleep returns nil after d, unless the session is lost or ctx ends before.
 func (n *session) sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-n.lost:
 		return backend.ErrSessionLost

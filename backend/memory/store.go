@@ -62,9 +62,12 @@ type dir struct {
 	watches       list[watch]
 }
 
-// children yields those that were enqueued, and then the others.
+// children yields those that were enqueued, and then the others. d may be nil.
 func (d *dir) children() iter.Seq[*node] {
 	return func(yield func(*node) bool) {
+		if d == nil {
+			return
+		}
 		for _, sort := range []*list[node]{&d.queue, &d.others} {
 			for child := range sort.all() {
 				if !yield(child) {
@@ -101,6 +104,17 @@ func (s *Service) node(key string) *node {
 		s.nodes[key] = n
 	}
 	return n
+}
+
+// dir returns what stands under key as a directory, or nil.
+func (t *tree) dir(key string) *dir {
+	if key == "/" {
+		return t.root.dir
+	}
+	if n := t.nodes[key]; n != nil {
+		return n.dir
+	}
+	return nil
 }
 
 // lookup returns the entry under key; its Rev is zero if there is none.
@@ -325,8 +339,8 @@ func (t *txn) check(op backend.Op) error {
 			return backend.ErrNoEntry
 		}
 		n := t.children[op.Key]
-		if stored := t.svc.nodes[op.Key]; stored != nil && stored.dir != nil {
-			n += stored.dir.n
+		if stored := t.svc.dir(op.Key); stored != nil {
+			n += stored.n
 		}
 		if n > 0 {
 			return fmt.Errorf("entry has %d children: %w", n, backend.ErrConflict)

@@ -102,16 +102,11 @@ type Call struct {
 }
 
 // Refused tells whether the service turned a commit down.
-func (c Call) Refused() bool { return c.Kind == backend.CallCommit && refused(c.Err) }
-
-func refused(err error) bool {
-	for _, r := range []error{backend.ErrCondition, backend.ErrExists, backend.ErrConflict, backend.ErrNoEntry, backend.ErrNoParent} {
-		if errors.Is(err, r) {
-			return true
-		}
-	}
-	return false
+func (c Call) Refused() bool {
+	return c.Kind == backend.CallCommit && slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(c.Err, r) })
 }
+
+var refusals = []error{backend.ErrCondition, backend.ErrExists, backend.ErrConflict, backend.ErrNoEntry, backend.ErrNoParent}
 
 // Counts returns the sum over all sessions so far, closed ones included.
 func (m *Backend) Counts() Counts {

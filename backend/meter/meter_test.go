@@ -2,7 +2,6 @@ package meter_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -39,24 +38,21 @@ func (m *metering) counts(what string, want meter.Counts) {
 	m.t.Helper()
 	synctest.Wait()
 	now := m.m.Counts()
-	if got := now.Sub(m.seen); got != want {
-		m.t.Errorf("%s:\ncounted %+v\nwant    %+v", what, got, want)
-	}
+	assert.Equal(m.t, want, now.Sub(m.seen), what)
 	m.seen = now
 }
 
 // wait runs one wait on a goroutine of its own, and returns what ends it.
 func (m *metering) wait(wait func(ctx context.Context) error) (cancel func()) {
 	ctx, end := context.WithCancel(m.t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
 		if err := wait(ctx); err != nil && ctx.Err() == nil {
 			m.t.Error(err)
 		}
-	}()
+	})
 	synctest.Wait()
-	return func() { end(); <-done }
+	return func() { end(); waiting.Wait() }
 }
 
 func (m *metering) await(known ...backend.Entry) (cancel func()) {
@@ -87,9 +83,7 @@ func TestMeterCalls(t *testing.T) {
 		m.counts("predecessor", meter.Counts{Predecessors: 1, Sent: len(second.Key), Received: len(first.Key) + 3})
 		assert.NoError(t, m.s.Discard(ctx, second))
 		m.counts("drop", meter.Counts{Drops: 1, Sent: len(second.Key)})
-		if n := m.m.Counts().Operations(); n != 7 {
-			t.Errorf("%d operations, want 7", n)
-		}
+		assert.Equal(t, 7, m.m.Counts().Operations())
 	})
 }
 
@@ -111,34 +105,25 @@ func TestMeterErrors(t *testing.T) {
 			{nil, backend.Delete(gone), backend.ErrNoEntry, 5},
 			{nil, backend.CreateEphemeral("/no/parent", nil), backend.ErrNoParent, 10},
 		} {
-			if _, err := m.s.Commit(ctx, c.guards, c.op); !errors.Is(err, c.err) {
-				t.Errorf("%v of %s: %v, want %v", c.op.Kind, c.op.Key, err, c.err)
-			}
+			_, err := m.s.Commit(ctx, c.guards, c.op)
+			assert.ErrorIs(t, err, c.err, "%v of %s", c.op.Kind, c.op.Key)
 			m.counts("a commit that is refused", meter.Counts{Commits: 1, Sent: c.sent, Refused: 1})
 		}
-		if _, err := m.s.Commit(ctx, nil, backend.CreateEphemeral("no key", nil)); !errors.Is(err, backend.ErrBadKey) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, must.Err(m.s.Commit(ctx, nil, backend.CreateEphemeral("no key", nil))), backend.ErrBadKey)
 		m.counts("a commit that is wrong", meter.Counts{Commits: 1, Sent: 6, Errors: 1})
-		if _, err := m.s.Get(ctx, "/gone"); !errors.Is(err, backend.ErrNoEntry) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, must.Err(m.s.Get(ctx, "/gone")), backend.ErrNoEntry)
 		m.counts("a get of nothing", meter.Counts{Gets: 1, Sent: 5})
 
 		over, cancel := context.WithCancel(ctx)
 		cancel()
-		if _, err := m.s.Get(over, "/a"); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, must.Err(m.s.Get(over, "/a")), context.Canceled)
 		m.counts("a get that is given up", meter.Counts{Gets: 1, Sent: 2})
 		blocked := make(chan error)
 		go func() { _, err := m.s.Await(ctx, a); blocked <- err }()
 		synctest.Wait()
 		m.seen = m.m.Counts()
 		assert.NoError(t, m.s.Close(ctx))
-		if err := <-blocked; !errors.Is(err, backend.ErrSessionLost) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, <-blocked, backend.ErrSessionLost)
 		m.counts("a wait whose session ends", meter.Counts{Errors: 1})
 	})
 }
@@ -148,10 +133,8 @@ func TestMeterWaits(t *testing.T) {
 		m, ctx := metered(t, nil), t.Context()
 		a, b := create(t, m.other, "/a"), create(t, m.other, "/b")
 
-		now, err := m.s.Await(ctx, backend.Unknown("/a"))
-		if err != nil || !now[0].Same(a) {
-			t.Fatal(now, err)
-		}
+		now := must.Get(m.s.Await(ctx, backend.Unknown("/a")))(t)
+		require.True(t, now[0].Same(a), now)
 		m.counts("a wait for the unknown is a read that leaves a watch", meter.Counts{Waits: 1, Watches: 1, Sent: 2, Received: 2})
 		cancel := m.await(a, b)
 		m.counts("one watch is there already", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
@@ -160,8 +143,7 @@ func TestMeterWaits(t *testing.T) {
 		cancel = m.await(a, b)
 		m.counts("both watches are kept", meter.Counts{Waits: 1, Sent: 4})
 
-		made, err := m.other.Commit(ctx, nil, backend.Update(b, []byte("new")))
-		require.NoError(t, err)
+		made := must.Get(m.other.Commit(ctx, nil, backend.Update(b, []byte("new"))))(t)
 		m.counts("a change", meter.Counts{WakeUps: 1, Received: 2 + 2 + 3})
 		b = made[0]
 		cancel()
@@ -198,8 +180,7 @@ func TestMeterSharedWatch(t *testing.T) {
 		one, two := m.wait(follow), m.wait(follow)
 		m.counts("two wait", meter.Counts{Waits: 2, Watches: 1, Sent: 4})
 		for range 5 {
-			made, err := m.other.Commit(t.Context(), nil, backend.Update(a, nil))
-			require.NoError(t, err)
+			made := must.Get(m.other.Commit(t.Context(), nil, backend.Update(a, nil)))(t)
 			a = made[0]
 			m.counts("a change", meter.Counts{Waits: 2, Watches: 1, WakeUps: 2, Sent: 4, Received: 4})
 		}
@@ -254,34 +235,27 @@ func TestMeterTraceAndSessions(t *testing.T) {
 		require.NoError(t, m.s.Discard(ctx, a))
 		time.Sleep(time.Second)
 		end()
-		if _, err := second.Commit(ctx, nil, backend.Delete(a)); !errors.Is(err, backend.ErrNoEntry) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, must.Err(second.Commit(ctx, nil, backend.Delete(a))), backend.ErrNoEntry)
 		var kinds []backend.CallKind
 		for _, c := range calls {
 			kinds = append(kinds, c.Kind)
-			switch want := c.Session == second.ID(); {
-			case c.Key != "/a", want != (c.Kind == backend.CallAwait || c.Refused()):
-				t.Errorf("call %+v", c)
-			case c.WokenUp != (c.Kind == backend.CallAwait):
-				t.Errorf("call %+v", c)
-			case c.WokenUp && (!c.Began.Equal(start) || c.End.Sub(start) != 3*time.Second):
-				t.Errorf("woken from %v to %v, want after 3s", c.Began.Sub(start), c.End.Sub(start))
-			case c.Refused() != (c.Err != nil) || c.Refused() && c.Ops[0].Kind != backend.OpDelete:
-				t.Errorf("call %+v", c)
+			waits := c.Kind == backend.CallAwait
+			assert.Equal(t, "/a", c.Key)
+			assert.Equal(t, c.Session == second.ID(), waits || c.Refused(), "%+v", c)
+			assert.Equal(t, waits, c.WokenUp, "%+v", c)
+			if c.WokenUp {
+				assert.Equal(t, []time.Duration{0, 3 * time.Second}, []time.Duration{c.Began.Sub(start), c.End.Sub(start)})
 			}
+			assert.Equal(t, c.Err != nil, c.Refused(), "%+v", c)
+			assert.True(t, !c.Refused() || c.Ops[0].Kind == backend.OpDelete, "%+v", c)
 		}
 		slices.Sort(kinds[1:3]) // drop and await end at the same instant
-		if want := []backend.CallKind{backend.CallCommit, backend.CallAwait, backend.CallDiscard, backend.CallCommit}; !slices.Equal(kinds, want) {
-			t.Errorf("traced %q, want %q", kinds, want)
-		}
+		assert.Equal(t, []backend.CallKind{backend.CallCommit, backend.CallAwait, backend.CallDiscard, backend.CallCommit}, kinds)
 		each := m.m.Sessions()
-		if len(each) != 2 || each[0].ID != m.s.ID() || each[1].ID != second.ID() || each[0].Drops != 1 || each[1].WakeUps != 1 {
-			t.Errorf("sessions %+v", each)
-		}
-		if sum := each[0].Add(each[1].Counts); sum != m.m.Counts() {
-			t.Errorf("sessions have %+v together, counted are %+v", sum, m.m.Counts())
-		}
+		require.Len(t, each, 2)
+		assert.Equal(t, []string{m.s.ID(), second.ID()}, []string{each[0].ID, each[1].ID})
+		assert.Equal(t, []int{1, 1}, []int{each[0].Drops, each[1].WakeUps})
+		assert.Equal(t, m.m.Counts(), each[0].Add(each[1].Counts))
 	})
 }
 
@@ -298,28 +272,21 @@ func TestMeterLetsClosedSessionsGo(t *testing.T) {
 		for range 2 {
 			require.NoError(t, first.Close(t.Context()))
 		}
-		if _, err := first.Get(t.Context(), "/b"); !errors.Is(err, backend.ErrSessionLost) {
-			t.Errorf("get in a closed session: %v", err)
-		}
-		if each := m.Sessions(); len(each) != 1 || each[0].ID != second.ID() || each[0].Commits != 1 {
-			t.Errorf("sessions %+v, want the open one", each)
-		}
-		if sum := m.Counts(); sum.Commits != 2 || sum.Gets != 1 || sum.Errors != 1 {
-			t.Errorf("counted %+v", sum)
-		}
+		assert.ErrorIs(t, must.Err(first.Get(t.Context(), "/b")), backend.ErrSessionLost)
+		each, sum := m.Sessions(), m.Counts()
+		assert.True(t, len(each) == 1 && each[0].ID == second.ID() && each[0].Commits == 1, "%+v, want the open one", each)
+		assert.Equal(t, []int{2, 1, 1}, []int{sum.Commits, sum.Gets, sum.Errors})
 	})
 }
 
 func open(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	return s
 }
 
 func create(t *testing.T, s *backend.Session, key string) backend.Entry {
 	t.Helper()
-	made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral(key, nil))
-	require.NoError(t, err)
+	made := must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral(key, nil)))(t)
 	return made[0]
 }

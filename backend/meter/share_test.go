@@ -1,10 +1,10 @@
 package meter_test
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -19,18 +19,14 @@ func TestMeterAndShare(t *testing.T) {
 		shared := backend.Share(below, 0)
 		one, two := meter.New(shared, nil), meter.New(shared, nil)
 		a, b := open(t, one), open(t, two)
-		if a.ID() != b.ID() || len(below.Sessions()) != 1 {
-			t.Errorf("sessions %s and %s, %d below; want one", a.ID(), b.ID(), len(below.Sessions()))
-		}
+		assert.Equal(t, a.ID(), b.ID())
+		assert.Len(t, below.Sessions(), 1)
 		create(t, a, "/a")
 		create(t, b, "/b")
 		create(t, b, "/c")
-		if one.Counts().Commits != 1 || two.Counts().Commits != 2 || below.Counts().Commits != 3 {
-			t.Errorf("commits: %d, %d and %d below", one.Counts().Commits, two.Counts().Commits, below.Counts().Commits)
-		}
-		if limits := one.Limits(); limits != shared.Limits() || one.String() != "memory" {
-			t.Errorf("limits %v of %q", limits, one)
-		}
+		assert.Equal(t, []int{1, 2, 3}, []int{one.Counts().Commits, two.Counts().Commits, below.Counts().Commits})
+		assert.Equal(t, shared.Limits(), one.Limits())
+		assert.Equal(t, "memory", one.String())
 	})
 }
 
@@ -45,10 +41,8 @@ func TestMeterUnwraps(t *testing.T) {
 			"metered share":    meter.New(backend.Share(service, 0), nil),
 		} {
 			s := open(t, b)
-			d := s.Driver()
-			if d.ID() != s.ID() || fmt.Sprintf("%T", d) != fmt.Sprintf("%T", bare.Driver()) {
-				t.Errorf("%s: in the end there is %T, want %T", name, d, bare.Driver())
-			}
+			assert.Equal(t, s.ID(), s.Driver().ID(), name)
+			assert.IsType(t, bare.Driver(), s.Driver(), name)
 		}
 	})
 }
@@ -58,11 +52,9 @@ func TestMeterFailedOpen(t *testing.T) {
 		service := memory.New(memory.Options{})
 		m := meter.New(service, nil)
 		service.Stop()
-		if s, err := m.Open(t.Context(), backend.OpenOptions{}); !errors.Is(err, backend.ErrUnavailable) || s != nil {
-			t.Errorf("open returned %v, %v", s, err)
-		}
-		if n := len(m.Sessions()); n != 0 {
-			t.Errorf("%d sessions", n)
-		}
+		s, err := m.Open(t.Context(), backend.OpenOptions{})
+		assert.ErrorIs(t, err, backend.ErrUnavailable)
+		assert.Nil(t, s)
+		assert.Empty(t, m.Sessions())
 	})
 }

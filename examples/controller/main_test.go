@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -20,14 +19,9 @@ import (
 
 // TestDemo holds what comes of each fault, on fake time. Within a scene the brokers talk in any order.
 func TestDemo(t *testing.T) {
-	var mu sync.Mutex
-	var out strings.Builder
+	var out wait.Log
 	synctest.Test(t, func(t *testing.T) {
-		demo(t.Context(), func(format string, args ...any) {
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Fprintf(&out, format+"\n", args...)
-		})
+		demo(t.Context(), func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) })
 	})
 	t.Log(out.String())
 	rest := out.String()

@@ -85,9 +85,7 @@ type node struct {
 
 // run is the peer's life, until ctx ends.
 func (n *node) run(ctx context.Context) error {
-	n.say = func(id int, line string) {
-		fmt.Printf("%s  %d  %s\n", time.Now().Format("15:04:05.000"), id, line)
-	}
+	n.say = func(id int, line string) { fmt.Printf("%s  %d  %s\n", time.Now().Format("15:04:05.000"), id, line) }
 	var group sync.WaitGroup
 	defer group.Wait()
 	server := &http.Server{Addr: n.addrs[n.self.ID], Handler: n, ReadTimeout: time.Minute}

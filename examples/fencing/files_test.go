@@ -19,8 +19,7 @@ func TestFilesFenceAllTogether(t *testing.T) {
 	files := openFiles(t, t.TempDir())
 	require.NoError(t, files.Put(9, "a", []byte("nine")))
 	require.ErrorIs(t, files.Put(8, "b", []byte("eight")), errOldToken, "another file, and the same fence")
-	_, err := files.Get("b")
-	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, must.Err(files.Get("b")), os.ErrNotExist)
 }
 
 // A token that could not be stored is not accepted: after a crash nobody would know
@@ -33,8 +32,7 @@ func TestFilesStoreTheTokenFirst(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "next"), 0o755)) // nothing can be written
 	require.Error(t, files.Put(5, job, []byte("five")))
 	require.EqualValues(t, 3, files.Highest())
-	data := must.Get(files.Get(job))(t)
-	require.Equal(t, "three", string(data))
+	require.Equal(t, "three", string(must.Get(files.Get(job))(t)))
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "next")))
 	require.NoError(t, files.Put(5, job, []byte("five")))
@@ -50,8 +48,7 @@ func TestFilesCrashBetweenTokenAndData(t *testing.T) {
 
 	files := openFiles(t, dir)
 	require.ErrorIs(t, files.Put(3, job, []byte("late write of 3")), errOldToken)
-	data := must.Get(files.Get(job))(t)
-	require.Equal(t, "three", string(data))
+	require.Equal(t, "three", string(must.Get(files.Get(job))(t)))
 	require.NoError(t, files.Put(5, job, []byte("five")))
 }
 
@@ -59,8 +56,7 @@ func TestFilesTokenUnreadable(t *testing.T) {
 	for _, text := range []string{"", "five", "-1", "99999999999999999999"} {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte(text), 0o644))
-		_, err := OpenFiles(dir)
-		require.ErrorContains(t, err, "token", "to begin at 0 would let every old leader in")
+		require.ErrorContains(t, must.Err(OpenFiles(dir)), "token", "to begin at 0 would let every old leader in")
 	}
 }
 
@@ -68,8 +64,7 @@ func TestFilesNames(t *testing.T) {
 	files := openFiles(t, t.TempDir())
 	for _, name := range []string{"", ".", "..", "../token", "a/b", "/etc/passwd"} {
 		require.ErrorIs(t, files.Put(1, name, nil), errName, name)
-		_, err := files.Get(name)
-		require.ErrorIs(t, err, errName, name)
+		require.ErrorIs(t, must.Err(files.Get(name)), errName, name)
 	}
 	for _, name := range []string{"token", "next", "data", "..."} {
 		require.NoError(t, files.Put(1, name, []byte(name)), "only a name among the others")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -67,8 +68,7 @@ func token(t *testing.T, told, who string) (token uint64) {
 	t.Helper()
 	_, after, _ := strings.Cut(told, who+" ")
 	_, after, _ = strings.Cut(after, "LEADS with token ")
-	_, err := fmt.Sscan(after, &token)
-	require.NoError(t, err, told)
+	require.NoError(t, must.Err(fmt.Sscan(after, &token)), told)
 	return token
 }
 

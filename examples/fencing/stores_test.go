@@ -74,8 +74,7 @@ func openTable(t *testing.T, dir string) *Table {
 
 func (s store) holds(t *testing.T, want string) {
 	t.Helper()
-	got := must.Get(s.get())(t)
-	require.Equal(t, want, got)
+	require.Equal(t, want, must.Get(s.get())(t))
 }
 
 // A step is what a process does with a token. put is a value, or "" for a claim; "restart" opens the store once more.

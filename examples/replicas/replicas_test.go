@@ -24,6 +24,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -88,8 +89,7 @@ func inCluster(t *testing.T, test func(c *cluster)) {
 }
 
 func (c *cluster) start(id string) {
-	j, err := openJournal(filepath.Join(c.dir, id))
-	require.NoError(c, err)
+	j := must.Get(openJournal(filepath.Join(c.dir, id)))(c)
 	r := &replica{cluster: c, process: c.service.Client(id)}
 	r.node = &node{id: id, nodes: all, journal: j, send: r.send, log: slog.New(slog.NewTextHandler(&r.said, nil))}
 	r.ctx, r.stop = context.WithCancel(c.Context())
@@ -205,8 +205,7 @@ func TestNothingIsLost(t *testing.T) {
 		})
 		asking, cancel := context.WithTimeout(c.Context(), 30*time.Second)
 		defer cancel()
-		leader, err := elector.Ask(asking, c.service.Client("operator"), ranked.New(nil), election, elector.Request{To: lags})
-		require.NoError(c, err)
+		leader := must.Get(elector.Ask(asking, c.service.Client("operator"), ranked.New(nil), election, elector.Request{To: lags}))(c)
 		require.Equal(c, advanced, leader.ID)
 		c.latency.Store(0)
 		time.Sleep(2 * time.Second)
@@ -244,8 +243,7 @@ func TestStaleRank(t *testing.T) {
 func TestJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	reopen := func() *journal {
-		j, err := openJournal(path)
-		require.NoError(t, err)
+		j := must.Get(openJournal(path))(t)
 		t.Cleanup(func() { _ = j.file.Close() })
 		return j
 	}
@@ -267,8 +265,7 @@ func TestJournal(t *testing.T) {
 	}
 
 	// A crash in the middle of a write, and then a write that fails.
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	text = append(text, `{"token":7,"prev":{"token":7,"index":3},"records":[{"token":7,"data":"a long one that`...)
 	require.NoError(t, os.WriteFile(path, text, 0))
 	j = reopen()
@@ -281,8 +278,7 @@ func TestJournal(t *testing.T) {
 // The program itself: three nodes that talk over HTTP.
 func TestRun(t *testing.T) {
 	t.Chdir(t.TempDir())
-	ports, err := loopback.Ports(len(all))
-	require.NoError(t, err)
+	ports := must.Get(loopback.Ports(len(all)))(t)
 	nodes := make([]string, len(all))
 	for i, port := range ports {
 		nodes[i] = fmt.Sprint("127.0.0.1:", port)

@@ -7,6 +7,7 @@ package measure
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/elector-go/elector"
@@ -183,10 +184,8 @@ type classification []class
 // of returns the label of an error: "other" if none is right.
 func (c classification) of(err error) string {
 	for _, one := range c {
-		for _, target := range one.errs {
-			if errors.Is(err, target) {
-				return one.label
-			}
+		if slices.ContainsFunc(one.errs, func(target error) bool { return errors.Is(err, target) }) {
+			return one.label
 		}
 	}
 	return other

@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -76,9 +77,7 @@ func watch(t *testing.T, service *memory.Service, id string, set ...func(*electo
 		f(&cfg)
 	}
 	w.o.Read(func(m *Metric, _ string, _ float64) { t.Errorf("%s is read before Follow", m.Name) })
-	var err error
-	w.Elector, err = elector.New(cfg)
-	require.NoError(t, err)
+	w.Elector = must.Get(elector.New(cfg))(t)
 	w.o.Follow(w)
 	t.Cleanup(func() { assert.NoError(t, w.Close(context.Background())) })
 	return w
@@ -103,8 +102,7 @@ func TestCounts(t *testing.T) {
 		service.Stop()
 		time.AfterFunc(20*time.Millisecond, service.Start)
 		began := time.Now()
-		term, err := w.Campaign(t.Context())
-		require.NoError(t, err)
+		term := must.Get(w.Campaign(t.Context()))(t)
 		took := time.Since(began)
 		synctest.Wait()
 		n := w.take()
@@ -120,12 +118,9 @@ func TestCounts(t *testing.T) {
 		}, n)
 		assert.Equal(t, took, w.took["elector_campaign_duration_seconds elected"])
 
-		_, err = term.Commit(t.Context(), elector.Put("/k", nil))
-		require.NoError(t, err)
-		_, err = term.Commit(t.Context(), elector.Create("/k", nil))
-		require.ErrorIs(t, err, elector.ErrConflict)
-		_, err = elector.Ask(t.Context(), service, fair.New(), "/e", elector.Request{})
-		require.NoError(t, err)
+		must.Get(term.Commit(t.Context(), elector.Put("/k", nil)))(t)
+		require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Create("/k", nil))), elector.ErrConflict)
+		must.Get(elector.Ask(t.Context(), service, fair.New(), "/e", elector.Request{}))(t)
 		<-term.Asked()
 		w.client.Suspend()
 		synctest.Wait()
@@ -134,8 +129,7 @@ func TestCounts(t *testing.T) {
 		w.client.Expire()
 		<-term.Context().Done()
 		synctest.Wait()
-		_, err = term.Commit(t.Context(), elector.Put("/k", nil))
-		require.ErrorIs(t, err, elector.ErrDeposed)
+		require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Put("/k", nil))), elector.ErrDeposed)
 		assert.Equal(t, map[string]int{
 			"elector_commit_duration_seconds ok":       1,
 			"elector_commit_duration_seconds conflict": 1,
@@ -149,14 +143,12 @@ func TestCounts(t *testing.T) {
 		service.Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		_, err = w.Campaign(ctx)
-		require.Error(t, err)
+		require.Error(t, must.Err(w.Campaign(ctx)))
 		service.Start()
 		n = w.take()
 		assert.Equal(t, 1, n["elector_campaign_duration_seconds cancelled"])
 
-		_, err = w.Campaign(t.Context())
-		require.NoError(t, err)
+		must.Get(w.Campaign(t.Context()))(t)
 		synctest.Wait() // for the hook that tells of the session
 		w.take()
 		require.NoError(t, w.Close(t.Context()))
@@ -187,8 +179,7 @@ func TestCountsOfTheApplication(t *testing.T) {
 		unfit = errors.New("disk full")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = w.Campaign(ctx)
-		require.Error(t, err)
+		require.Error(t, must.Err(w.Campaign(ctx)))
 		n = w.take()
 		assert.Equal(t, 1, n["elector_stand_asides_total unfit"])
 		assert.Equal(t, 1, n["elector_campaign_duration_seconds cancelled"])

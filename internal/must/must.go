@@ -1,4 +1,4 @@
-// Package must has a test end where a call fails whose result it needs.
+// Package must is for tests that need only one of the two that a call returns: its result, or its error.
 package must
 
 import (
@@ -15,3 +15,6 @@ func Get[T any](v T, err error) func(t testing.TB) T {
 		return v
 	}
 }
+
+// Err is the error of a call whose result does not matter: assert.ErrorIs(t, must.Err(f()), want).
+func Err[T any](_ T, err error) error { return err }

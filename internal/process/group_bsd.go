@@ -2,10 +2,7 @@
 
 package process
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
 // childAttr gives the child its own process group. There is no parent-death
 // signal here: a test binary killed with SIGKILL leaves its servers running.
@@ -14,5 +11,5 @@ func childAttr(user string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Setpgid: true, Credential: rights}, err
 }
 
-// waitStopped does nothing here: a frozen server may run for another moment.
-func waitStopped(*os.Process) error { return nil }
+// WaitStopped does nothing here: a frozen server may run for another moment.
+func WaitStopped(int) error { return nil }

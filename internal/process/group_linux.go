@@ -16,14 +16,14 @@ func childAttr(user string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: rights}, err
 }
 
-// waitStopped blocks until no thread runs of a process that was sent SIGSTOP, or
+// WaitStopped blocks until no thread runs of a process that was sent SIGSTOP, or
 // until it has ended. One thread takes the signal, and while that one waits for a
 // processor the others go on: they may still answer a request.
-func waitStopped(p *os.Process) error {
+func WaitStopped(pid int) error {
 	deadline := time.Now().Add(10 * time.Second)
-	for moving(p.Pid) {
+	for moving(pid) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("process %d still runs after SIGSTOP", p.Pid)
+			return fmt.Errorf("process %d still runs after SIGSTOP", pid)
 		}
 		time.Sleep(time.Millisecond)
 	}

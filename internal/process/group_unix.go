@@ -48,7 +48,7 @@ func pauseGroup(p *os.Process) error {
 	if err := signalGroup(p, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return waitStopped(p)
+	return WaitStopped(p.Pid)
 }
 
 func signalGroup(p *os.Process, sig syscall.Signal) error {

@@ -16,6 +16,11 @@ var loopbackHTTP = http.Client{Transport: &http.Transport{DisableKeepAlives: tru
 // object is a JSON object to be sent or written.
 type object map[string]any
 
+// Get reads what a server has at a URL, and parses its JSON into result, unless that is nil.
+func Get(timeout time.Duration, url string, result any) error {
+	return ask(timeout, http.MethodGet, url, nil, "", result)
+}
+
 // ask sends a request and parses the answer's JSON into result, unless that is
 // nil. An answer other than 200 is an error that wraps ErrNotServing and shows
 // its text.

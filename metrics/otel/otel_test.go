@@ -21,6 +21,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/measure"
+	"github.com/elector-go/elector/internal/must"
 	electorotel "github.com/elector-go/elector/metrics/otel"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -134,12 +135,9 @@ func text(s sdktrace.ReadOnlySpan, key attribute.Key) string {
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
-		term, err := f.Campaign(t.Context())
-		require.NoError(t, err)
-		_, err = term.Commit(t.Context(), elector.Put("/secret", []byte("secret")))
-		require.NoError(t, err)
-		_, err = term.Commit(t.Context(), elector.Create("/secret", nil))
-		require.ErrorIs(t, err, elector.ErrConflict)
+		term := must.Get(f.Campaign(t.Context()))(t)
+		must.Get(term.Commit(t.Context(), elector.Put("/secret", []byte("secret"))))(t)
+		require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Create("/secret", nil))), elector.ErrConflict)
 		synctest.Wait()
 
 		metrics := f.read(t)
@@ -201,8 +199,7 @@ func TestSpans(t *testing.T) {
 		ctx, caller := f.tracer.Tracer("test").Start(t.Context(), "caller")
 		f.service.Stop()
 		time.AfterFunc(20*time.Millisecond, f.service.Start)
-		term, err := f.Campaign(ctx)
-		require.NoError(t, err)
+		term := must.Get(f.Campaign(ctx))(t)
 		require.Len(t, f.spansOf("campaign"), 1)
 		campaign := f.spansOf("campaign")[0]
 		assert.Equal(t, caller.SpanContext().SpanID(), campaign.Parent().SpanID())
@@ -219,8 +216,7 @@ func TestSpans(t *testing.T) {
 		work, job := f.tracer.Tracer("test").Start(t.Context(), "job")
 		link := f.telemetry.TermLink(term)
 		assert.True(t, link.SpanContext.IsValid())
-		_, err = term.Commit(work, elector.Put("/k", nil), elector.Put("/l", nil))
-		require.NoError(t, err)
+		must.Get(term.Commit(work, elector.Put("/k", nil), elector.Put("/l", nil)))(t)
 		require.Len(t, f.spansOf("commit"), 1)
 		commit := f.spansOf("commit")[0]
 		assert.Equal(t, job.SpanContext().SpanID(), commit.Parent().SpanID())
@@ -231,8 +227,7 @@ func TestSpans(t *testing.T) {
 		assert.Equal(t, int64(2), v.AsInt64())
 		assert.Equal(t, codes.Unset, commit.Status().Code)
 
-		_, err = elector.Ask(t.Context(), f.service, fair.New(), "/e", elector.Request{})
-		require.NoError(t, err)
+		must.Get(elector.Ask(t.Context(), f.service, fair.New(), "/e", elector.Request{}))(t)
 		<-term.Asked()
 		synctest.Wait()
 		f.client.Suspend()
@@ -253,18 +248,15 @@ func TestSpans(t *testing.T) {
 		}
 		assert.Subset(t, events, []string{"elector.asked", "elector.session.suspended"})
 
-		_, err = term.Commit(work, elector.Put("/k", nil))
-		require.ErrorIs(t, err, elector.ErrDeposed)
+		require.ErrorIs(t, must.Err(term.Commit(work, elector.Put("/k", nil))), elector.ErrDeposed)
 		late := f.spansOf("commit")[1]
 		assert.Equal(t, codes.Error, late.Status().Code)
 		assert.Equal(t, "deposed", text(late, "error.type"))
 		f.client.Resume()
 
-		next, err := f.Campaign(t.Context())
-		require.NoError(t, err)
+		next := must.Get(f.Campaign(t.Context()))(t)
 		assert.False(t, f.telemetry.TermLink(term).SpanContext.IsValid(), "it is not the latest any more")
-		_, err = term.Commit(work, elector.Put("/k", nil))
-		require.ErrorIs(t, err, elector.ErrDeposed)
+		require.ErrorIs(t, must.Err(term.Commit(work, elector.Put("/k", nil))), elector.ErrDeposed)
 		assert.Empty(t, f.spansOf("commit")[2].Links())
 		require.NoError(t, next.Resign(t.Context()))
 		synctest.Wait()
@@ -280,20 +272,16 @@ func TestSpansOfCampaignsThatAreNotWon(t *testing.T) {
 		f.service.Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := f.Campaign(ctx)
-		require.Error(t, err)
+		require.Error(t, must.Err(f.Campaign(ctx)))
 		require.Len(t, f.spansOf("campaign"), 1)
 		assert.Equal(t, "cancelled", text(f.spansOf("campaign")[0], "elector.outcome"))
 		assert.Equal(t, codes.Unset, f.spansOf("campaign")[0].Status().Code)
 		f.service.Start()
 
-		founder, err := f.service.Client("b").Open(t.Context(), backend.OpenOptions{})
-		require.NoError(t, err)
+		founder := must.Get(f.service.Client("b").Open(t.Context(), backend.OpenOptions{}))(t)
 		defer founder.Close(context.Background())
-		_, err = founder.Commit(t.Context(), nil, backend.CompareAndSet("/e", []byte("something else"), 0))
-		require.NoError(t, err)
-		_, err = f.Campaign(t.Context())
-		require.ErrorIs(t, err, elector.ErrStrategyMismatch)
+		must.Get(founder.Commit(t.Context(), nil, backend.CompareAndSet("/e", []byte("something else"), 0)))(t)
+		require.ErrorIs(t, must.Err(f.Campaign(t.Context())), elector.ErrStrategyMismatch)
 		refused := f.spansOf("campaign")[1]
 		assert.Equal(t, "failed", text(refused, "elector.outcome"))
 		assert.Equal(t, "strategy_mismatch", text(refused, "error.type"))
@@ -303,8 +291,7 @@ func TestSpansOfCampaignsThatAreNotWon(t *testing.T) {
 
 // What is compiled into a program is OpenTelemetry's API, and no SDK.
 func TestImports(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	require.NoError(t, err)
+	out := must.Get(exec.Command("go", "list", "-deps", ".").Output())(t)
 	assert.Contains(t, string(out), "go.opentelemetry.io/otel/metric")
 	for path := range strings.FieldsSeq(string(out)) {
 		assert.NotContains(t, path, "go.opentelemetry.io/otel/sdk")

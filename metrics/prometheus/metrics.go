@@ -55,11 +55,7 @@ func New(o Options) *Metrics {
 	maps.Copy(constant, o.Labels)
 	constant["election"] = o.Election
 	for _, metric := range measure.All {
-		name := metric.PrometheusName()
-		var labels []string
-		if metric.Label != "" {
-			labels = []string{metric.Label}
-		}
+		name, labels := metric.PrometheusName(), labels(metric, metric.Label)
 		switch metric.Kind {
 		case measure.Counter:
 			vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: metric.Help, ConstLabels: constant}, labels)
@@ -105,11 +101,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		c.Collect(to)
 	}
 	m.observer.Read(func(metric *measure.Metric, label string, value float64) {
-		var labels []string
-		if metric.Label != "" {
-			labels = []string{label}
-		}
-		gauge, err := prometheus.NewConstMetric(m.gauges[metric], prometheus.GaugeValue, value, labels...)
+		gauge, err := prometheus.NewConstMetric(m.gauges[metric], prometheus.GaugeValue, value, labels(metric, label)...)
 		if err != nil {
 			gauge = prometheus.NewInvalidMetric(m.gauges[metric], err)
 		}
@@ -127,16 +119,19 @@ func (m *Metrics) collectors() (all []prometheus.Collector) {
 	return all
 }
 
+// labels is what a metric's only label is to have, or nothing.
+func labels(metric *measure.Metric, of string) []string {
+	if metric.Label == "" {
+		return nil
+	}
+	return []string{of}
+}
+
 // sink is where the observer counts.
 type sink struct{ m *Metrics }
 
 func (s sink) Add(metric *measure.Metric, label string) {
-	vec := s.m.counters[metric]
-	if metric.Label == "" {
-		vec.WithLabelValues().Inc()
-		return
-	}
-	vec.WithLabelValues(label).Inc()
+	s.m.counters[metric].WithLabelValues(labels(metric, label)...).Inc()
 }
 
 func (s sink) Record(_ context.Context, metric *measure.Metric, label string, took time.Duration) {

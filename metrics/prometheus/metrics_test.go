@@ -23,6 +23,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/measure"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	electorprom "github.com/elector-go/elector/metrics/prometheus"
 	"github.com/elector-go/elector/strategy/fair"
@@ -32,8 +33,7 @@ import (
 func instrumented(t *testing.T, b backend.Backend, id string, labels prometheus.Labels) (elector.Elector, *prometheus.Registry) {
 	t.Helper()
 	m := electorprom.New(electorprom.Options{Election: "/jobs/reindex", Labels: labels})
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/reindex", ID: id, Hooks: m.Hooks()})
-	require.NoError(t, err)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/reindex", ID: id, Hooks: m.Hooks()}))(t)
 	m.Follow(e)
 	t.Cleanup(func() { assert.NoError(t, e.Close(context.Background())) })
 	registry := prometheus.NewPedanticRegistry()
@@ -46,15 +46,12 @@ func scrape(t *testing.T, registry *prometheus.Registry) (text string, families 
 	t.Helper()
 	exporter := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer exporter.Close()
-	response, err := http.Get(exporter.URL)
-	require.NoError(t, err)
+	response := must.Get(http.Get(exporter.URL))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	body := must.Get(io.ReadAll(response.Body))(t)
 	require.Equal(t, http.StatusOK, response.StatusCode, string(body))
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err = parser.TextToMetricFamilies(strings.NewReader(string(body)))
-	require.NoError(t, err)
+	families = must.Get(parser.TextToMetricFamilies(strings.NewReader(string(body))))(t)
 	return string(body), families
 }
 
@@ -81,12 +78,9 @@ func value(t *testing.T, families map[string]*dto.MetricFamily, name, label stri
 func TestScrape(t *testing.T) {
 	service := memory.New(memory.Options{})
 	e, registry := instrumented(t, service.Client("a"), "host-1", prometheus.Labels{"zone": "east"})
-	term, err := e.Campaign(t.Context())
-	require.NoError(t, err)
-	_, err = term.Commit(t.Context(), elector.Put("/secret", []byte("secret")))
-	require.NoError(t, err)
-	_, err = term.Commit(t.Context(), elector.Create("/secret", nil))
-	require.ErrorIs(t, err, elector.ErrConflict)
+	term := must.Get(e.Campaign(t.Context()))(t)
+	must.Get(term.Commit(t.Context(), elector.Put("/secret", []byte("secret"))))(t)
+	require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Create("/secret", nil))), elector.ErrConflict)
 
 	text, families := scrape(t, registry)
 	for _, outside := range []string{"host-1", "secret", "version"} {
@@ -129,14 +123,10 @@ func TestScrape(t *testing.T) {
 func TestLint(t *testing.T) {
 	service := memory.New(memory.Options{})
 	e, registry := instrumented(t, service, "a", nil)
-	term, err := e.Campaign(t.Context())
-	require.NoError(t, err)
-	_, err = term.Commit(t.Context(), elector.Put("/k", nil))
-	require.NoError(t, err)
+	term := must.Get(e.Campaign(t.Context()))(t)
+	must.Get(term.Commit(t.Context(), elector.Put("/k", nil)))(t)
 
-	problems, err := testutil.GatherAndLint(registry)
-	require.NoError(t, err)
-	assert.Empty(t, problems)
+	assert.Empty(t, must.Get(testutil.GatherAndLint(registry))(t))
 
 	text, _ := scrape(t, registry)
 	assert.Empty(t, promtool(t, text, "check", "metrics"))
@@ -150,9 +140,7 @@ func TestRegister(t *testing.T) {
 	require.NoError(t, registry.Register(electorprom.New(electorprom.Options{Election: "/b"})))
 	err := registry.Register(electorprom.New(electorprom.Options{Election: "/a"}))
 	assert.True(t, errors.As(err, new(prometheus.AlreadyRegisteredError)), err)
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	assert.NotEmpty(t, families, "counters are there before Follow")
+	assert.NotEmpty(t, must.Get(registry.Gather())(t), "counters are there before Follow")
 	for _, label := range []string{"outcome", "role", "", "__name__"} {
 		err := prometheus.NewRegistry().Register(electorprom.New(electorprom.Options{Labels: prometheus.Labels{label: "x"}}))
 		assert.Error(t, err, label)

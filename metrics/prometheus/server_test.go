@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -26,6 +24,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/measure"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -35,8 +34,7 @@ import (
 func promtool(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	servertest.Long(t, "promtool")
-	path, err := servertest.FindProgram("promtool", "prometheus")
-	require.NoError(t, err)
+	path := must.Get(servertest.FindProgram("promtool", "prometheus"))(t)
 	cmd := exec.Command(path, args...)
 	cmd.Stdin = strings.NewReader(text)
 	said, err := cmd.CombinedOutput()
@@ -50,9 +48,7 @@ func alerts(t *testing.T) (names []string) {
 	var file struct {
 		Groups []struct{ Rules []struct{ Alert string } }
 	}
-	text, err := os.ReadFile("alerts.yml")
-	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal(text, &file))
+	require.NoError(t, yaml.Unmarshal(must.Get(os.ReadFile("alerts.yml"))(t), &file))
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			names = append(names, rule.Alert)
@@ -74,9 +70,7 @@ func TestAlerts(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		}
 	}
-	text, err := os.ReadFile("alerts_test.yml")
-	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal(text, &file))
+	require.NoError(t, yaml.Unmarshal(must.Get(os.ReadFile("alerts_test.yml"))(t), &file))
 	fires, silent := make(map[string]bool), make(map[string]bool)
 	for _, group := range file.Tests {
 		for _, test := range group.Tests {
@@ -92,8 +86,7 @@ func TestAlerts(t *testing.T) {
 
 // The page for operators has each metric and each alert.
 func TestOperationsPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("../../docs/operations.md"))(t)
 	page := string(text)
 	for _, m := range measure.All {
 		name := m.PrometheusName()
@@ -126,10 +119,8 @@ func TestNames(t *testing.T) {
 	for _, m := range measure.All {
 		known = append(known, m.PrometheusName())
 	}
-	rules, err := os.ReadFile("alerts.yml")
-	require.NoError(t, err)
-	board, err := os.ReadFile("dashboard.json")
-	require.NoError(t, err)
+	rules := must.Get(os.ReadFile("alerts.yml"))(t)
+	board := must.Get(os.ReadFile("dashboard.json"))(t)
 	for _, name := range slices.Concat(bases(string(rules)), bases(string(board))) {
 		assert.Contains(t, known, name)
 	}
@@ -141,8 +132,7 @@ func TestNames(t *testing.T) {
 // dashboard returns what Grafana would ask Prometheus, with its variables filled in.
 func dashboard(t *testing.T) (queries []string) {
 	t.Helper()
-	text, err := os.ReadFile("dashboard.json")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("dashboard.json"))(t)
 	var board struct {
 		Panels []struct {
 			Title   string
@@ -193,28 +183,8 @@ func ask(t *testing.T, p *servertest.Server, query string) []sample {
 	var answer struct {
 		Data struct{ Result []sample }
 	}
-	require.NoError(t, get(p, wait.Patience, "/api/v1/query?"+url.Values{"query": {query}}.Encode(), &answer), query)
+	require.NoError(t, servertest.Get(wait.Patience, "http://"+p.Addr()+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), &answer), query)
 	return answer.Data.Result
-}
-
-// get asks a server, and decodes its answer into result unless that is nil.
-func get(p *servertest.Server, timeout time.Duration, path string, result any) error {
-	client := http.Client{Timeout: timeout}
-	answer, err := client.Get("http://" + p.Addr() + path)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	switch {
-	case err != nil:
-		return err
-	case answer.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: %s", answer.Status, text)
-	case result == nil:
-		return nil
-	}
-	return json.Unmarshal(text, result)
 }
 
 // startPrometheus starts a server with the text of a configuration file, in which paths are absolute.
@@ -230,7 +200,9 @@ func startPrometheus(config string) (*servertest.Server, error) {
 			return []string{"--config.file=" + file(s), "--storage.tsdb.path=" + s.DataDir(), "--web.listen-address=" + s.Addr()}
 		},
 		Prepare: func(s *servertest.Server) error { return os.WriteFile(file(s), []byte(config), 0o644) },
-		Probe:   func(s *servertest.Server, timeout time.Duration) error { return get(s, timeout, "/-/ready", nil) },
+		Probe: func(s *servertest.Server, timeout time.Duration) error {
+			return servertest.Get(timeout, "http://"+s.Addr()+"/-/ready", nil)
+		},
 	})
 }
 
@@ -261,8 +233,7 @@ func TestPrometheus(t *testing.T) {
 	t.Cleanup(stop)
 
 	// The rules in fast motion.
-	text, err := os.ReadFile("alerts.yml")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("alerts.yml"))(t)
 	rules := filepath.Join(t.TempDir(), "alerts.yml")
 	fast := strings.Replace(string(text), "(elector_leaderless_seconds) > 60\n        for: 30s", "(elector_leaderless_seconds) > 2\n        for: 1s", 1)
 	require.NotEqual(t, string(text), fast)
