@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 )
@@ -69,5 +70,31 @@ func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 		_ = e.Close(t.Context())
 		synctest.Wait()
 		assert.Equal(t, backend.Lost, (<-b.opened).State())
+	})
+}
+
+// A silent backend takes the connection, and then says nothing.
+type silent struct{ backend.Backend }
+
+func (silent) Open(ctx context.Context, _ backend.OpenOptions) (*backend.Session, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A server that says nothing is told of as one that cannot be reached.
+func TestOpenThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		e := standing(t, silent{memory.New(memory.Options{})}, "a", func(c *elector.Config) {
+			c.Hooks.Retry = func(r elector.RetryEvent) {
+				assert.ErrorIs(t, r.Err, backend.ErrUnavailable)
+				assert.Equal(t, 10*time.Second, time.Since(began))
+				cancel()
+			}
+		})
+		_, err := e.Campaign(ctx)
+		assert.ErrorIs(t, err, context.Canceled, "it has been told of")
 	})
 }

@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy/fair"
 )
 
 type traceKey struct{}
@@ -93,5 +96,46 @@ func TestCommitHook(t *testing.T) {
 		require.Len(t, heard, 2)
 		assert.Equal(t, err, heard[1].Err)
 		assert.True(t, errors.Is(err, elector.ErrDeposed))
+	})
+}
+
+// A term's hooks come one after the other, however long each takes, and so do those of one session and the next.
+func TestHooksThatTakeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		client := service.Client("a")
+		var mu sync.Mutex
+		told := map[string][]string{}
+		tell := func(of, what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[of] = append(told[of], what)
+		}
+		slowly := func(of, hook string) {
+			tell(of, hook)
+			time.Sleep(10 * time.Second)
+			tell(of, "over")
+		}
+		e := standing(t, client, "a", func(c *elector.Config) {
+			c.Hooks = elector.Hooks{
+				Elected: func(*elector.Term) { slowly("term", "elected") },
+				Asked:   func(*elector.Term, elector.Request) { slowly("term", "asked") },
+				Ended:   func(*elector.Term, error) { slowly("term", "ended") },
+				Session: func(_ string, s backend.State) { slowly("session", s.String()) },
+			}
+		})
+		time.AfterFunc(5*time.Second, func() { // while Elected runs
+			must.Get(elector.Ask(t.Context(), service, fair.New(), "/e", elector.Request{}))(t)
+		})
+		term := leads(t, e)
+		pass(5 * time.Second) // Asked runs
+		require.NoError(t, term.Resign(t.Context()))
+		pass(time.Minute)
+		client.Expire()
+		_, err := e.Leader(t.Context())
+		require.ErrorIs(t, err, elector.ErrNoLeader)
+		pass(time.Minute)
+		assert.Equal(t, []string{"elected", "over", "asked", "over", "ended", "over"}, told["term"])
+		assert.Equal(t, []string{"live", "over", "lost", "over", "live", "over"}, told["session"])
 	})
 }
