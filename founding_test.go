@@ -3,7 +3,9 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,5 +98,77 @@ func TestOpenThatHangs(t *testing.T) {
 		})
 		_, err := e.Campaign(ctx)
 		assert.ErrorIs(t, err, context.Canceled, "it has been told of")
+	})
+}
+
+// looks makes a candidate that looks for strangers at the interval, and calls look each time.
+func looks(t *testing.T, b backend.Backend, id string, every time.Duration, look func(ctx context.Context)) elector.Elector {
+	return standing(t, backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		if c.Kind == backend.CallSurvey {
+			look(ctx)
+		}
+		return next(ctx)
+	}), id, func(c *elector.Config) { c.SurveyEvery = every })
+}
+
+// Candidates look as often as they are told to, though the leader wakes them in between, and not all at one instant.
+func TestWhenCandidatesLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		leader := leads(t, standing(t, service, "leader"))
+		began := time.Now()
+		var at [2][]time.Time
+		for i := range at {
+			id := fmt.Sprint("host-", i)
+			campaigns(t, looks(t, service.Client(id), id, time.Minute, func(context.Context) {
+				at[i] = append(at[i], time.Now())
+			}))
+		}
+		for range 15 {
+			require.NoError(t, leader.Proclaim(t.Context(), nil)) // which wakes the one behind
+			pass(40 * time.Second)
+		}
+		for _, times := range at {
+			last := began
+			for _, now := range append(times, time.Now()) {
+				assert.LessOrEqual(t, now.Sub(last), time.Minute)
+				last = now
+			}
+		}
+		assert.NotEqual(t, at[0][1:], at[1][1:])
+	})
+}
+
+// A look that hangs keeps nobody from hearing of a change, and a leader has one of them at a time.
+func TestLooksThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		var hangs atomic.Bool
+		var under, looked atomic.Int64
+		leader := looks(t, service.Client("a"), "a", time.Second, func(ctx context.Context) {
+			if hangs.Load() {
+				assert.LessOrEqual(t, under.Add(1), int64(1))
+				<-ctx.Done()
+				under.Add(-1)
+				looked.Add(1)
+			}
+		})
+		next := looks(t, service.Client("b"), "b", time.Second, func(ctx context.Context) {
+			if hangs.Load() {
+				<-ctx.Done()
+			}
+		})
+		term := leads(t, leader)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		won := campaign(ctx, next)
+		synctest.Wait()
+		hangs.Store(true)
+		pass(10 * time.Second)
+		assert.GreaterOrEqual(t, looked.Load(), int64(3))
+		began := time.Now()
+		require.NoError(t, term.Resign(t.Context()))
+		require.NoError(t, <-won)
+		assert.LessOrEqual(t, time.Since(began), 3*time.Second)
 	})
 }
