@@ -176,6 +176,24 @@ func TestProclaimInDoubtIsTheLast(t *testing.T) {
 	})
 }
 
+// A value is taken as it is when it is given, whatever becomes of the caller's bytes.
+func TestValuesAreTheElectorsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		strategy, value := renewing{word: make(chan struct{})}, []byte("first")
+		e := standing(t, memory.New(memory.Options{}), "a", func(c *elector.Config) { c.Strategy, c.Value = strategy, value })
+		copy(value, "other")
+		term := leads(t, e)
+		synctest.Wait()
+		assert.Equal(t, "first", string(must.Get(e.Leader(t.Context()))(t).Value))
+		value = []byte("second")
+		require.NoError(t, term.Proclaim(t.Context(), value))
+		copy(value, "others")
+		strategy.word <- struct{}{}
+		synctest.Wait()
+		assert.Equal(t, "second", string(must.Get(e.Leader(t.Context()))(t).Value))
+	})
+}
+
 // What cannot be written is tried again with pauses.
 func TestTriesASecond(t *testing.T) {
 	for what, refusal := range map[string]error{"renewal": backend.ErrUnavailable, "Ask": backend.ErrCondition} {
