@@ -3,7 +3,6 @@ package elector_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/must"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 type traceKey struct{}
@@ -99,44 +97,26 @@ func TestCommitHook(t *testing.T) {
 	})
 }
 
-// A term's hooks come one after the other, however long each takes, and so do those of one session and the next.
-func TestHooksThatTakeLong(t *testing.T) {
+// The Lost of a session has been told before the Live of the next, however long that takes.
+func TestSessionHookThatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := memory.New(memory.Options{})
-		client := service.Client("a")
-		var mu sync.Mutex
-		told := map[string][]string{}
-		tell := func(of, what string) {
-			mu.Lock()
-			defer mu.Unlock()
-			told[of] = append(told[of], what)
-		}
-		slowly := func(of, hook string) {
-			tell(of, hook)
-			time.Sleep(10 * time.Second)
-			tell(of, "over")
-		}
+		client := memory.New(memory.Options{}).Client("a")
+		var told []string
 		e := standing(t, client, "a", func(c *elector.Config) {
-			c.Hooks = elector.Hooks{
-				Elected: func(*elector.Term) { slowly("term", "elected") },
-				Asked:   func(*elector.Term, elector.Request) { slowly("term", "asked") },
-				Ended:   func(*elector.Term, error) { slowly("term", "ended") },
-				Session: func(_ string, s backend.State) { slowly("session", s.String()) },
+			c.Hooks.Session = func(_ string, state backend.State) {
+				told = append(told, state.String())
+				time.Sleep(10 * time.Second)
+				told = append(told, "over")
 			}
 		})
-		time.AfterFunc(5*time.Second, func() { // while Elected runs
-			_, err := elector.Ask(t.Context(), service, fair.New(), "/e", elector.Request{})
-			assert.NoError(t, err)
-		})
-		term := leads(t, e)
-		pass(5 * time.Second) // Asked runs
-		require.NoError(t, term.Resign(t.Context()))
-		pass(time.Minute)
-		client.Expire()
-		_, err := e.Leader(t.Context())
-		require.ErrorIs(t, err, elector.ErrNoLeader)
-		pass(time.Minute)
-		assert.Equal(t, []string{"elected", "over", "asked", "over", "ended", "over"}, told["term"])
-		assert.Equal(t, []string{"live", "over", "lost", "over", "live", "over"}, told["session"])
+		for range 2 {
+			_, err := e.Leader(t.Context())
+			require.ErrorIs(t, err, elector.ErrNoLeader)
+			pass(time.Minute)
+			client.Expire()
+			synctest.Wait()
+		}
+		assert.NoError(t, e.Close(t.Context()))
+		assert.Equal(t, []string{"live", "over", "lost", "over", "live", "over", "lost", "over"}, told)
 	})
 }
