@@ -219,6 +219,24 @@ func TestCheckThatHangs(t *testing.T) {
 	})
 }
 
+// A check that waits for the one before, which hangs, has its whole timeout all the same.
+func TestCheckAfterOneThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 3 * time.Second
+		a := new(application)
+		a.becomes(func(context.Context) error { // from 0s to 5s, and is called again then
+			time.Sleep(5 * time.Second)
+			a.becomes(func(context.Context) error { time.Sleep(timeout - 1); return nil })
+			return nil
+		})
+		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: time.Second, Timeout: timeout})
+		began := time.Now()
+		require.NoError(t, <-campaign(t.Context(), e))
+		assert.Equal(t, 5*time.Second+timeout-1, time.Since(began))
+		assert.NoError(t, e.Close(t.Context()))
+	})
+}
+
 // stands is a strategy that has those who are not fit stand on, and does not ask.
 type stands struct{ fair.Strategy }
 

@@ -3,7 +3,9 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 )
@@ -69,5 +72,103 @@ func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 		_ = e.Close(t.Context())
 		synctest.Wait()
 		assert.Equal(t, backend.Lost, (<-b.opened).State())
+	})
+}
+
+// A silent backend takes the connection, and then says nothing.
+type silent struct{ backend.Backend }
+
+func (silent) Open(ctx context.Context, _ backend.OpenOptions) (*backend.Session, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A server that says nothing is told of as one that cannot be reached.
+func TestOpenThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		e := standing(t, silent{memory.New(memory.Options{})}, "a", func(c *elector.Config) {
+			c.Hooks.Retry = func(r elector.RetryEvent) {
+				assert.ErrorIs(t, r.Err, backend.ErrUnavailable)
+				assert.Equal(t, 10*time.Second, time.Since(began))
+				cancel()
+			}
+		})
+		_, err := e.Campaign(ctx)
+		assert.ErrorIs(t, err, context.Canceled, "it has been told of")
+	})
+}
+
+// looks makes a candidate that looks for strangers at the interval, and calls look each time.
+func looks(t *testing.T, b backend.Backend, id string, every time.Duration, look func(ctx context.Context)) elector.Elector {
+	return standing(t, backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		if c.Kind == backend.CallSurvey {
+			look(ctx)
+		}
+		return next(ctx)
+	}), id, func(c *elector.Config) { c.SurveyEvery = every })
+}
+
+// Candidates look as often as they are told to, though the leader wakes them in between, and not all at one instant.
+func TestWhenCandidatesLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		leader := leads(t, standing(t, service, "leader"))
+		began := time.Now()
+		var at [2][]time.Time
+		for i := range at {
+			id := fmt.Sprint("host-", i)
+			campaigns(t, looks(t, service.Client(id), id, time.Minute, func(context.Context) {
+				at[i] = append(at[i], time.Now())
+			}))
+		}
+		for range 15 {
+			require.NoError(t, leader.Proclaim(t.Context(), nil)) // which wakes the one behind
+			pass(40 * time.Second)
+		}
+		for _, times := range at {
+			last := began
+			for _, now := range append(times, time.Now()) {
+				assert.LessOrEqual(t, now.Sub(last), time.Minute)
+				last = now
+			}
+		}
+		assert.NotEqual(t, at[0][1:], at[1][1:])
+	})
+}
+
+// A look that hangs keeps nobody from hearing of a change, and a leader has one of them at a time.
+func TestLooksThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		var hangs atomic.Bool
+		var under, looked atomic.Int64
+		leader := looks(t, service.Client("a"), "a", time.Second, func(ctx context.Context) {
+			if hangs.Load() {
+				assert.LessOrEqual(t, under.Add(1), int64(1))
+				<-ctx.Done()
+				under.Add(-1)
+				looked.Add(1)
+			}
+		})
+		next := looks(t, service.Client("b"), "b", time.Second, func(ctx context.Context) {
+			if hangs.Load() {
+				<-ctx.Done()
+			}
+		})
+		term := leads(t, leader)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		won := campaign(ctx, next)
+		synctest.Wait()
+		hangs.Store(true)
+		pass(10 * time.Second)
+		assert.GreaterOrEqual(t, looked.Load(), int64(3))
+		began := time.Now()
+		require.NoError(t, term.Resign(t.Context()))
+		require.NoError(t, <-won)
+		assert.LessOrEqual(t, time.Since(began), 3*time.Second)
 	})
 }

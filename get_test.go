@@ -62,26 +62,37 @@ func TestGetOutOfTouch(t *testing.T) {
 	})
 }
 
-// A leader that has been deposed, and has not heard of it, is told when it reads first.
-func TestGetFindsOutThatTheClaimIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := memory.New(memory.Options{})
-		deaf := backend.Intercept(service.Client("a"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
-			if c.Kind == backend.CallAwait {
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			return next(ctx)
+// A leader that has been deposed, and has not heard of it, is told when it reads first, and by a commit
+// whose outcome is unknown.
+func TestALeaderFindsOutThatTheClaimIsGone(t *testing.T) {
+	for want, ask := range map[error]func(context.Context, *elector.Term) error{
+		elector.ErrDeposed: func(ctx context.Context, t *elector.Term) error { _, err := t.Get(ctx, "/e"); return err },
+		elector.ErrIndeterminate: func(ctx context.Context, t *elector.Term) error {
+			_, err := t.Commit(ctx, elector.Put("/x", nil))
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			service := memory.New(memory.Options{})
+			deaf := backend.Intercept(service.Client("a"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+				switch {
+				case c.Kind == backend.CallAwait:
+					<-ctx.Done()
+					return ctx.Err()
+				case c.Kind == backend.CallCommit && len(c.Ops) > 0 && c.Ops[0].Key == "/x":
+					return backend.ErrIndeterminate
+				}
+				return next(ctx)
+			})
+			e := standing(t, deaf, "a", func(c *elector.Config) { c.Strategy = unfair.New() })
+			term := leads(t, e)
+			service.Delete(must.Get(e.Leader(t.Context()))(t).Seat.Key)
+			synctest.Wait()
+			require.True(t, term.Valid())
+			require.ErrorIs(t, ask(t.Context(), term), want)
+			assert.ErrorIs(t, context.Cause(term.Context()), elector.ErrDeposed)
 		})
-		e := standing(t, deaf, "a", func(c *elector.Config) { c.Strategy = unfair.New() })
-		term := leads(t, e)
-		service.Delete(must.Get(e.Leader(t.Context()))(t).Seat.Key)
-		synctest.Wait()
-		require.True(t, term.Valid())
-		_, err := term.Get(t.Context(), "/e")
-		require.ErrorIs(t, err, elector.ErrDeposed)
-		assert.False(t, term.Valid())
-	})
+	}
 }
 
 // A term of a fake that has no Get of its own reads by its session, if it has one.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/must"
 )
@@ -93,5 +94,29 @@ func TestCommitHook(t *testing.T) {
 		require.Len(t, heard, 2)
 		assert.Equal(t, err, heard[1].Err)
 		assert.True(t, errors.Is(err, elector.ErrDeposed))
+	})
+}
+
+// The Lost of a session has been told before the Live of the next, however long that takes.
+func TestSessionHookThatTakesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := memory.New(memory.Options{}).Client("a")
+		var told []string
+		e := standing(t, client, "a", func(c *elector.Config) {
+			c.Hooks.Session = func(_ string, state backend.State) {
+				told = append(told, state.String())
+				time.Sleep(10 * time.Second)
+				told = append(told, "over")
+			}
+		})
+		for range 2 {
+			_, err := e.Leader(t.Context())
+			require.ErrorIs(t, err, elector.ErrNoLeader)
+			pass(time.Minute)
+			client.Expire()
+			synctest.Wait()
+		}
+		assert.NoError(t, e.Close(t.Context()))
+		assert.Equal(t, []string{"live", "over", "lost", "over", "live", "over", "lost", "over"}, told)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -59,16 +60,20 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 	})
 }
 
-// An election of Kafka's at the root has no key of its own to ask about.
+// An election of Kafka's at the root has no key of its own to ask about. A session that follows a lost one is
+// brought up to date once.
 func TestObserveAtTheRootAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := memory.New(memory.Options{})
-		client := service.Client("a")
-		e := standing(t, client, "a", func(c *elector.Config) { c.Strategy, c.Election = kafka.ForBroker(1), "/" })
+		client := memory.New(memory.Options{}).Client("a")
+		b := meter.New(client, nil)
+		e := standing(t, b, "a", func(c *elector.Config) { c.Strategy, c.Election = kafka.ForBroker(1), "/" })
 		defer func() { require.NoError(t, e.Close(context.Background())) }()
-		for range 2 {
-			_, err := e.Leader(t.Context())
-			require.ErrorIs(t, err, elector.ErrNoLeader)
+		for losses := range 3 {
+			for range 3 {
+				_, err := e.Leader(t.Context())
+				require.ErrorIs(t, err, elector.ErrNoLeader)
+			}
+			assert.Equal(t, losses, b.Counts().Commits)
 			client.Expire()
 			synctest.Wait()
 		}

@@ -43,24 +43,35 @@ func (f *fake) Campaign(ctx context.Context) (*elector.Term, error) {
 	}), nil
 }
 
+// The pauses begin again after a term that lasted, and those of two candidates differ.
 func TestRunCampaignsAgainAfterAnErrorAndPausesMoreAndMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
-		var at []time.Time
-		err := elector.Run(t.Context(), f, func(context.Context, *elector.Term) error {
-			if at = append(at, time.Now()); len(at) == 6 {
-				return errors.Join(elector.ErrStop, errors.New("enough"))
-			}
-			return errors.New("cannot lead today")
-		})
-		assert.ErrorIs(t, err, elector.ErrStop)
-		assert.Len(t, f.resigned, 6)
-		for i := 1; i < len(at); i++ {
-			lo, hi := 50*time.Millisecond<<(i-1), 101*time.Millisecond<<(i-1)
-			if pause := at[i].Sub(at[i-1]); pause < lo || pause > hi {
-				t.Errorf("pause %d is %v, want %v to %v", i, pause, lo, hi)
+		var all [2][]time.Duration
+		for one := range all {
+			f := &fake{}
+			var ended time.Time
+			terms := 0
+			err := elector.Run(t.Context(), f, func(context.Context, *elector.Term) error {
+				if terms++; terms > 1 {
+					all[one] = append(all[one], time.Since(ended))
+				}
+				switch terms {
+				case 6:
+					time.Sleep(time.Minute)
+				case 8:
+					return errors.Join(elector.ErrStop, errors.New("enough"))
+				}
+				ended = time.Now()
+				return errors.New("cannot lead today")
+			})
+			assert.ErrorIs(t, err, elector.ErrStop)
+			assert.Len(t, f.resigned, 8)
+			for i, pause := range all[one] {
+				lo := 50 * time.Millisecond << (i % 5)
+				assert.True(t, pause >= lo && pause <= 2*lo, "pause %d is %v, want %v to %v", i, pause, lo, 2*lo)
 			}
 		}
+		assert.NotEqual(t, all[0], all[1])
 	})
 }
 
@@ -171,4 +182,23 @@ func (o overdue) Deadline() time.Time {
 		return time.Now()
 	}
 	return o.Life.Deadline()
+}
+
+// So do those of a campaign after a time in which it stood in the election.
+func TestCampaignThatStoodCountsFromOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		leads(t, standing(t, service, "leader"))
+		client := service.Client("a")
+		var attempts []int
+		campaigns(t, standing(t, client, "a", func(c *elector.Config) {
+			c.Hooks.Retry = func(r elector.RetryEvent) { attempts = append(attempts, r.Attempt) }
+		}))
+		for _, stood := range []time.Duration{time.Second, time.Second, time.Second, time.Minute, time.Second} {
+			pass(stood)
+			client.Expire()
+			synctest.Wait()
+		}
+		assert.Equal(t, []int{1, 2, 3, 1, 2}, attempts)
+	})
 }

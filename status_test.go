@@ -149,6 +149,30 @@ func TestStatusOfALeader(t *testing.T) {
 	})
 }
 
+// A leader hears late of what it has written before. It knows what it has written since.
+func TestStatusGoesNotBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := backend.Intercept(memory.New(memory.Options{}), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			err := next(ctx)
+			if c.Kind == backend.CallAwait {
+				time.Sleep(time.Second)
+			}
+			return err
+		})
+		e := standing(t, late, "a")
+		term := leads(t, e)
+		time.Sleep(time.Minute)
+		require.NoError(t, term.Proclaim(t.Context(), []byte("first")))
+		pass(500 * time.Millisecond) // it is about to hear of that
+		require.NoError(t, term.Proclaim(t.Context(), []byte("second")))
+		seat := must.Get(e.Leader(t.Context()))(t).Seat
+		for range 3 {
+			assert.Equal(t, seat, e.Status().Leader.Seat)
+			pass(750 * time.Millisecond)
+		}
+	})
+}
+
 // One that waits knows its place and who leads, without a request, where its strategy waits for
 // the leader; and its place where it has asked for the list.
 func TestStatusOfOneThatWaits(t *testing.T) {
@@ -190,6 +214,22 @@ func TestStatusOfOneThatWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A candidate of another process may have the same ID. Each finds its own place.
+func TestCandidatesOfOneID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		one, two := standing(t, service.Client("1"), "a"), standing(t, service.Client("2"), "a")
+		leads(t, one)
+		campaigns(t, two)
+		for place, e := range []elector.Elector{one, two} {
+			all := must.Get(e.Candidates(t.Context()))(t)
+			require.Len(t, all, 2)
+			assert.True(t, all[place].Own)
+			assert.False(t, all[1-place].Own)
+		}
+	})
 }
 
 // What an Observe shows gets older while it is out of touch, while nobody goes on with it, and when it

@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +130,100 @@ func TestDuplicateBrokers(t *testing.T) {
 	require.NoError(t, first.Close(t.Context()))
 	second := must.Get(elector.New(cfg))(t)
 	require.NoError(t, second.Close(t.Context()))
+}
+
+// A renewing strategy has more to say in the leader's entry at each word.
+type renewing struct {
+	fair.Strategy
+	word chan struct{}
+}
+
+func (r renewing) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	claim, err := r.Strategy.Campaign(ctx, c)
+	claim.Renew = func(ctx context.Context) error {
+		select {
+		case <-r.word:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return claim, err
+}
+
+// A value whose publication is in doubt may be there. It is not written over with the one before.
+func TestProclaimInDoubtIsTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var doubt atomic.Bool
+		doubtful := backend.Intercept(memory.New(memory.Options{}), func(within context.Context, c *backend.Call, next func(context.Context) error) error {
+			err := next(within)
+			if c.Kind == backend.CallCommit && doubt.CompareAndSwap(true, false) {
+				cancel() // so that nobody looks
+				return backend.ErrIndeterminate
+			}
+			return err
+		})
+		strategy := renewing{word: make(chan struct{})}
+		e := standing(t, doubtful, "a", func(c *elector.Config) { c.Strategy = strategy })
+		term := leads(t, e)
+		synctest.Wait()
+		doubt.Store(true)
+		require.ErrorIs(t, term.Proclaim(ctx, []byte("second")), elector.ErrIndeterminate)
+		strategy.word <- struct{}{}
+		synctest.Wait()
+		assert.Equal(t, "second", string(must.Get(e.Leader(t.Context()))(t).Value))
+	})
+}
+
+// A value is taken as it is when it is given, whatever becomes of the caller's bytes.
+func TestValuesAreTheElectorsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		strategy, value := renewing{word: make(chan struct{})}, []byte("first")
+		e := standing(t, memory.New(memory.Options{}), "a", func(c *elector.Config) { c.Strategy, c.Value = strategy, value })
+		copy(value, "other")
+		term := leads(t, e)
+		synctest.Wait()
+		assert.Equal(t, "first", string(must.Get(e.Leader(t.Context()))(t).Value))
+		value = []byte("second")
+		require.NoError(t, term.Proclaim(t.Context(), value))
+		copy(value, "others")
+		strategy.word <- struct{}{}
+		synctest.Wait()
+		assert.Equal(t, "second", string(must.Get(e.Leader(t.Context()))(t).Value))
+	})
+}
+
+// What cannot be written is tried again with pauses.
+func TestTriesASecond(t *testing.T) {
+	for what, refusal := range map[string]error{"renewal": backend.ErrUnavailable, "Ask": backend.ErrCondition} {
+		synctest.Test(t, func(t *testing.T) {
+			var refusing atomic.Bool
+			var commits atomic.Int64
+			b := backend.Intercept(memory.New(memory.Options{}), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+				if c.Kind == backend.CallCommit && refusing.Load() {
+					commits.Add(1)
+					time.Sleep(time.Millisecond)
+					return refusal
+				}
+				return next(ctx)
+			})
+			strategy := renewing{word: make(chan struct{})}
+			leads(t, standing(t, b, "a", func(c *elector.Config) { c.Strategy = strategy }))
+			synctest.Wait()
+			refusing.Store(true)
+			const seconds = 10
+			if what == "renewal" {
+				strategy.word <- struct{}{}
+				time.Sleep(seconds * time.Second)
+			} else {
+				ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
+				defer cancel()
+				_, err := elector.Ask(ctx, b, strategy, "/e", elector.Request{})
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+			refusing.Store(false)
+			assert.True(t, commits.Load() > 1 && commits.Load() <= 100*seconds, "%s: %d commits in %d s", what, commits.Load(), seconds)
+		})
+	}
 }

@@ -12,7 +12,7 @@ var askRules = []rule{
 	promise("ask/run", askRun, needs{needAsk},
 		"A leader that is asked to go ends its lead function's ctx with ErrAsked, and resigns when that has returned, and not before; then the next one leads."),
 	promise("ask/by-hand", askByHand, needs{needAsk, needHooks},
-		"A term tells once that it is asked to go, by whom and why, and goes on until it resigns; the next term is not asked."),
+		"A term tells once that it is asked to go, by whom and why, between Elected and Ended, and goes on until it resigns; the next term is not asked."),
 	promise("ask/proclaim", askProclaim, needs{needAsk, needBackend},
 		"A request is heard although the leader publishes a value at the same time, and the value is published."),
 	promise("ask/lost", askLost, needs{needAsk, "Expire"},
@@ -95,6 +95,24 @@ func askByHand(a *arena) {
 	a.unasked(next)
 	a.ask(next)
 	a.hears(next)
+
+	a.in("Elected, and then Asked, takes long", func(a *arena) {
+		c := a.stand()
+		elected, asked := c.holdIn(isElected), c.holdIn(isAsked)
+		b := c.campaign()
+		elected.reached("Elected is called")
+		_, err := a.asks(request)
+		a.Must("Ask", err)
+		a.Settle()
+		a.FailIf(len(c.reports(isAsked)) > 0, "Asked was called before Elected had returned")
+		elected.release()
+		t := b.wins()
+		asked.reached("Asked is called")
+		a.resign(t)
+		a.Settle()
+		a.FailIf(len(c.reports(isEnded)) > 0, "Ended was called before Asked had returned")
+		asked.release()
+	})
 }
 
 func askProclaim(a *arena) {

@@ -159,6 +159,7 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 		},
 		Asked: func(t *elector.Term, r elector.Request) {
 			c.record(report{what: isAsked, token: t.Token(), asked: r}, "token %d is asked to go %v", t.Token(), r)
+			c.calls.pass(isAsked)
 		},
 		Occupied: func(_ *elector.Term, err error) {
 			c.record(report{what: isOccupied, err: err}, "%v", err)
@@ -257,7 +258,7 @@ func (c *candidate) isIn(state backend.State) {
 // holdAt stops the candidate in its Stage hook at the next event that at picks.
 func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop { return hold(c, &c.holds, at) }
 
-// holdIn stops the candidate in its next call of Elected or Ended.
+// holdIn stops the candidate in its next call of Elected, Asked or Ended.
 func (c *candidate) holdIn(hook hookKind) *stop {
 	return hold(c, &c.calls, func(k hookKind) bool { return k == hook })
 }
