@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/must"
@@ -57,6 +59,35 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 		require.NoError(t, leader.Close(t.Context()))
 		assert.NoError(t, elector.Remove(t.Context(), service, fair.New(), "/e"))
 		assert.Empty(t, service.Dump(), "nothing is left")
+	})
+}
+
+// The leader's server has not heard of the heir yet.
+func TestPrepareAtAServerThatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		var behind atomic.Bool // until a commit
+		var shown backend.Listing
+		home := backend.Intercept(service, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			err := next(ctx)
+			switch {
+			case c.Kind == backend.CallCommit:
+				behind.Store(false)
+			case c.Kind == backend.CallList && behind.Load():
+				c.Listing = shown
+			case c.Kind == backend.CallList:
+				shown = c.Listing
+			}
+			return err
+		})
+		leader := standing(t, home, "leader")
+		term := leads(t, leader)
+		synctest.Wait() // its entry is marked
+		require.Len(t, must.Get(leader.Candidates(t.Context()))(t), 1)
+		behind.Store(true)
+		campaigns(t, standing(t, service, "heir"))
+		require.Len(t, must.Get(leader.Candidates(t.Context()))(t), 1)
+		assert.NoError(t, term.Prepare(t.Context(), "heir"))
 	})
 }
 

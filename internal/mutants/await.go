@@ -48,6 +48,17 @@ var awaitMutants = []Mutant{
 			}
 			return now, err
 		}))),
+	mutant("sixteen entries at most", rules{Backend: {"await/several"}},
+		"Await waits for the first sixteen entries only.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			if len(known) <= 16 {
+				return s.Await(ctx, known...)
+			}
+			if _, err := s.Await(ctx, known[:16]...); err != nil {
+				return nil, err
+			}
+			return now(ctx, s, known)
+		}))),
 	mutant("answers in the order of the keys", rules{Backend: {"await/several"}},
 		"What Await returns is in the order of the keys instead of the order given.",
 		ofSession(answering(func(c *backend.Call) {

@@ -260,6 +260,26 @@ var willMutants = []Mutant{
 			}
 			return err
 		}))),
+	mutant("denied will said to be executed", rules{Backend: {"will/refused"}},
+		"Execute says that the session is over, though the service has denied it.",
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
+			err := b.Execute(ctx, w)
+			if errors.Is(err, backend.ErrDenied) {
+				return nil
+			}
+			return err
+		}))),
+	mutant("will that is turned away said to be executed", rules{Backend: {"will/refused", "will/down"}},
+		"Execute tries once, and says that the session is over, though the service has turned that away.",
+		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
+			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
+			defer cancel()
+			err := b.Execute(soon, w)
+			if soon.Err() != nil {
+				return nil
+			}
+			return err
+		}))),
 }
 
 // executing is the backend of a mutant that executes wills otherwise.

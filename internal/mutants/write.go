@@ -117,6 +117,13 @@ var writeMutants = []Mutant{
 			}
 			return c.by(ctx, s)
 		}))),
+	mutant("long value cut off", rules{Backend: {"write/values"}},
+		"Values are stored up to their first 300,000 bytes.",
+		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+			for i, op := range c.ops {
+				c.ops[i].Value = op.Value[:min(len(op.Value), 300_000)]
+			}
+		}))),
 	mutant("value ends at the first zero", rules{Backend: {"write/values"}},
 		"Values are stored up to their first zero byte.",
 		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
@@ -229,6 +236,11 @@ var guardMutants = []Mutant{
 				return nil, nil
 			}
 			return c.by(ctx, s)
+		}))),
+	mutant("ten conditions at most", rules{Backend: {"condition/holds"}},
+		"Of the conditions of a commit only the first ten are asked.",
+		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+			c.conditions = c.conditions[:min(10, len(c.conditions))]
 		}))),
 	mutant("drop not confirmed", rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
 		"Drop returns at once and does its work a little later.",

@@ -239,3 +239,64 @@ func TestOwnEarlierSession(t *testing.T) {
 		assert.NotEqual(t, seat.Session, now.Session)
 	})
 }
+
+// A handover comes before one of the reads of an observer: it sees one term or the other, and no mixture.
+func TestHandoverBetweenReads(t *testing.T) {
+	for before := 1; before <= 6; before++ { // Leader reads three times, and then Observe
+		synctest.Test(t, func(t *testing.T) {
+			reads, handOver := 0, func() {}
+			c := &cluster{t: t, root: "/", svc: memory.New(memory.Options{Intercept: func(s memory.Step) {
+				if s.Client != "broker 3" || s.Kind != memory.StepGet {
+					return
+				}
+				if reads++; reads == before {
+					handOver()
+				}
+			}})}
+			first, _ := c.broker(1)
+			second, _ := c.broker(2)
+			viewer, _ := c.broker(3)
+			term := c.campaign(first)
+			handOver = func() {
+				require.NoError(t, term.Resign(t.Context()))
+				c.campaign(second)
+			}
+			elected := func(l elector.Leader) {
+				assert.Equal(t, fmt.Sprint(l.Token), l.ID, "handover before read %d", before)
+			}
+			elected(must.Get(viewer.Leader(t.Context()))(t))
+			for l, err := range viewer.Observe(t.Context()) {
+				require.NoError(t, err)
+				if elected(l); l.ID == "2" {
+					break
+				}
+			}
+		})
+	}
+}
+
+// A claim is refused, though nothing stands in its way that can be seen: there is a pause after each try.
+func TestRefusedForNoReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var tries, retries int
+		e := must.Get(elector.New(elector.Config{
+			Backend: backend.Intercept(memory.New(memory.Options{}), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+				if len(c.Ops) == 0 {
+					return next(ctx)
+				}
+				if tries++; tries == 1000 {
+					cancel()
+				}
+				return backend.ErrExists
+			}),
+			Strategy: kafka.New(), Election: "/", ID: "1",
+			Hooks: elector.Hooks{Retry: func(elector.RetryEvent) { retries++ }},
+		}))(t)
+		_, err := e.Campaign(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "%d tries", tries)
+		require.NoError(t, e.Close(context.Background()))
+		assert.Equal(t, tries, retries, "the hook is told of each")
+	})
+}

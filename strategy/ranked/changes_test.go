@@ -3,6 +3,7 @@ package ranked_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -126,5 +129,63 @@ func TestForeignRank(t *testing.T) {
 		c.inLine("leader", "n", "b", "a")
 		c.leave("leader")
 		c.led("leader", "n")
+	})
+}
+
+// The best has to be better than each leader for as long as HoldOff: that begins again with a new leader,
+// though it has not seen the seat vacant.
+func TestHoldOffOfANewLeader(t *testing.T) {
+	inCluster(t, ranked.Strategy{Preempt: true, HoldOff: 10 * time.Second}, func(c *cluster) {
+		c.join("a", 2)
+		c.join("b", 1)
+		c.join("best", 9)
+		c.pass(8 * time.Second)
+		release := c.members["best"].process.HoldWakeups()
+		c.ask(elector.Request{To: "b"})
+		c.led("a", "b")
+		release()
+		c.pass(9 * time.Second)
+		c.led("a", "b")
+		c.pass(2 * time.Second)
+		c.led("a", "b", "best")
+	})
+}
+
+// Nobody asks a leader to go while fewer stand than the quorum: there would be no leader for as long.
+func TestPreemptWithoutQuorum(t *testing.T) {
+	inCluster(t, ranked.Strategy{Preempt: true, Quorum: 3}, func(c *cluster) {
+		c.join("a", 1)
+		c.join("b", 1)
+		c.join("c", 1)
+		c.leave("b")
+		c.leave("c")
+		c.join("best", 9)
+		c.pass(time.Minute)
+		c.leads("a")
+		c.join("b", 1)
+		c.pass(time.Minute)
+		c.led("a", "best")
+	})
+}
+
+// A leader that writes again and again is not asked as often.
+func TestAskingALeaderThatWrites(t *testing.T) {
+	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
+		c.join("a", 1)
+		const seconds, most = 10, 100
+		var asked atomic.Int32
+		best := c.enter("best", "best", 9)
+		best.process.LoseReply(func(ops []backend.Op) bool {
+			if ops[0].Kind == backend.OpUpdate && asked.Load() < seconds*most {
+				asked.Add(1)
+				assert.NoError(t, c.members["a"].term.Load().Proclaim(c.t.Context(), nil))
+			}
+			return false
+		})
+		c.pass(seconds * time.Second)
+		assert.Positive(t, asked.Load())
+		assert.Less(t, asked.Swap(seconds*most), int32(seconds*most))
+		c.pass(time.Second)
+		c.led("a", "best")
 	})
 }

@@ -96,6 +96,24 @@ func TestRecordIsEmptied(t *testing.T) {
 	})
 }
 
+// The election moves to another directory, as the one that it was founded with takes no more: who is
+// designated, still is.
+func TestDesignationOutlivesTheDirectory(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		c.join("a", 5)
+		c.designate("b")
+		dir := backend.Parent(c.candidates()[0].Entry.Key)
+		c.service.UseUp(dir, 0)
+		c.join("c", 4)
+		c.leave("a")
+		c.pass(time.Minute)
+		c.leads("c")
+		require.NotEqual(t, dir, backend.Parent(c.candidates()[0].Entry.Key))
+		d := must.Get(elector.Designated(c.t.Context(), c.service, c.set, "/e"))(t)
+		assert.Equal(t, "b", d.ID)
+	})
+}
+
 // A slip in a designation that is written by hand keeps nobody from leading.
 func TestMistypedDesignation(t *testing.T) {
 	for _, slip := range []string{`"b"`, `{"id":7}`, `[]`} {

@@ -107,7 +107,7 @@ func awaitBlocks(r *run) {
 func awaitSeveral(r *run) {
 	s, other, dir := r.pair()
 	var known []backend.Entry
-	const many = 12
+	const many = 20
 	for i := range many {
 		known = append(known, s.enqueue(dir, fmt.Sprint(i)))
 	}

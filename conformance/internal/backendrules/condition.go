@@ -103,6 +103,21 @@ func guardHolds(r *run) {
 	for _, guards := range [][]backend.Condition{{backend.IfExists(e), backend.IfExists(gone)}, {backend.IfExists(gone), backend.IfExists(e)}} {
 		s.refused("commit with one guard of two that holds", backend.ErrCondition, guards, backend.Delete(e))
 	}
+	// So it is of many, whichever it is.
+	var many []backend.Entry
+	guards = nil
+	for range 20 {
+		many = append(many, s.enqueue(dir, "x"))
+		guards = append(guards, backend.IfExists(many[len(many)-1]))
+	}
+	s.asks("many", true, guards...)
+	for _, i := range []int{19, 12} {
+		s.delete(many[i])
+		s.refused("commit with many guards, of which one does not hold", backend.ErrCondition, guards[:i+1], backend.Delete(e))
+		s.asks("many, of which one was deleted", false, guards[:i+1]...)
+		many = slices.Delete(many, i, i+1)
+	}
+	s.delete(many...)
 	// An entry may be guarded and written in the same commit.
 	for _, op := range []backend.Op{backend.Update(e, []byte("y")), backend.Delete(e)} {
 		_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(e)}, op)

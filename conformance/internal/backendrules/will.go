@@ -25,6 +25,9 @@ var willRules = []rule{
 	promise("will/down", willed((*run).open, willDown),
 		"While no server answers, Execute tries on: until its context ends, or until it is done, which is soon when they are back.",
 		"Stop"),
+	promise("will/refused", willed((*run).open, willRefused),
+		"Where the service does not allow it, or turns it away for now, a will is not said to be executed: Execute is ErrDenied, or tries on, and the session lives as long. When it is allowed again it is done.",
+		"Deny", "Throttle"),
 }
 
 // A willing is a session whose will another process executes.
@@ -197,4 +200,31 @@ func willDown(x *willing) {
 	x.s.soon("the service was back", back)
 	x.opens(reader).gone(x.e.Key)
 	x.s.ends()
+}
+
+// willRefused tries services that let anybody end a session, too: then it is over.
+func willRefused(x *willing) {
+	by := x.client()
+	release := by.Deny()
+	_, err := x.execute(by, x.will).result()
+	release()
+	if err != nil {
+		x.Refused("execute while denied", err, backend.ErrDenied)
+		x.s.lives()
+		x.other.sees(x.e)
+		x.execute(by, x.will).value()
+	}
+	x.other.gone(x.e.Key)
+	x.s.ends()
+
+	s := x.open(x.c)
+	e := s.enqueue(x.dir, "y")
+	x.other.sees(e)
+	free := by.Throttle()
+	executing := x.execute(by, s.will())
+	x.Settle()
+	free()
+	executing.value()
+	x.other.gone(e.Key)
+	s.ends()
 }

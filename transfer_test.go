@@ -1,0 +1,41 @@
+package elector_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// A candidate that stands before the heir is frozen, and does not step aside. The leader goes all the same.
+func TestRunGoesWithoutAnHeir(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		var going time.Time
+		done := make(chan error, 1)
+		leader, frozen := standing(t, service, "a"), service.Client("b")
+		go func() {
+			done <- elector.Run(t.Context(), leader, func(ctx context.Context, _ *elector.Term) error {
+				<-ctx.Done()
+				going = time.Now()
+				return elector.ErrStop
+			})
+		}()
+		synctest.Wait()
+		campaigns(t, standing(t, frozen, "b"))
+		campaigns(t, standing(t, service, "c"))
+		defer frozen.HoldWakeups()()
+		asked := time.Now()
+		must.Get(elector.Ask(t.Context(), service, fair.New(), "/e", elector.Request{To: "c"}))(t)
+		require.ErrorIs(t, <-done, elector.ErrStop)
+		assert.Equal(t, 10*time.Second, going.Sub(asked))
+	})
+}
