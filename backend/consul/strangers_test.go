@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -22,10 +23,8 @@ func TestStrangers(t *testing.T) {
 	f := setUp(t)
 	client := f.operator()
 	lock := func(election, name string) *api.Lock {
-		l, err := client.LockKey(election[1:] + name)
-		require.NoError(t, err)
-		_, err = l.Lock(f.ctx.Done())
-		require.NoError(t, err)
+		l := must.Get(client.LockKey(election[1:] + name))(t)
+		must.Get(l.Lock(f.ctx.Done()))(t)
 		return l
 	}
 	for name, stand := range map[string]func(election string) (leave func()){
@@ -42,10 +41,8 @@ func TestStrangers(t *testing.T) {
 			return func() { require.NoError(t, l.Destroy()) }
 		},
 		"api.Semaphore": func(election string) func() {
-			semaphore, err := client.SemaphorePrefix(election[1:], 1)
-			require.NoError(t, err)
-			_, err = semaphore.Acquire(f.ctx.Done())
-			require.NoError(t, err)
+			semaphore := must.Get(client.SemaphorePrefix(election[1:], 1))(t)
+			must.Get(semaphore.Acquire(f.ctx.Done()))(t)
 			return func() {
 				require.NoError(t, semaphore.Release())
 				require.NoError(t, semaphore.Destroy())
@@ -58,8 +55,7 @@ func TestStrangers(t *testing.T) {
 		})
 	}
 	t.Run("consul lock", func(t *testing.T) {
-		path, err := servertest.ConsulCommand()
-		require.NoError(t, err)
+		path := must.Get(servertest.ConsulCommand())(t)
 		election := newRoot()
 		stands := func(number int) {
 			wait.For(t, "the stranger stands, or has gone", func() bool {
@@ -86,12 +82,10 @@ func TestLockOnTheElectionsPath(t *testing.T) {
 	f := setUp(t)
 	client := f.operator()
 	election := newRoot()
-	lock, err := client.LockKey(election[1:])
-	require.NoError(t, err)
-	_, err = lock.Lock(f.ctx.Done())
-	require.NoError(t, err)
+	lock := must.Get(client.LockKey(election[1:]))(t)
+	must.Get(lock.Lock(f.ctx.Done()))(t)
 	e := f.stand(f.Backend, fair.New(), election)
-	_, err = e.Campaign(f.ctx)
+	_, err := e.Campaign(f.ctx)
 	require.ErrorIs(t, err, elector.ErrStrategyMismatch)
 	require.NoError(t, lock.Unlock())
 	term := f.campaign(e)
@@ -107,8 +101,7 @@ func TestSurvey(t *testing.T) {
 	f := setUp(t)
 	known := f.dir + "/known"
 	for _, key := range []string{known, known + "/x", f.dir + "/nested", f.dir + "/nested/e/x"} {
-		_, err := f.operator().KV().Put(&api.KVPair{Key: key[1:]}, nil)
-		require.NoError(t, err)
+		must.Get(f.operator().KV().Put(&api.KVPair{Key: key[1:]}, nil))(t)
 	}
 	asked, _ := f.count(both(txns, not(looks)))
 	_, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return known })

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/strangertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -36,8 +37,7 @@ func TestStrangers(t *testing.T) {
 		return func(t *testing.T, election string) func() {
 			_, err := f.s.Get(f.ctx, election)
 			founded := err == nil
-			s, err := concurrency.NewSession(operator, concurrency.WithTTL(60))
-			require.NoError(t, err)
+			s := must.Get(concurrency.NewSession(operator, concurrency.WithTTL(60)))(t)
 			ctx, cancel := context.WithCancel(f.ctx)
 			waiting := wait.Later(func() (struct{}, error) { return struct{}{}, waits(ctx, s, election) })
 			stands(t, election, 1)

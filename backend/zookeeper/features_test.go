@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -35,8 +36,7 @@ func TestTLSAndChroot(t *testing.T) {
 	assert.Equal(t, "x", string(data))
 	waiting := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, made[2]) })
 	require.NoError(t, f.s.Discard(f.ctx, made[2]))
-	_, err = wait.Returned(f.t, waiting)
-	require.NoError(t, err)
+	must.Get(wait.Returned(f.t, waiting))(t)
 }
 
 // Where the server grants less than was asked for, Config.Margin may leave heartbeats no time to

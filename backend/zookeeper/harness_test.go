@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -94,8 +95,7 @@ func sessionTimeout(timeout time.Duration) func(*zookeeper.Config) {
 
 func (f *fixture) open() *backend.Session {
 	f.t.Helper()
-	s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-	require.NoError(f.t, err)
+	s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{}))(f.t)
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -106,8 +106,7 @@ func (f *fixture) open() *backend.Session {
 
 func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
-	made, err := s.Commit(f.ctx, nil, ops...)
-	require.NoError(f.t, err)
+	made := must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
 	return made
 }
 
@@ -129,8 +128,7 @@ func (f *fixture) create(s *backend.Session, key string) backend.Entry {
 
 func (f *fixture) get(key string) backend.Entry {
 	f.t.Helper()
-	e, err := f.s.Get(f.ctx, key)
-	require.NoError(f.t, err)
+	e := must.Get(f.s.Get(f.ctx, key))(f.t)
 	return e
 }
 
@@ -143,8 +141,7 @@ func (f *fixture) isGone(key string) {
 // lists checks what the directory lists.
 func (f *fixture) lists(keys ...string) {
 	f.t.Helper()
-	l, err := f.s.List(f.ctx, f.dir)
-	require.NoError(f.t, err)
+	l := must.Get(f.s.List(f.ctx, f.dir))(f.t)
 	require.Equal(f.t, append([]string{}, keys...), l.Keys)
 }
 
@@ -159,8 +156,7 @@ func (f *fixture) settles(dir string, keys ...string) {
 
 func (f *fixture) predecessorIs(of, want backend.Entry) {
 	f.t.Helper()
-	before, err := f.s.Predecessor(f.ctx, of)
-	require.NoError(f.t, err)
+	before := must.Get(f.s.Predecessor(f.ctx, of))(f.t)
 	require.True(f.t, before.Same(want), "%+v", before)
 }
 
@@ -188,8 +184,7 @@ func (f *fixture) awaits(known ...backend.Entry) <-chan wait.Result[[]backend.En
 // watchesOf counts a path's watches at the server.
 func (f *fixture) watchesOf(path string) int {
 	f.t.Helper()
-	answer, err := f.server.Command("wchp")
-	require.NoError(f.t, err)
+	answer := must.Get(f.server.Command("wchp"))(f.t)
 	n, in := 0, false
 	for line := range strings.Lines(answer) {
 		if !strings.HasPrefix(line, "\t") {
