@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -81,11 +82,9 @@ func TestEtcd(t *testing.T) {
 		assert.Positive(t, r.Server["received"], r.Strategy)
 		assert.Empty(t, r.ServerNote)
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.URL()}})
-	require.NoError(t, err)
+	client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{server.URL()}}))(t)
 	defer client.Close()
-	keys, err := client.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	require.NoError(t, err)
+	keys := must.Get(client.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly()))(t)
 	assert.Empty(t, keys.Kvs, "nothing stays behind")
 }
 
@@ -100,8 +99,7 @@ func TestConsul(t *testing.T) {
 	}
 	cfg := api.DefaultConfig()
 	cfg.Address = server.Addr()
-	client, err := api.NewClient(cfg)
-	require.NoError(t, err)
+	client := must.Get(api.NewClient(cfg))(t)
 	defer cfg.Transport.CloseIdleConnections()
 	keys, _, err := client.KV().Keys("", "", nil)
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -73,8 +74,7 @@ func TestWill(t *testing.T) {
 		assert.Zero(t, j.told("^overlap"), j.log())
 		anna.Says("ended the session of a dead process")
 		assert.Equal(t, 1, strings.Count(anna.Log.String(), "campaigning"), "the companion does not stand")
-		files, err := os.ReadFile(filepath.Join(j.dir, "files"))
-		require.NoError(t, err)
+		files := must.Get(os.ReadFile(filepath.Join(j.dir, "files")))(t)
 		assert.Contains(t, string(files), "/lock")
 		assert.NotContains(t, string(files), "memfd", "the command could say that it is gone")
 	})
@@ -214,8 +214,7 @@ func TestAgentOfContainer(t *testing.T) {
 	standAs(t, url, "ben", command).Says("campaigning")
 	elector := childrenOf(t, anna.Cmd.Process.Pid)
 	require.Len(t, elector, 1)
-	pid, err := strconv.Atoi(elector[0])
-	require.NoError(t, err)
+	pid := must.Get(strconv.Atoi(elector[0]))(t)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	j.await("^began .* ben", 1, 4)
 	assert.Zero(t, j.told("^overlap"), j.log())
@@ -251,8 +250,7 @@ func freeze(t testing.TB, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	wait.For(t, "it is frozen", func() bool {
-		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
-		require.NoError(t, err)
+		threads := must.Get(filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat"))(t)
 		for _, thread := range threads {
 			if stat, err := os.ReadFile(thread); err == nil && !strings.Contains(string(stat), ") T ") {
 				return false
@@ -265,11 +263,9 @@ func freeze(t testing.TB, pid int) {
 // childrenOf are those of a process.
 func childrenOf(t *testing.T, pid int) (all []string) {
 	t.Helper()
-	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-	require.NoError(t, err)
+	tasks := must.Get(filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children"))(t)
 	for _, task := range tasks {
-		text, err := os.ReadFile(task)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(task))(t)
 		all = append(all, strings.Fields(string(text))...)
 	}
 	return all
