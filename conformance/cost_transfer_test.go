@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -133,8 +134,7 @@ func TestAskingCosts(t *testing.T) {
 // that is asked for.
 func writeTable(t *testing.T, page, head, rows, test string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(page))(t)
 	before, rest, ok := strings.Cut(string(text), head)
 	if !ok {
 		t.Fatalf("%s has no table that begins with %q", page, head)

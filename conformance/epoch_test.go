@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
@@ -190,8 +191,7 @@ func (x *epochTrial) sound() {
 func (x *epochTrial) fenced(claims []backend.Entry) {
 	for _, e := range x.svc.Entries(logDir) {
 		number, _, _ := strings.Cut(strings.TrimPrefix(e.Key, logDir+"/"), "-")
-		token, err := strconv.Atoi(number)
-		require.NoError(x.t, err)
+		token := must.Get(strconv.Atoi(number))(x.t)
 		for _, claim := range claims[min(token, len(claims)):] {
 			if claim.Exists() { // it was announced
 				require.Less(x.t, e.Rev, claim.Rev, "%s came after the claim of a later term", e.Key)

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -47,8 +48,7 @@ func tryOn(t *testing.T, path string, servers *etcdtest.Servers, worsen func(p *
 // reportOf runs one test of this program, as a child, and some of its rules.
 func reportOf(t *testing.T, rules string) (report conformance.Report, said string) {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	path := filepath.Join(t.TempDir(), "report")
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
@@ -57,8 +58,7 @@ func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 				term <- <-term // it leads
 			}
 			for n := -1; n != i+1; {
-				all, err := e.Candidates(ctx)
-				require.NoError(t, err)
+				all := must.Get(e.Candidates(ctx))(t)
 				n = len(all)
 			}
 		}

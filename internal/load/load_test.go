@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -45,23 +46,20 @@ func TestLeak(t *testing.T) {
 	servertest.Long(t, "a load")
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			cfg, err := parse([]string{"-candidates", "10", "-ttl", "10s", "-server-heap", "256"}, io.Discard)
-			require.NoError(t, err)
-			w, err := k.start(cfg)
-			require.NoError(t, err)
+			cfg := must.Get(parse([]string{"-candidates", "10", "-ttl", "10s", "-server-heap", "256"}, io.Discard))(t)
+			w := must.Get(k.start(cfg))(t)
 			defer func() {
 				assert.NoError(t, w.close())
 			}()
 			q := newTrial(t.Context(), cfg.candidates, 1, w, &report{log: io.Discard})
 			require.NoError(t, q.found())
-			before, err := start(t.Context(), w)
-			require.NoError(t, err)
+			before := must.Get(start(t.Context(), w))(t)
 			require.NoError(t, q.gather(cfg, cfg.candidates))
 			require.NoError(t, q.join(cfg.join))
 			// The leader goes, and all others but one, who leads then.
 			q.leaving.Store(true)
 			require.NoError(t, q.Leave(q.Candidates[:cfg.candidates-1], patience))
-			err = settled(t.Context(), w, before, time.Second)
+			err := settled(t.Context(), w, before, time.Second)
 			if err == nil {
 				t.Fatal("the candidate that was not closed is not found")
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -91,8 +92,7 @@ type talker struct {
 
 func startTalker(t *testing.T, at Site, how string) talker {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	p := process.New(process.Spec{
 		Name: "talker", Path: self, Env: []string{talkerEnv + "=" + how}, Netns: at.Netns,
 		LogPath: filepath.Join(t.TempDir(), "log"),
@@ -241,8 +241,7 @@ func TestNetworkOfTheDead(t *testing.T) {
 	x.mustSay("made")
 	_, name, _ := strings.Cut(strings.TrimSpace(x.LogTail(100)), " ")
 	there := func() bool {
-		names, err := netnsNames()
-		require.NoError(t, err)
+		names := must.Get(netnsNames())(t)
 		return slices.Contains(names, name)
 	}
 	if !there() {
@@ -256,8 +255,7 @@ func TestNetworkOfTheDead(t *testing.T) {
 
 func names(t *testing.T, w *Network) []string {
 	t.Helper()
-	names, err := w.Names()
-	require.NoError(t, err)
+	names := must.Get(w.Names())(t)
 	return names
 }
 

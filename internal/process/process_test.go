@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -34,8 +35,7 @@ func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 	p := shell(t, "sleep 60 & echo $!; wait")
 	require.NoError(t, p.Start())
 	wait.For(t, "the grandchild is announced", func() bool { return strings.HasSuffix(p.LogTail(100), "\n") })
-	grandchild, err := strconv.Atoi(strings.TrimSpace(p.LogTail(100)))
-	require.NoError(t, err)
+	grandchild := must.Get(strconv.Atoi(strings.TrimSpace(p.LogTail(100))))(t)
 	require.NoError(t, p.Kill())
 	if p.Running() || p.PID() != 0 {
 		t.Fatal("still running after kill")
@@ -79,8 +79,7 @@ func TestRun(t *testing.T) {
 	}
 	spec.User, spec.Args, spec.LogPath = "nobody", []string{"-c", "id -un; id -G | wc -w"}, filepath.Join(t.TempDir(), "log")
 	require.NoError(t, Run(spec))
-	log, err := os.ReadFile(spec.LogPath)
-	require.NoError(t, err)
+	log := must.Get(os.ReadFile(spec.LogPath))(t)
 	if got := strings.Fields(string(log)); len(got) != 2 || got[0] != "nobody" || got[1] != "1" {
 		t.Fatalf("user and number of groups: %q", got)
 	}
@@ -137,13 +136,10 @@ func TestProcessSurvivesThreadsDiesWithTestBinary(t *testing.T) {
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), orphanEnv+"="+filepath.Join(t.TempDir(), "log"))
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err)
+	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed, as intended
 	wait.For(t, "the orphan is gone", func() bool {

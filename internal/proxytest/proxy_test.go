@@ -18,14 +18,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
 // server serves each of its connections so.
 func server(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -53,8 +53,7 @@ func echoServer(t *testing.T, tag string) string {
 
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.Addr())
-	require.NoError(t, err)
+	conn := must.Get(net.Dial("tcp", p.Addr()))(t)
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	return conn
@@ -62,15 +61,13 @@ func dial(t *testing.T, p *Proxy) net.Conn {
 
 func send(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
-	_, err := io.WriteString(conn, text)
-	require.NoError(t, err)
+	must.Get(io.WriteString(conn, text))(t)
 }
 
 func receive(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
-	_, err := io.ReadFull(conn, got)
-	require.NoError(t, err)
+	must.Get(io.ReadFull(conn, got))(t)
 	if string(got) != want {
 		t.Fatalf("received %q, want %q", got, want)
 	}
@@ -215,8 +212,7 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 }
 
 func TestProxyOfADeadTarget(t *testing.T) {
-	ports, err := loopback.Ports(1)
-	require.NoError(t, err)
+	ports := must.Get(loopback.Ports(1))(t)
 	defer loopback.Release(ports...)
 	refuses(t, ForTest(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))))
 }
@@ -224,8 +220,7 @@ func TestProxyOfADeadTarget(t *testing.T) {
 func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
 	target := echoServer(t, "")
 	before := runtime.NumGoroutine()
-	p, err := New(target)
-	require.NoError(t, err)
+	p := must.Get(New(target))(t)
 	conn, stalled := dial(t, p), dial(t, p)
 	send(t, conn, "x")
 	receive(t, conn, "x")

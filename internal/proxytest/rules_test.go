@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -84,8 +85,7 @@ func connect(t *testing.T, p *Proxy) *client {
 	t.Helper()
 	c := &client{t: t, Conn: dial(t, p)}
 	require.NoError(t, writeFrame(c, make([]byte, 44)))
-	_, err := readFrame(c)
-	require.NoError(t, err)
+	must.Get(readFrame(c))(t)
 	return c
 }
 
@@ -95,10 +95,8 @@ func (c *client) send(opcode int32, payload string) {
 	c.xid++
 	frame := binary.BigEndian.AppendUint32(nil, uint32(8+len(payload)))
 	frame = binary.BigEndian.AppendUint32(frame, c.xid)
-	_, err := c.Write(frame)
-	require.NoError(c.t, err)
-	_, err = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(opcode)), payload...))
-	require.NoError(c.t, err)
+	must.Get(c.Write(frame))(c.t)
+	must.Get(c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(opcode)), payload...)))(c.t)
 }
 
 // reply reads the reply to the latest request.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/wait"
@@ -119,8 +120,7 @@ func TestStartFailureShowsTheLog(t *testing.T) {
 
 func checkHas(t *testing.T, s kv, key string, want bool) {
 	t.Helper()
-	got, err := s.has(key)
-	require.NoError(t, err)
+	got := must.Get(s.has(key))(t)
 	if got != want {
 		t.Fatalf("%s has %s: %v", s.Name(), key, got)
 	}
@@ -187,8 +187,7 @@ func checkLifecycle(t *testing.T, s kv) {
 // checkCluster takes leader, quorum and data from a cluster of three.
 func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	t.Helper()
-	old, err := c.Leader()
-	require.NoError(t, err)
+	old := must.Get(c.Leader())(t)
 	if len(c.Addrs()) != 3 || len(c.Followers()) != 2 {
 		t.Fatalf("members at %v, of which %d follow", c.Addrs(), len(c.Followers()))
 	}
@@ -196,8 +195,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 
 	begin := time.Now()
 	require.NoError(t, old.Kill())
-	leader, err := c.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	leader := must.Get(c.WaitLeader(wait.Patience))(t)
 	t.Logf("new leader %v after the kill", time.Since(begin))
 	if leader == old {
 		t.Fatal("a dead server leads")
@@ -244,8 +242,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 			break
 		}
 	}
-	leader, err = c.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	leader = must.Get(c.WaitLeader(wait.Patience))(t)
 	checkHas(t, leader, "before", true)
 
 	var pids []int
@@ -270,8 +267,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 // checkCutOff cuts the leader off and awaits another, and that all serve when it is over.
 func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluster[S]) {
 	t.Helper()
-	old, err := c.Leader()
-	require.NoError(t, err)
+	old := must.Get(c.Leader())(t)
 	for i, s := range c.Members {
 		if s.Host() != i {
 			t.Fatalf("member %d has host %d", i, s.Host())
@@ -282,8 +278,7 @@ func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluste
 	// A leader of Consul's dials the one that is cut off, ten seconds each time, before it
 	// answers consistent reads.
 	for {
-		leader, err := c.WaitLeader(wait.Patience)
-		require.NoError(t, err)
+		leader := must.Get(c.WaitLeader(wait.Patience))(t)
 		if leader != old {
 			break
 		}
@@ -300,8 +295,7 @@ func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluste
 	t.Logf("all serve %v after it was healed", time.Since(begin))
 	require.NoError(t, c.Close())
 	require.NoError(t, w.Close())
-	left, err := w.Names()
-	require.NoError(t, err)
+	left := must.Get(w.Names())(t)
 	if len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 // connect returns a client of a server that serves. Its first request waits for a session.
@@ -51,17 +53,13 @@ func (z *ZooKeeper) has(key string) (bool, error) {
 
 func TestZooKeeperMetrics(t *testing.T) {
 	z := SharedZooKeeper(t)
-	conn, err := z.connect()
-	require.NoError(t, err)
+	conn := must.Get(z.connect())(t)
 	defer conn.Close()
-	before, err := z.Metrics()
+	before := must.Get(z.Metrics())(t)
+	must.Get(conn.Create("/metrics", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)))(t)
+	_, _, _, err := conn.ExistsW("/metrics")
 	require.NoError(t, err)
-	_, err = conn.Create("/metrics", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	_, _, _, err = conn.ExistsW("/metrics")
-	require.NoError(t, err)
-	after, err := z.Metrics()
-	require.NoError(t, err)
+	after := must.Get(z.Metrics())(t)
 	for _, key := range []string{"znode_count", "ephemerals_count", "watch_count"} {
 		if after[key] != before[key]+1 {
 			t.Errorf("%s: %v, then %v", key, before[key], after[key])
