@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
@@ -210,7 +211,7 @@ func TestCompanionOfAnotherUser(t *testing.T) {
 	stop(t, companion)
 	require.Equal(t, "<nil>", p.do("end"))
 	signal(t, companion, syscall.SIGCONT)
-	wait.For(p.t, "it has ended", func() bool { return gone(companion) })
+	wait.For(p.t, "it has ended", func() bool { return processes.Ended(companion) })
 }
 
 // Sessions are ended at once also while nobody reads what is logged about it.

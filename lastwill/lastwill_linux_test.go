@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -80,7 +81,7 @@ func TestEachDeath(t *testing.T) {
 				die(p)
 				w.awaitEnded(ids...)
 				if w.agent == "" {
-					wait.For(w.t, "the companion has ended, too", func() bool { return gone(companion) })
+					wait.For(w.t, "the companion has ended, too", func() bool { return processes.Ended(companion) })
 				}
 			})
 		})
@@ -128,7 +129,7 @@ func TestIsNotDead(t *testing.T) {
 			p.do("exec")
 			wait.For(w.t, "another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
 			time.Sleep(500 * time.Millisecond)
-			assert.False(w.t, gone(companion), "the companion waits for the death")
+			assert.False(w.t, processes.Ended(companion), "the companion waits for the death")
 			return nil
 		}},
 		"its connection is closed": {0, func(w *world, p *process, _ int) []string {
@@ -142,7 +143,7 @@ func TestIsNotDead(t *testing.T) {
 		"a child that outlives it is another process": {0, func(w *world, p *process, _ int) []string {
 			pid := must.Get(strconv.Atoi(p.do("fork")))(w.t)
 			w.t.Cleanup(func() {
-				assert.False(w.t, gone(pid))
+				assert.False(w.t, processes.Ended(pid))
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			})
 			return nil
@@ -180,7 +181,7 @@ func TestCloseForgets(t *testing.T) {
 		require.Equal(t, "<nil>", p.do("close "+p.do("open")))
 		require.Equal(t, "<nil>", p.do("end"))
 		if w.agent == "" {
-			wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
+			wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 		}
 		p.kill()
 		// What was not closed, or not with success, is ended as ever.
@@ -198,7 +199,7 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 	p, companion := newWorld(t).candidate()
 	p.do("open")
 	require.Equal(t, "<nil>", p.do("end"))
-	require.False(t, gone(companion), "it has a session left")
+	require.False(t, processes.Ended(companion), "it has a session left")
 	signal(t, companion, syscall.SIGKILL)
 	wait.For(p.t, "somebody has waited for it", func() bool {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d", companion))
@@ -228,7 +229,7 @@ func TestCompanionKilled(t *testing.T) {
 	assert.Empty(t, w.ended())
 	p.kill()
 	w.awaitEnded(ids[1:]...)
-	wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 	assert.Len(t, w.ended(), len(ids)-1, "each was ended once")
 }
 
@@ -240,7 +241,7 @@ func TestCompanionKilledBefore(t *testing.T) {
 	p.do("open")
 	stop(t, p.cmd.Process.Pid)
 	signal(t, companion, syscall.SIGKILL)
-	wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 	p.kill()
 	q, _ := w.candidate()
 	id := q.do("open")
@@ -272,7 +273,7 @@ func TestFrozenCompanionIsReplaced(t *testing.T) {
 	var ids []string
 	wait.For(w.t, "the frozen companion has ended", func() bool {
 		ids = append(ids, p.do("open"))
-		return gone(companion)
+		return processes.Ended(companion)
 	})
 	t.Logf("%d sessions opened meanwhile", len(ids))
 	p.ready()
@@ -398,7 +399,7 @@ func TestStuckBeforeStart(t *testing.T) {
 		} else {
 			assert.Contains(t, p.do("event"), "at the top of main")
 		}
-		wait.For(w.t, "it has ended", func() bool { return gone(companion) })
+		wait.For(w.t, "it has ended", func() bool { return processes.Ended(companion) })
 	}
 }
 
@@ -424,7 +425,7 @@ func TestOpenerThatHangs(t *testing.T) {
 	p.do("open")
 	p.do("open")
 	p.kill()
-	wait.For(w.t, "it has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "it has ended", func() bool { return processes.Ended(companion) })
 	p.logs("cannot end the session of a dead process: it times out")
 }
 
@@ -447,7 +448,7 @@ func TestServiceThatStaysDown(t *testing.T) {
 				}
 				wait.For(w.t, "it says so", func() bool { return strings.Contains(log.String(), "cannot end the session of a dead process") })
 				if w.agent == "" {
-					wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
+					wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 				}
 				assert.Empty(t, w.ended())
 			})

@@ -26,6 +26,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -511,23 +512,7 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 // stop freezes a process, and returns once no thread of it runs.
 func stop(t *testing.T, pid int) {
 	t.Helper()
-	signal(t, pid, syscall.SIGSTOP)
-	wait.For(t, fmt.Sprintf("process %d stops", pid), func() bool {
-		moving := false
-		stats := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))(t)
-		for _, path := range stats {
-			stat, _ := os.ReadFile(path) // a thread may have ended
-			_, after, _ := strings.Cut(string(stat), ") ")
-			moving = moving || stat != nil && !strings.HasPrefix(after, "T")
-		}
-		return !moving
-	})
-}
-
-// gone tells whether a process has ended, or is one that nobody has waited for.
-func gone(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(stat), ") Z ")
+	require.NoError(t, processes.Freeze(pid))
 }
 
 // descriptors are what a process has open.

@@ -3,14 +3,12 @@
 package networktest
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -221,7 +219,7 @@ func TestNetworkLeavesNothing(t *testing.T) {
 	if left := names(t, w); len(left) > 0 {
 		t.Fatalf("left: %v", left)
 	}
-	wait.For(t, "the process on the host is gone", func() bool { return gone(pid) })
+	wait.For(t, "the process on the host is gone", func() bool { return process.Gone(pid) })
 	require.NoError(t, w.Close())
 	require.NoError(t, w.Close())
 	if left := names(t, w); len(left) > 0 {
@@ -257,9 +255,4 @@ func names(t *testing.T, w *Network) []string {
 	t.Helper()
 	names := must.Get(w.Names())(t)
 	return names
-}
-
-// gone reports whether there is no such process and no such process group.
-func gone(pid int) bool {
-	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH)
 }

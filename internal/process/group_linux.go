@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // childAttr gives the child its own process group, and has the kernel kill it
@@ -19,11 +21,11 @@ func childAttr(user string) (*syscall.SysProcAttr, error) {
 // waitStopped blocks until no thread runs of a process that was sent SIGSTOP, or
 // until it has ended. One thread takes the signal, and while that one waits for a
 // processor the others go on: they may still answer a request.
-func waitStopped(p *os.Process) error {
-	deadline := time.Now().Add(10 * time.Second)
-	for moving(p.Pid) {
+func waitStopped(pid int) error {
+	deadline := time.Now().Add(wait.Patience)
+	for moving(pid) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("process %d still runs after SIGSTOP", p.Pid)
+			return fmt.Errorf("process %d still runs after SIGSTOP", pid)
 		}
 		time.Sleep(time.Millisecond)
 	}

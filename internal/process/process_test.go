@@ -41,10 +41,7 @@ func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 		t.Fatal("still running after kill")
 	}
 	// The grandchild is reaped by init, which may take a moment.
-	wait.For(t, "the grandchild is gone", func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(grandchild) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	wait.For(t, "the grandchild is gone", func() bool { return Ended(grandchild) })
 }
 
 func TestProcessStartsAgainAndAppendsToItsLog(t *testing.T) {
@@ -142,10 +139,7 @@ func TestProcessSurvivesThreadsDiesWithTestBinary(t *testing.T) {
 	pid := must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed, as intended
-	wait.For(t, "the orphan is gone", func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	wait.For(t, "the orphan is gone", func() bool { return Ended(pid) })
 }
 
 func TestProcessOutlivesTheStartingThread(t *testing.T) {

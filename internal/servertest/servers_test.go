@@ -136,7 +136,7 @@ func checkLifecycle(t *testing.T, s kv) {
 
 	addr, pid := s.Addr(), s.PID()
 	require.NoError(t, s.Kill())
-	if s.Running() || !gone(pid) {
+	if s.Running() || !process.Gone(pid) {
 		t.Fatal("running after Kill")
 	}
 	if err := s.put("lost"); err == nil {
@@ -176,7 +176,7 @@ func checkLifecycle(t *testing.T, s kv) {
 	pid = s.PID()
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
-	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !gone(pid) {
+	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !process.Gone(pid) {
 		t.Fatalf("Close left something behind: %v", err)
 	}
 	if err := s.Start(); !errors.Is(err, ErrClosed) {
@@ -258,7 +258,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	}
 	require.NoError(t, c.Close())
 	for _, pid := range pids {
-		if pid == 0 || !gone(pid) {
+		if pid == 0 || !process.Gone(pid) {
 			t.Errorf("process %d is left after Close", pid)
 		}
 	}

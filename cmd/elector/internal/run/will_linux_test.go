@@ -19,6 +19,7 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -103,8 +104,8 @@ func TestWillAndWatchdogKilled(t *testing.T) {
 	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
 		j, anna, _ := duel(t, url(addr), locks+begins+`echo "began $ELECTOR_TOKEN $ELECTOR_ID" >> $0/log; exec sleep 1000`, 1)
 		watchdog := watchdogOf(t, j.pids()[0])
-		freeze(t, anna.Cmd.Process.Pid) // so that neither sees the other's end
-		freeze(t, watchdog)
+		require.NoError(t, processes.Freeze(anna.Cmd.Process.Pid)) // so that neither sees the other's end
+		require.NoError(t, processes.Freeze(watchdog))
 		died := time.Now()
 		anna.Signal(syscall.SIGKILL)
 		require.NoError(t, syscall.Kill(watchdog, syscall.SIGKILL))
@@ -127,7 +128,7 @@ func TestWillWaits(t *testing.T) {
 	// session: be that.
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	freeze(t, watchdog)
+	require.NoError(t, processes.Freeze(watchdog))
 	defer syscall.Kill(watchdog, syscall.SIGKILL) // it has ended, unless this has failed
 	anna.Signal(syscall.SIGKILL)
 	anna.Says("a process has died")
@@ -243,21 +244,6 @@ func TestWatchdogKilledWithoutDescriptors(t *testing.T) {
 	j.await("^began", 2, 6)
 	assert.Empty(t, alive(first))
 	assert.Zero(t, j.told("^overlap"), j.log())
-}
-
-// freeze stops a process, and waits until all its threads have stopped.
-func freeze(t testing.TB, pid int) {
-	t.Helper()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	wait.For(t, "it is frozen", func() bool {
-		threads := must.Get(filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat"))(t)
-		for _, thread := range threads {
-			if stat, err := os.ReadFile(thread); err == nil && !strings.Contains(string(stat), ") T ") {
-				return false
-			}
-		}
-		return len(threads) > 0
-	})
 }
 
 // childrenOf are those of a process.
