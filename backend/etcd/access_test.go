@@ -315,9 +315,7 @@ func TestNamespaceIsKept(t *testing.T) {
 // A client with TLS needs nothing of this package. The connection for heartbeats has it, too.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	proxy, config, err := proxytest.NewTLS(shared.ForTest(t).Addr())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = proxy.Close() }) // after the session
+	proxy, config := proxytest.TLSForTest(t, shared.ForTest(t).Addr()) // it ends after the session
 	endpoint := "https://" + proxy.Addr()
 	f := setUp(t, 30*time.Second, func(cfg *clientv3.Config) { cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config })
 	f.beats()
@@ -333,7 +331,7 @@ func TestTLS(t *testing.T) {
 		cfg.Endpoints, cfg.TLS = []string{endpoint}, config.Clone()
 		cfg.TLS.RootCAs = nil
 	})
-	_, err = p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // which is time for a handshake on any machine
+	_, err := p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // which is time for a handshake on any machine
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "certificate")
 }

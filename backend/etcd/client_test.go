@@ -116,9 +116,7 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	http1 := httptest.NewServer(nil)
 	t.Cleanup(http1.Close)
 	plain := shared.ForTest(t).Addr()
-	proxy, config, err := proxytest.NewTLS(plain)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = proxy.Close() })
+	proxy, config := proxytest.TLSForTest(t, plain)
 	for name, c := range map[string]struct {
 		endpoints []string
 		tls       *tls.Config

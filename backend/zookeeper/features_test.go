@@ -18,9 +18,7 @@ import (
 )
 
 func TestTLSAndChroot(t *testing.T) {
-	proxy, config, err := proxytest.NewTLS(servertest.SharedZooKeeper(t).Addr())
-	require.NoError(t, err)
-	defer proxy.Close()
+	proxy, config := proxytest.TLSForTest(t, servertest.SharedZooKeeper(t).Addr())
 	chroot := newRoot() + "/deep"
 	f := process(t, []string{proxy.Addr()}, func(cfg *zookeeper.Config) {
 		// Without the process's own proxies, which read what passes.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -129,17 +128,6 @@ func (c *client) isOver() {
 	}
 }
 
-func within[T any](t *testing.T, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(wait.Patience):
-		t.Fatal("no report")
-		panic("unreachable")
-	}
-}
-
 func (f *fake) must(t *testing.T, did ...int32) {
 	t.Helper()
 	if got := f.did(); !slices.Equal(got, did) {
@@ -162,7 +150,7 @@ func TestDropReplyLosesTheReplyOnly(t *testing.T) {
 	c.ask(OpExists, "x")
 	c.send(OpCreate, "x")
 	c.isOver()
-	if req := within(t, lost); req.Opcode != OpCreate || string(req.Payload) != "x" || req.Zxid != 2 || req.Err != 0 {
+	if req := wait.Receive(t, "a report", lost); req.Opcode != OpCreate || string(req.Payload) != "x" || req.Zxid != 2 || req.Err != 0 {
 		t.Fatalf("report %+v", req)
 	}
 	connect(t, p).ask(OpCreate, "y") // the rule is spent
@@ -173,13 +161,13 @@ func TestDropRequestLosesTheRequest(t *testing.T) {
 	p, f := through(t)
 	lost := p.DropRequest(MatchOp(OpConnect), 1)
 	require.NoError(t, writeFrame(dial(t, p), make([]byte, 44)))
-	within(t, lost)
+	wait.Receive(t, "a report", lost)
 	lost = p.DropRequest(MatchOp(OpMulti), 2)
 	for range 2 {
 		c := connect(t, p)
 		c.send(OpMulti, "x")
 		c.isOver()
-		if req := within(t, lost); req.Opcode != OpMulti || req.Zxid != 0 {
+		if req := wait.Receive(t, "a report", lost); req.Opcode != OpMulti || req.Zxid != 0 {
 			t.Fatalf("report %+v", req)
 		}
 	}
@@ -200,7 +188,7 @@ func TestRefuseReplyAndTurnAway(t *testing.T) {
 			t.Fatalf("%q, code %d, %v", body, code, err)
 		}
 	}
-	within(t, refused)
+	wait.Receive(t, "a report", refused)
 	if n := release(); n != 1 {
 		t.Fatalf("%d were turned away", n)
 	}
@@ -214,7 +202,7 @@ func TestHoldReply(t *testing.T) {
 	c := connect(t, p)
 	held, release := p.HoldReply(MatchOp(OpCreate))
 	c.send(OpCreate, "x")
-	if req := within(t, held); req.Zxid != 1 {
+	if req := wait.Receive(t, "a report", held); req.Zxid != 1 {
 		t.Fatalf("report %+v", req)
 	}
 	f.must(t, OpCreate)
@@ -241,7 +229,7 @@ func TestOnRequestMayActOnTheProxy(t *testing.T) {
 	c.send(OpSetData, "x")
 	isReset(t, c)
 	for _, want := range []int32{OpConnect, OpGetData, OpSetData} {
-		if got := within(t, seen); got != want {
+		if got := wait.Receive(t, "a report", seen); got != want {
 			t.Fatalf("saw %d, want %d", got, want)
 		}
 	}

@@ -2,33 +2,25 @@ package proxytest
 
 import (
 	"crypto/tls"
-	"fmt"
+	"testing"
 
 	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/must"
 )
 
-// NewTLS starts a proxy that speaks TLS with clients and plain TCP with
-// the server at target. Its certificate is made for the occasion, for 127.0.0.1
-// and localhost; the returned configuration is for clients and trusts nothing
-// else. The caller closes the proxy.
-func NewTLS(target string) (*Proxy, *tls.Config, error) {
-	authority, err := certtest.New()
-	if err != nil {
-		return nil, nil, fmt.Errorf("proxytest: %w", err)
-	}
-	cert, err := authority.Issue("servertest")
-	if err != nil {
-		return nil, nil, fmt.Errorf("proxytest: %w", err)
-	}
-	p, err := start(target, func(p *Proxy) {
+// TLSForTest is ForTest for a proxy that speaks TLS with clients and plain TCP with
+// the server. Its certificate is made for the occasion, for 127.0.0.1 and localhost;
+// the returned configuration is for clients and trusts nothing else.
+func TLSForTest(tb testing.TB, target string) (*Proxy, *tls.Config) {
+	tb.Helper()
+	authority := must.Get(certtest.New())(tb)
+	cert := must.Get(authority.Issue("servertest"))(tb)
+	p := forTest(tb, target, func(p *Proxy) {
 		p.tls = &tls.Config{
 			Certificates: []tls.Certificate{cert},
 			MinVersion:   tls.VersionTLS12,
 			NextProtos:   []string{"h2"}, // gRPC clients insist on it; others ask for nothing
 		}
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return p, &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}, nil
+	return p, &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
 }

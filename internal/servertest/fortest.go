@@ -1,6 +1,10 @@
 package servertest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/elector-go/elector/internal/must"
+)
 
 // ZooKeeperForTest starts a server that is closed when the test ends. If it
 // cannot be started, not being installed included, the test fails at once. If
@@ -61,10 +65,7 @@ func clusterForTest[S Member, C any](tb testing.TB, start func(int, C) (*Cluster
 	if n > 1 {
 		Long(tb, "several servers")
 	}
-	c, err := start(n, cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := must.Get(start(n, cfg))(tb)
 	CloseAfterTest(tb, nil, c.Members...)
 	return c
 }

@@ -7,16 +7,14 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
 // Operator is a connection of its own to the servers, as another tool would have.
 func Operator(t testing.TB, servers ...string) *zk.Conn {
 	t.Helper()
-	conn, err := connect(servers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(connect(servers))(t)
 	t.Cleanup(conn.Close)
 	return conn
 }
