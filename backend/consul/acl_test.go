@@ -33,15 +33,12 @@ func token(t *testing.T, server *servertest.Consul, rules string) (secret string
 	t.Helper()
 	user := must.Get(consultest.Operator(server))(t)
 	name := "test-" + strconv.FormatUint(roots.Add(1), 10)
-	policy, _, err := user.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil)
-	require.NoError(t, err)
-	made, _, err := user.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, nil)
-	require.NoError(t, err)
+	policy := must.First(user.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil))(t)
+	made := must.First(user.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, nil))(t)
 	may = func(rules string) {
 		t.Helper()
 		policy.Rules = rules
-		_, _, err := user.ACL().PolicyUpdate(policy, nil)
-		require.NoError(t, err)
+		must.First(user.ACL().PolicyUpdate(policy, nil))(t)
 	}
 	return made.SecretID, may
 }

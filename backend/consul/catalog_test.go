@@ -126,8 +126,7 @@ func TestSessionNode(t *testing.T) {
 	for _, opening := range all {
 		s := must.Get(wait.Returned(f.t, opening))(t)
 		defer s.Close(f.ctx)
-		session, _, err := user.Session().Info(s.ID(), nil)
-		require.NoError(t, err)
+		session := must.First(user.Session().Info(s.ID(), nil))(t)
 		assert.Equal(t, consul.SessionNode, session.Node)
 		assert.Equal(t, api.SessionBehaviorDelete, session.Behavior)
 		assert.Empty(t, session.Checks)
@@ -138,12 +137,10 @@ func TestSessionNode(t *testing.T) {
 	before := refused.Load()
 	f.s = f.open()
 	assert.EqualValues(t, 1+before, made.Load()+refused.Load(), "the node is there")
-	node, _, err := user.Catalog().Node(consul.SessionNode, nil)
-	require.NoError(t, err)
+	node := must.First(user.Catalog().Node(consul.SessionNode, nil))(t)
 	assert.Equal(t, map[string]string{"external-node": "true", "external-probe": "false"}, node.Node.Meta)
 	assert.Empty(t, node.Services)
-	checks, _, err := user.Health().Node(consul.SessionNode, nil)
-	require.NoError(t, err)
+	checks := must.First(user.Health().Node(consul.SessionNode, nil))(t)
 	assert.Empty(t, checks)
 }
 

@@ -232,8 +232,7 @@ func TestSlotsOfCancelledCampaigns(t *testing.T) {
 		}
 		require.NoError(t, err)
 	}
-	slots, _, err := f.operator().KV().Keys(".elector/"+session+"/", "", nil)
-	require.NoError(t, err)
+	slots := must.First(f.operator().KV().Keys(".elector/"+session+"/", "", nil))(t)
 	assert.LessOrEqual(t, len(slots), 32)
 }
 
@@ -291,8 +290,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			require.NoError(t, late.Close(f.ctx))
 			require.NoError(t, early.Close(f.ctx))
 			require.NoError(t, elector.Remove(f.ctx, f.Backend, strategy, election))
-			left, _, err := f.operator().KV().Keys(election[1:], "", nil)
-			require.NoError(t, err)
+			left := must.First(f.operator().KV().Keys(election[1:], "", nil))(t)
 			assert.Empty(t, left)
 		})
 	}

@@ -137,8 +137,7 @@ func TestForeignLocks(t *testing.T) {
 	own := f.enqueue(f.s)
 	name := own.Key[len(f.dir):]
 	lock := func(key string) {
-		got, _, err := user.KV().Acquire(&api.KVPair{Key: key[1:], Session: id, Flags: api.LockFlagValue}, nil)
-		require.NoError(t, err)
+		got := must.First(user.KV().Acquire(&api.KVPair{Key: key[1:], Session: id, Flags: api.LockFlagValue}, nil))(t)
 		require.True(t, got)
 	}
 	lock(f.dir + "/.lock")

@@ -251,8 +251,7 @@ func (f *fixture) operator() *api.Client {
 // snapshot backs the service up, and returns what restores it.
 func snapshot(t *testing.T, user *api.Client) (restore func()) {
 	t.Helper()
-	backup, _, err := user.Snapshot().Save(nil)
-	require.NoError(t, err)
+	backup := must.First(user.Snapshot().Save(nil))(t)
 	defer backup.Close()
 	saved := must.Get(io.ReadAll(backup))(t)
 	return func() {

@@ -43,8 +43,7 @@ func (f *fixture) checkOf(id string) *api.AgentCheck {
 // checkID is that of the session's health check.
 func (f *fixture) checkID() string {
 	f.t.Helper()
-	session, _, err := f.operator().Session().Info(f.s.ID(), nil)
-	require.NoError(f.t, err)
+	session := must.First(f.operator().Session().Info(f.s.ID(), nil))(f.t)
 	require.Len(f.t, session.ServiceChecks, 1)
 	assert.Empty(f.t, session.NodeChecks, "a hiccup of the gossip ends it")
 	return session.ServiceChecks[0].ID

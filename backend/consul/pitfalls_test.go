@@ -137,8 +137,7 @@ func TestPitfall32LockDelay(t *testing.T) {
 	f := setUp(t)
 	o := f.another()
 	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-	session, _, err := f.operator().Session().Info(f.s.ID(), nil)
-	require.NoError(t, err)
+	session := must.First(f.operator().Session().Info(f.s.ID(), nil))(t)
 	assert.LessOrEqual(t, session.LockDelay, time.Millisecond)
 	waiting := o.await(seat)
 	f.Expire()

@@ -52,8 +52,7 @@ func restoredToOneIndex(t *testing.T) (same bool) {
 			_, err := user.KV().Put(&api.KVPair{Key: "others", Value: []byte(rand.Text())}, nil) // the same value would be no write
 			return err == nil
 		})
-		pair, _, err := user.KV().Get("others", &api.QueryOptions{RequireConsistent: true})
-		require.NoError(t, err)
+		pair := must.First(user.KV().Get("others", &api.QueryOptions{RequireConsistent: true}))(t)
 		return pair.ModifyIndex
 	}
 	require.NoError(t, server.Kill())

@@ -23,8 +23,7 @@ func TestTail(t *testing.T) {
 	lists, _ := f.count(asks("recurse"))
 	kv := f.operator().KV()
 	read := func() *api.KVPair {
-		p, _, err := kv.Get(tail, &api.QueryOptions{RequireConsistent: true})
-		require.NoError(t, err)
+		p := must.First(kv.Get(tail, &api.QueryOptions{RequireConsistent: true}))(t)
 		return p
 	}
 	first := f.enqueue(f.another().s)

@@ -267,8 +267,7 @@ func TestPitfall16RevisionsAreCzxids(t *testing.T) {
 		assert.Equal(t, uint64(stat.Czxid), e.Rev, e.Key)
 		assert.EqualValues(t, stat.Version+1, e.Version, e.Key)
 	}
-	children, _, err := admin.Children(f.dir)
-	require.NoError(t, err)
+	children := must.First(admin.Children(f.dir))(t)
 	assert.Len(t, children, 6, "nothing but the entries stays")
 }
 

@@ -101,8 +101,7 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 
 	const reads = 50
 	for range reads {
-		_, _, err := c.conn.Exists("/")
-		require.NoError(t, err)
+		must.First(c.conn.Exists("/"))(t)
 	}
 	n = must.Get(z.messages())(t)
 	assert.InDelta(t, 2*reads, n, 4, "a request and an answer each")
@@ -138,17 +137,14 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 	client, release, err := s.client(&s.traffic)
 	require.NoError(t, err)
 	defer release()
-	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{TTL: "60s"}, nil)
-	require.NoError(t, err)
+	id := must.First(client.Session().CreateNoChecks(&api.SessionEntry{TTL: "60s"}, nil))(t)
 	for range 5 {
-		_, _, err := client.Session().Renew(id, nil)
-		require.NoError(t, err)
+		must.First(client.Session().Renew(id, nil))(t)
 	}
 	must.Get(client.KV().Put(&api.KVPair{Key: "k"}, nil))(t)
 	_, meta, err := client.KV().Get("k", nil)
 	require.NoError(t, err)
-	_, _, err = client.KV().Get("k", &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: 10 * time.Millisecond})
-	require.NoError(t, err)
+	must.First(client.KV().Get("k", &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: 10 * time.Millisecond}))(t)
 	consistent := &api.QueryOptions{RequireConsistent: true}
 	_, _, _, err = client.Txn().Txn(api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: "k"}}}, consistent)
 	require.NoError(t, err)
@@ -156,8 +152,7 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 	require.NoError(t, err)
 	_, _, _, err = client.Txn().Txn(api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: "no"}}}, consistent)
 	require.NoError(t, err)
-	_, _, err = client.KV().Keys("k", "", consistent)
-	require.NoError(t, err)
+	must.First(client.KV().Keys("k", "", consistent))(t)
 	assert.Equal(t, sent{requests: 4, watches: 1, heartbeats: 8}, s.sent(), "what looks at what is awaited comes with renewals")
 	n := must.Get(s.messages())(t)
 	assert.Equal(t, 2*5, n, "a request and an answer each")

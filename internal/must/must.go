@@ -15,3 +15,6 @@ func Get[T any](v T, err error) func(t testing.TB) T {
 		return v
 	}
 }
+
+// First is Get for a call with a second result that does not matter.
+func First[T, U any](v T, _ U, err error) func(t testing.TB) T { return Get(v, err) }

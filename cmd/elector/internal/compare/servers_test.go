@@ -55,11 +55,9 @@ func TestZooKeeper(t *testing.T) {
 	servertest.Long(t, "a minute of measuring")
 	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
-	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
-	require.NoError(t, err)
+	conn := must.First(zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false)))(t)
 	defer conn.Close()
-	before, _, err := conn.Children("/")
-	require.NoError(t, err)
+	before := must.First(conn.Children("/"))(t)
 
 	out := real(t, "zk://"+server.Addr()+"?timeout=10s")
 	for _, r := range out.Runs {
@@ -68,8 +66,7 @@ func TestZooKeeper(t *testing.T) {
 		assert.LessOrEqual(t, r.Server["received"], 3*r.PerChange.Operations, r.Strategy)
 		assert.Empty(t, r.ServerNote)
 	}
-	after, _, err := conn.Children("/")
-	require.NoError(t, err)
+	after := must.First(conn.Children("/"))(t)
 	assert.ElementsMatch(t, before, after, "nothing stays behind")
 }
 
@@ -101,8 +98,7 @@ func TestConsul(t *testing.T) {
 	cfg.Address = server.Addr()
 	client := must.Get(api.NewClient(cfg))(t)
 	defer cfg.Transport.CloseIdleConnections()
-	keys, _, err := client.KV().Keys("", "", nil)
-	require.NoError(t, err)
+	keys := must.First(client.KV().Keys("", "", nil))(t)
 	assert.Empty(t, keys, "nothing stays behind")
 }
 

@@ -237,8 +237,7 @@ func TestConsul(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true, Config: "limits { http_max_conns_per_client = 40 }"})
 	operator := must.Get(consultest.Operator(server))(t)
 	token := func(rules string) string {
-		policy, _, err := operator.ACL().PolicyCreate(&api.ACLPolicy{Name: nonce(), Rules: rules}, nil)
-		require.NoError(t, err)
+		policy := must.First(operator.ACL().PolicyCreate(&api.ACLPolicy{Name: nonce(), Rules: rules}, nil))(t)
 		made, _, err := operator.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}, nil)
 		require.NoError(t, err)
 		return made.SecretID
@@ -277,8 +276,7 @@ func TestConsul(t *testing.T) {
 	says(t, r.Servers[0].Findings, "role", OK, "server, leader")
 	says(t, r.Servers[0].Findings, "connections", Warn, "enough for 8 candidates")
 	says(t, r.Service, "session", OK, "15s")
-	keys, _, err := operator.KV().Keys("", "", nil)
-	require.NoError(t, err)
+	keys := must.First(operator.KV().Keys("", "", nil))(t)
 	assert.Empty(t, keys, "nothing stays behind")
 
 	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{NoSync: true})
@@ -292,7 +290,7 @@ func TestConsul(t *testing.T) {
 	settings.CleanupDeadServers = false
 	require.NoError(t, operator.Operator().AutopilotSetConfiguration(settings, nil))
 	says(t, check(t, url+"?check=10s", "/").Servers[0].Findings, "autopilot", OK, "stay")
-	_, err = operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, ID: "00000000-1111-2222-3333-444444444444", Address: "127.0.0.1"}, nil)
+	_, err := operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, ID: "00000000-1111-2222-3333-444444444444", Address: "127.0.0.1"}, nil)
 	require.NoError(t, err)
 	says(t, check(t, url, "/").Service, "node", Warn, "an agent's")
 
@@ -341,11 +339,9 @@ func TestEtcdRights(t *testing.T) {
 	defer b.Close()
 	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	defer s.Close(t.Context())
-	left, _, err := s.Children(t.Context(), "/", 10)
-	require.NoError(t, err)
+	left := must.First(s.Children(t.Context(), "/", 10))(t)
 	assert.Equal(t, []string{"/jobs"}, left)
-	left, _, err = s.Children(t.Context(), "/jobs", 10)
-	require.NoError(t, err)
+	left = must.First(s.Children(t.Context(), "/jobs", 10))(t)
 	assert.Empty(t, left, "nothing else stays behind")
 }
 
