@@ -1,7 +1,6 @@
 package dial_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
@@ -32,28 +31,15 @@ import (
 const secret = "S3cr3t"
 
 // said collects all that is said in a test, and holds that no secret is in it.
-type said struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+type said struct{ asynclogtest.Text }
 
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *said) has(text string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.text.String(), text)
-}
+func (s *said) has(text string) bool { return strings.Contains(s.String(), text) }
 
 // listen returns a logger at debug level for all that is said in the test.
 func listen(t *testing.T) (*said, *slog.Logger) {
 	s := new(said)
 	t.Cleanup(func() {
-		assert.False(t, s.has(secret), "the secret is in what was said:\n%s", s.text.String())
+		assert.False(t, s.has(secret), "the secret is in what was said:\n%s", s.String())
 	})
 	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

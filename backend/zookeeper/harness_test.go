@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
@@ -240,20 +241,7 @@ func (f *fixture) counts(match proxytest.Match) (sent func() int64) {
 }
 
 // logged collects what is logged.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
+type logged struct{ asynclogtest.Text }
 
 // count tells how often a text was logged.
-func (l *logged) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
+func (l *logged) count(text string) int { return strings.Count(l.String(), text) }

@@ -1,11 +1,32 @@
-// Package asynclogtest has a log that is stuck, as one is that goes to a pipe that nobody reads.
+// Package asynclogtest has logs for tests: one that is stuck, as one is that goes to a pipe that nobody
+// reads, and one that is read while others write it.
 package asynclogtest
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 )
+
+// Text is what was written so far. The zero Text is empty.
+type Text struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (x *Text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.text.Write(p)
+}
+
+func (x *Text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.text.String()
+}
 
 // Stuck returns a logger whose handler does not return before t has ended. All levels are enabled.
 func Stuck(t testing.TB) *slog.Logger {

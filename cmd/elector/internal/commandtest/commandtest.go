@@ -2,11 +2,9 @@
 package commandtest
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -30,22 +29,7 @@ func Main(command func() int) {
 }
 
 // A Buffer is what somebody writes while others read.
-type Buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *Buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *Buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
+type Buffer = asynclogtest.Text
 
 // A Process is the command, or a program that runs it.
 type Process struct {
