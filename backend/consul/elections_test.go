@@ -42,8 +42,7 @@ func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election s
 
 func (f *fixture) campaign(e elector.Elector) *elector.Term {
 	f.t.Helper()
-	term := must.Get(e.Campaign(f.ctx))(f.t)
-	return term
+	return must.Get(e.Campaign(f.ctx))(f.t)
 }
 
 // campaigning campaigns in the background.
@@ -175,8 +174,7 @@ func TestChecks(t *testing.T) {
 			e := create(f.s)
 			checks := func(g ...backend.Condition) api.TxnOps {
 				t.Helper()
-				checks := must.Get(consul.Checks(f.ctx, f.s, g...))(t)
-				return checks
+				return must.Get(consul.Checks(f.ctx, f.s, g...))(t)
 			}
 			// Whether Checks knows it, or the transaction.
 			refused := func(g backend.Condition) {

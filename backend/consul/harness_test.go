@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -87,19 +88,12 @@ func (f *fixture) another() *fixture {
 
 func (f *fixture) open() *backend.Session {
 	f.t.Helper()
-	s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{}))(f.t)
-	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Close(ctx) // those that look at its error close it themselves
-	})
-	return s
+	return servicetest.Open(f.ctx, f.t, f.Backend, backend.OpenOptions{})
 }
 
 func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
-	made := must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
-	return made
+	return must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
 }
 
 func (f *fixture) enqueue(s *backend.Session) backend.Entry {
@@ -110,12 +104,7 @@ func (f *fixture) enqueue(s *backend.Session) backend.Entry {
 // awaitState waits for a state, which must come before the session is lost.
 func (f *fixture) awaitState(want backend.State) {
 	f.t.Helper()
-	for state := f.s.State(); state != want; {
-		require.NotEqual(f.t, backend.Lost, state)
-		var err error
-		state, err = f.s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	servicetest.AwaitState(f.ctx, f.t, f.s, want)
 }
 
 // renewed waits until a heartbeat is acknowledged that was sent after this call.
@@ -143,11 +132,7 @@ func (f *fixture) renewedAfter(begin func(*backend.Session)) {
 // lost waits until the session is lost.
 func (f *fixture) lost() {
 	f.t.Helper()
-	for state := f.s.State(); state != backend.Lost; {
-		var err error
-		state, err = f.s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	f.awaitState(backend.Lost)
 }
 
 // hasten has a session of the process send a heartbeat at once, as it does when a request is not
@@ -244,8 +229,7 @@ func (f *fixture) awaitList(known backend.Listing) <-chan wait.Result[backend.Li
 // operator is a client that is not elector's.
 func (f *fixture) operator() *api.Client {
 	f.t.Helper()
-	client := must.Get(consultest.Operator(f.Servers[0]))(f.t)
-	return client
+	return must.Get(consultest.Operator(f.Servers[0]))(f.t)
 }
 
 // snapshot backs the service up, and returns what restores it.

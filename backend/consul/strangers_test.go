@@ -14,7 +14,6 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -57,13 +56,7 @@ func TestStrangers(t *testing.T) {
 	t.Run("consul lock", func(t *testing.T) {
 		path := must.Get(servertest.ConsulCommand())(t)
 		election := newRoot()
-		stands := func(number int) {
-			wait.For(t, "the stranger stands, or has gone", func() bool {
-				_, strangers, err := f.s.Survey(f.ctx, election, nil)
-				require.NoError(t, err)
-				return len(strangers) == number
-			})
-		}
+		stands := func(number int) { strangertest.Stands(f.ctx, t, f.s, election, number) }
 		strangertest.Beside(t, f.Backend, election, func() func() {
 			stop := strangertest.Start(t, exec.Command(path, "lock", "-http-addr", f.Servers[0].Addr(), election, "exec sleep 600"), os.Interrupt) // or dash waits for sleep
 			stands(1)

@@ -23,8 +23,7 @@ func TestTail(t *testing.T) {
 	lists, _ := f.count(asks("recurse"))
 	kv := f.operator().KV()
 	read := func() *api.KVPair {
-		p := must.First(kv.Get(tail, &api.QueryOptions{RequireConsistent: true}))(t)
-		return p
+		return must.First(kv.Get(tail, &api.QueryOptions{RequireConsistent: true}))(t)
 	}
 	first := f.enqueue(f.another().s)
 	second := f.enqueue(f.s)

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -86,19 +87,12 @@ func (f *fixture) another(ttl time.Duration) *fixture {
 
 func (f *fixture) open(ttl time.Duration) *backend.Session {
 	f.t.Helper()
-	s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{TTL: ttl}))(f.t)
-	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Close(ctx) // those that look at its error close it themselves
-	})
-	return s
+	return servicetest.Open(f.ctx, f.t, f.Backend, backend.OpenOptions{TTL: ttl})
 }
 
 func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
-	made := must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
-	return made
+	return must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
 }
 
 func (f *fixture) enqueue(s *backend.Session) backend.Entry {
@@ -140,8 +134,7 @@ func (f *fixture) discard(s *backend.Session, entries ...backend.Entry) {
 
 func (f *fixture) get(s *backend.Session, key string) backend.Entry {
 	f.t.Helper()
-	e := must.Get(s.Get(f.ctx, key))(f.t)
-	return e
+	return must.Get(s.Get(f.ctx, key))(f.t)
 }
 
 // gone checks that nothing stands under a key.
@@ -153,8 +146,7 @@ func (f *fixture) gone(s *backend.Session, key string) {
 
 func (f *fixture) list(s *backend.Session) backend.Listing {
 	f.t.Helper()
-	l := must.Get(s.List(f.ctx, f.dir))(f.t)
-	return l
+	return must.Get(s.List(f.ctx, f.dir))(f.t)
 }
 
 // lists checks that these entries are enqueued in the directory, in this order.
@@ -169,8 +161,7 @@ func (f *fixture) lists(s *backend.Session, want ...backend.Entry) {
 
 func (f *fixture) predecessor(s *backend.Session, e backend.Entry) backend.Entry {
 	f.t.Helper()
-	before := must.Get(s.Predecessor(f.ctx, e))(f.t)
-	return before
+	return must.Get(s.Predecessor(f.ctx, e))(f.t)
 }
 
 // follows checks that e stands right behind another, or, if that is the zero Entry, behind nobody.
@@ -226,12 +217,7 @@ func (f *fixture) state(want backend.State) {
 
 func (f *fixture) stateOf(s *backend.Session, want backend.State) {
 	f.t.Helper()
-	for state := s.State(); state != want; {
-		require.NotEqual(f.t, backend.Lost, state, "lost")
-		var err error
-		state, err = s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	servicetest.AwaitState(f.ctx, f.t, s, want)
 }
 
 // lostAtDeadline waits until the session is lost, and checks that this is when the

@@ -26,11 +26,7 @@ func TestStrangers(t *testing.T) {
 	operator := f.operator()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		wait.For(t, "the stranger stands, or has gone", func() bool {
-			_, strangers, err := f.s.Survey(f.ctx, election, nil)
-			require.NoError(t, err)
-			return len(strangers) == number
-		})
+		strangertest.Stands(f.ctx, t, f.s, election, number)
 	}
 	// by makes strangers that wait in this way.
 	by := func(waits func(ctx context.Context, s *concurrency.Session, election string) error) func(t *testing.T, election string) func() {

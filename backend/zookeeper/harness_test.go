@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -96,19 +97,12 @@ func sessionTimeout(timeout time.Duration) func(*zookeeper.Config) {
 
 func (f *fixture) open() *backend.Session {
 	f.t.Helper()
-	s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{}))(f.t)
-	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Close(ctx) // those that look at its error close it themselves
-	})
-	return s
+	return servicetest.Open(f.ctx, f.t, f.Backend, backend.OpenOptions{})
 }
 
 func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
-	made := must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
-	return made
+	return must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
 }
 
 // commitUnder commits on condition that an entry exists.
@@ -129,8 +123,7 @@ func (f *fixture) create(s *backend.Session, key string) backend.Entry {
 
 func (f *fixture) get(key string) backend.Entry {
 	f.t.Helper()
-	e := must.Get(f.s.Get(f.ctx, key))(f.t)
-	return e
+	return must.Get(f.s.Get(f.ctx, key))(f.t)
 }
 
 func (f *fixture) isGone(key string) {
@@ -164,12 +157,7 @@ func (f *fixture) predecessorIs(of, want backend.Entry) {
 // awaitState waits until a session is in a state, which is not Lost unless that is wanted.
 func (f *fixture) awaitState(s *backend.Session, want backend.State) {
 	f.t.Helper()
-	for state := s.State(); state != want; {
-		require.NotEqual(f.t, backend.Lost, state)
-		var err error
-		state, err = s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	servicetest.AwaitState(f.ctx, f.t, s, want)
 }
 
 // awaits starts an Await, and waits until the server watches each.

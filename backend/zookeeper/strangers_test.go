@@ -13,7 +13,6 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -41,11 +40,7 @@ func TestStrangers(t *testing.T) {
 	admin := f.admin()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		wait.For(t, "the stranger stands, or has gone", func() bool {
-			_, strangers, err := f.s.Survey(f.ctx, election, nil)
-			require.NoError(t, err)
-			return len(strangers) == number
-		})
+		strangertest.Stands(f.ctx, t, f.s, election, number)
 	}
 	t.Run("go-zookeeper's Lock", func(t *testing.T) {
 		election := newRoot()

@@ -37,8 +37,7 @@ func fakeServer(t *testing.T, serve func(net.Conn)) *Backend {
 			_ = conn.Close()
 		}
 	}()
-	b := must.Get(New(Config{Servers: []string{listener.Addr().String()}}))(t)
-	return b
+	return must.Get(New(Config{Servers: []string{listener.Addr().String()}}))(t)
 }
 
 // readRequest returns the next frame, and nil at the end of the connection.

@@ -253,6 +253,5 @@ func TestNetworkOfTheDead(t *testing.T) {
 
 func names(t *testing.T, w *Network) []string {
 	t.Helper()
-	names := must.Get(w.Names())(t)
-	return names
+	return must.Get(w.Names())(t)
 }

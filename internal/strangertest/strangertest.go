@@ -66,6 +66,16 @@ func Beside(t *testing.T, b backend.Backend, election string, stand func() (leav
 	wins("the stranger has gone again", second)
 }
 
+// Stands waits until so many strangers stand in an election.
+func Stands(ctx context.Context, t testing.TB, s *backend.Session, election string, number int) {
+	t.Helper()
+	wait.For(t, "the stranger stands, or has gone", func() bool {
+		_, strangers, err := s.Survey(ctx, election, nil)
+		require.NoError(t, err)
+		return len(strangers) == number
+	})
+}
+
 // Start starts a tool that stands in an election until stop is called. That closes its
 // standard input, sends it the signal, if there is one, and waits until it has ended.
 func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {

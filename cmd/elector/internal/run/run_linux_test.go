@@ -245,8 +245,7 @@ func standing(t *testing.T, s *memory.Service) []elector.Candidate {
 	e, err := elector.New(elector.Config{Backend: s.Client("looks"), Strategy: fair.New(), Election: election, ID: "looks"})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, e.Close(t.Context())) }()
-	all := must.Get(e.Candidates(t.Context()))(t)
-	return all
+	return must.Get(e.Candidates(t.Context()))(t)
 }
 
 // A command that ignores SIGTERM is killed after the grace, with what it has started.
@@ -366,8 +365,7 @@ func TestDeposed(t *testing.T) {
 func watchdogOf(t testing.TB, pid string) int {
 	t.Helper()
 	stat := must.Get(os.ReadFile("/proc/" + pid + "/stat"))(t)
-	parent := must.Get(strconv.Atoi(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1]))(t)
-	return parent
+	return must.Get(strconv.Atoi(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1]))(t)
 }
 
 // Somebody kills the watchdog: the command ends, and its group.
