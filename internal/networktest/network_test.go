@@ -121,9 +121,7 @@ func (x talker) mustHearNothing() {
 		time.Sleep(time.Second)
 		return x.said("heard") == before
 	})
-	if x.said("over") > 0 {
-		x.t.Fatal("the connection is over, and was to be silent")
-	}
+	require.Zero(x.t, x.said("over"), "the connection is over, and was to be silent")
 }
 
 // startPair connects the first host and another one.
@@ -211,23 +209,15 @@ func TestNetworkLeavesNothing(t *testing.T) {
 	w := ForTest(t, 2)
 	x, _ := startPair(t, w, 1)
 	require.NoError(t, w.Drop(0, 1))
-	if len(names(t, w)) != 4 {
-		t.Fatalf("a network has %v", names(t, w))
-	}
+	require.Len(t, names(t, w), 4)
 	pid := x.PID()
 	require.NoError(t, w.block.remove())
-	if left := names(t, w); len(left) > 0 {
-		t.Fatalf("left: %v", left)
-	}
+	require.Empty(t, names(t, w))
 	wait.For(t, "the process on the host is gone", func() bool { return process.Gone(pid) })
 	require.NoError(t, w.Close())
 	require.NoError(t, w.Close())
-	if left := names(t, w); len(left) > 0 {
-		t.Fatalf("left by Close: %v", left)
-	}
-	if err := w.Drop(0, 1); err == nil {
-		t.Fatal("a closed network can be broken")
-	}
+	require.Empty(t, names(t, w))
+	require.ErrorIs(t, w.Drop(0, 1), ErrClosed)
 }
 
 // TestNetworkOfTheDead has a process make a network and be killed, and the next one
@@ -242,9 +232,7 @@ func TestNetworkOfTheDead(t *testing.T) {
 		names := must.Get(netnsNames())(t)
 		return slices.Contains(names, name)
 	}
-	if !there() {
-		t.Fatalf("no %s", name)
-	}
+	require.True(t, there(), "no %s", name)
 	require.NoError(t, x.Kill())
 	require.NoError(t, sweep())
 	// Another process may have had its lock first, and be about to remove it.

@@ -5,7 +5,6 @@ package process
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,9 +36,7 @@ func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 	wait.For(t, "the grandchild is announced", func() bool { return strings.HasSuffix(p.LogTail(100), "\n") })
 	grandchild := must.Get(strconv.Atoi(strings.TrimSpace(p.LogTail(100))))(t)
 	require.NoError(t, p.Kill())
-	if p.Running() || p.PID() != 0 {
-		t.Fatal("still running after kill")
-	}
+	require.False(t, p.Running() || p.PID() != 0, "still running after kill")
 	// The grandchild is reaped by init, which may take a moment.
 	wait.For(t, "the grandchild is gone", func() bool { return Ended(grandchild) })
 }
@@ -52,25 +49,21 @@ func TestProcessStartsAgainAndAppendsToItsLog(t *testing.T) {
 		require.NoError(t, p.Start())
 		<-p.Exited()
 	}
-	if log := p.LogTail(100); log != "run\nrun\n" || copied.String() != log {
-		t.Fatalf("log %q, copy %q", log, copied.String())
-	}
-	if err := p.ExitError(); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "run\n") {
-		t.Fatalf("exit error %v", err)
-	}
+	require.Equal(t, "run\nrun\n", p.LogTail(100))
+	require.Equal(t, "run\nrun\n", copied.String())
+	require.ErrorIs(t, p.ExitError(), ErrNotRunning)
+	require.ErrorContains(t, p.ExitError(), "run\n")
 }
 
 func TestRun(t *testing.T) {
 	spec := Spec{Name: "shell", Path: "/bin/sh", Args: []string{"-c", "id -un"}, LogPath: filepath.Join(t.TempDir(), "log")}
 	require.NoError(t, Run(spec))
 	spec.Args = []string{"-c", "echo why; exit 3"}
-	if err := Run(spec); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "why") {
-		t.Fatalf("error %v", err)
-	}
+	err := Run(spec)
+	require.ErrorContains(t, err, "exit status 3")
+	require.ErrorContains(t, err, "why")
 	spec.User = "no-such-user"
-	if err := Run(spec); err == nil || !strings.Contains(err.Error(), "no-such-user") {
-		t.Fatalf("error %v", err)
-	}
+	require.ErrorContains(t, Run(spec), "no-such-user")
 	if os.Geteuid() != 0 {
 		return // only root has others' rights
 	}
@@ -85,9 +78,7 @@ func TestRun(t *testing.T) {
 func TestProcessRefusesASecondStart(t *testing.T) {
 	p := shell(t, "sleep 60")
 	require.NoError(t, p.Start())
-	if p.Start() == nil {
-		t.Fatal("started twice")
-	}
+	require.Error(t, p.Start(), "started twice")
 }
 
 func TestProcessStopResumesAPausedOne(t *testing.T) {
@@ -95,13 +86,9 @@ func TestProcessStopResumesAPausedOne(t *testing.T) {
 	require.NoError(t, p.Start())
 	wait.For(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
 	require.NoError(t, p.Pause())
-	if !p.Paused() {
-		t.Fatal("not paused")
-	}
+	require.True(t, p.Paused(), "not paused")
 	require.NoError(t, p.Stop(wait.Patience))
-	if log := p.LogTail(100); !strings.Contains(log, "bye") {
-		t.Fatalf("was killed, not asked: %q", log)
-	}
+	require.Contains(t, p.LogTail(100), "bye", "it was killed, not asked")
 }
 
 func TestProcessStopKillsAStubbornOne(t *testing.T) {
@@ -109,20 +96,14 @@ func TestProcessStopKillsAStubbornOne(t *testing.T) {
 	require.NoError(t, p.Start())
 	wait.For(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
 	require.NoError(t, p.Stop(100*time.Millisecond))
-	if p.Running() {
-		t.Fatal("still running")
-	}
+	require.False(t, p.Running(), "still running")
 }
 
 func TestProcessMissingProgram(t *testing.T) {
 	p := New(Spec{Name: "x", Path: "/nonexistent", LogPath: filepath.Join(t.TempDir(), "log")})
-	if p.Start() == nil || p.Running() {
-		t.Fatal("a missing program was started")
-	}
+	require.False(t, p.Start() == nil || p.Running(), "a missing program was started")
 	require.NoError(t, p.Kill())
-	if err := p.Pause(); !errors.Is(err, ErrNotRunning) {
-		t.Fatalf("pause: %v", err)
-	}
+	require.ErrorIs(t, p.Pause(), ErrNotRunning)
 }
 
 // Threads come and go while a child runs; only the whole process's end may
@@ -151,7 +132,5 @@ func TestProcessOutlivesTheStartingThread(t *testing.T) {
 	}()
 	require.NoError(t, <-errs)
 	time.Sleep(100 * time.Millisecond)
-	if !p.Running() {
-		t.Fatal("the child died with the thread that asked for it")
-	}
+	require.True(t, p.Running(), "the child died with the thread that asked for it")
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/loopback"
@@ -68,9 +69,7 @@ func receive(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
 	must.Get(io.ReadFull(conn, got))(t)
-	if string(got) != want {
-		t.Fatalf("received %q, want %q", got, want)
-	}
+	require.Equal(t, want, string(got))
 }
 
 // silent checks that nothing arrives for a while.
@@ -78,17 +77,14 @@ func silent(t *testing.T, conn net.Conn) {
 	t.Helper()
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	n, err := conn.Read(make([]byte, 1))
-	if n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("received %d bytes, %v", n, err)
-	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "received %d bytes", n)
 	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 }
 
 func isReset(t *testing.T, conn net.Conn) {
 	t.Helper()
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-		t.Fatalf("read: %v, want a reset", err)
-	}
+	_, err := conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
 // refuses tells that a new connection is reset. It may be while it is being made.
@@ -117,14 +113,10 @@ func TestProxyPassesBytesAndHalfClose(t *testing.T) {
 		got, err := io.ReadAll(conn)
 		sending.Wait()
 		require.NoError(t, err)
-		if string(got) != text+"tail" {
-			t.Errorf("received %d bytes for %d, or others", len(got), len(text))
-		}
+		assert.True(t, string(got) == text+"tail", "received %d bytes for %d, or others", len(got), len(text))
 	}
 	wait.For(t, "links go", func() bool { return len(p.Links()) == 0 })
-	if p.Accepted() != 3 {
-		t.Errorf("accepted %d", p.Accepted())
-	}
+	assert.Equal(t, 3, p.Accepted())
 }
 
 func TestProxyCutAndRefuse(t *testing.T) {
@@ -135,9 +127,7 @@ func TestProxyCutAndRefuse(t *testing.T) {
 		receive(t, conn, "x")
 	}
 	links := p.Links()
-	if len(links) != 2 {
-		t.Fatalf("links %v", links)
-	}
+	require.Len(t, links, 2)
 	links[0].Cut()
 	isReset(t, a)
 	send(t, b, "y")
@@ -195,9 +185,7 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 	}
 	receive(t, conn, "abcd")
-	if took := time.Since(begin); took < 60*time.Millisecond {
-		t.Fatalf("only %v there and back", took)
-	}
+	require.GreaterOrEqual(t, time.Since(begin), 60*time.Millisecond, "there and back")
 	p.Delay(0, 0)
 	send(t, conn, "e")
 	receive(t, conn, "e")
@@ -206,9 +194,7 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 	begin = time.Now()
 	send(t, conn, "f")
 	receive(t, conn, "f")
-	if took := time.Since(begin); took < 60*time.Millisecond {
-		t.Fatalf("only %v back", took)
-	}
+	require.GreaterOrEqual(t, time.Since(begin), 60*time.Millisecond, "back")
 }
 
 func TestProxyOfADeadTarget(t *testing.T) {

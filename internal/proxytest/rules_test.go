@@ -5,7 +5,6 @@ package proxytest
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"slices"
@@ -105,9 +104,7 @@ func (c *client) reply() (body string, code int32, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	if xid := binary.BigEndian.Uint32(frame); xid != c.xid {
-		c.t.Fatalf("a reply to %d, and not %d", xid, c.xid)
-	}
+	require.Equal(c.t, c.xid, binary.BigEndian.Uint32(frame), "the request that it is a reply to")
 	return string(frame[16:]), int32(binary.BigEndian.Uint32(frame[12:])), nil
 }
 
@@ -115,24 +112,21 @@ func (c *client) reply() (body string, code int32, err error) {
 func (c *client) ask(opcode int32, payload string) {
 	c.t.Helper()
 	c.send(opcode, payload)
-	if body, code, err := c.reply(); body != payload || code != 0 || err != nil {
-		c.t.Fatalf("%d: %d bytes, or others, code %d, %v", opcode, len(body), code, err)
-	}
+	body, code, err := c.reply()
+	require.NoError(c.t, err)
+	require.True(c.t, body == payload && code == 0, "%d: %d bytes, or others, code %d", opcode, len(body), code)
 }
 
 // isOver checks that the link is closed without a reply.
 func (c *client) isOver() {
 	c.t.Helper()
-	if _, _, err := c.reply(); !errors.Is(err, io.EOF) {
-		c.t.Fatalf("reply: %v, want the end", err)
-	}
+	_, _, err := c.reply()
+	require.ErrorIs(c.t, err, io.EOF)
 }
 
 func (f *fake) must(t *testing.T, did ...int32) {
 	t.Helper()
-	if got := f.did(); !slices.Equal(got, did) {
-		t.Fatalf("the server did %v, want %v", got, did)
-	}
+	require.Equal(t, did, f.did(), "what the server did")
 }
 
 func TestFramesPass(t *testing.T) {
@@ -189,9 +183,7 @@ func TestRefuseReplyAndTurnAway(t *testing.T) {
 		}
 	}
 	wait.Receive(t, "a report", refused)
-	if n := release(); n != 1 {
-		t.Fatalf("%d were turned away", n)
-	}
+	require.Equal(t, 1, release(), "requests that were turned away")
 	c.ask(OpCreate, "y")
 	c.ask(OpDelete, "y")
 	f.must(t, OpCreate, OpExists, OpCreate, OpDelete)
@@ -202,9 +194,7 @@ func TestHoldReply(t *testing.T) {
 	c := connect(t, p)
 	held, release := p.HoldReply(MatchOp(OpCreate))
 	c.send(OpCreate, "x")
-	if req := wait.Receive(t, "a report", held); req.Zxid != 1 {
-		t.Fatalf("report %+v", req)
-	}
+	require.EqualValues(t, 1, wait.Receive(t, "a report", held).Zxid)
 	f.must(t, OpCreate)
 	silent(t, c)
 	release()
@@ -229,16 +219,12 @@ func TestOnRequestMayActOnTheProxy(t *testing.T) {
 	c.send(OpSetData, "x")
 	isReset(t, c)
 	for _, want := range []int32{OpConnect, OpGetData, OpSetData} {
-		if got := wait.Receive(t, "a report", seen); got != want {
-			t.Fatalf("saw %d, want %d", got, want)
-		}
+		require.Equal(t, want, wait.Receive(t, "a report", seen))
 	}
 	stop()
 	lost := p.DropRequest(MatchOp(OpGetData), 1)
 	p.ClearRules()
 	connect(t, p).ask(OpGetData, "y")
-	if len(seen) > 0 || len(lost) > 0 {
-		t.Fatal("a rule goes on after its end")
-	}
+	require.Zero(t, len(seen)+len(lost), "a rule goes on after its end")
 	f.must(t, OpGetData, OpGetData)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/must"
@@ -84,9 +85,7 @@ func TestClusterOnNetwork(t *testing.T) {
 			cfg.Network = networktest.ForTest(t, 4)
 			c := ConsulClusterForTest(t, 3, cfg)
 			agent := ConsulAgentForTest(t, c.Members, cfg)
-			if agent.Host() != 3 {
-				t.Fatalf("the agent has host %d", agent.Host())
-			}
+			require.Equal(t, 3, agent.Host(), "the agent's")
 			require.NoError(t, agent.put("by-agent"))
 			checkHas(t, c.Members[0], "by-agent", true)
 			require.NoError(t, agent.Close())
@@ -121,33 +120,23 @@ func TestStartFailureShowsTheLog(t *testing.T) {
 func checkHas(t *testing.T, s kv, key string, want bool) {
 	t.Helper()
 	got := must.Get(s.has(key))(t)
-	if got != want {
-		t.Fatalf("%s has %s: %v", s.Name(), key, got)
-	}
+	require.Equal(t, want, got, "%s has %s", s.Name(), key)
 }
 
 // checkLifecycle takes a server that is alone from one state to the next.
 func checkLifecycle(t *testing.T, s kv) {
 	t.Helper()
 	require.NoError(t, s.put("kept"))
-	if s.Start() == nil {
-		t.Fatal("started twice")
-	}
+	require.Error(t, s.Start(), "started twice")
 
 	addr, pid := s.Addr(), s.PID()
 	require.NoError(t, s.Kill())
-	if s.Running() || !process.Gone(pid) {
-		t.Fatal("running after Kill")
-	}
-	if err := s.put("lost"); err == nil {
-		t.Fatal("a killed server answers")
-	}
+	require.False(t, s.Running() || !process.Gone(pid), "running after Kill")
+	require.Error(t, s.put("lost"), "a killed server answers")
 	begin := time.Now()
 	require.NoError(t, s.Start())
 	t.Logf("back %v after a kill", time.Since(begin))
-	if s.Addr() != addr || s.PID() == pid {
-		t.Fatal("not the same server again")
-	}
+	require.False(t, s.Addr() != addr || s.PID() == pid, "not the same server again")
 	checkHas(t, s, "kept", true)
 	begin = time.Now()
 	require.NoError(t, s.Stop())
@@ -179,9 +168,7 @@ func checkLifecycle(t *testing.T, s kv) {
 	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !process.Gone(pid) {
 		t.Fatalf("Close left something behind: %v", err)
 	}
-	if err := s.Start(); !errors.Is(err, ErrClosed) {
-		t.Fatalf("Start after Close: %v", err)
-	}
+	require.ErrorIs(t, s.Start(), ErrClosed)
 }
 
 // checkCluster takes leader, quorum and data from a cluster of three.
@@ -197,16 +184,13 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	require.NoError(t, old.Kill())
 	leader := must.Get(c.WaitLeader(wait.Patience))(t)
 	t.Logf("new leader %v after the kill", time.Since(begin))
-	if leader == old {
-		t.Fatal("a dead server leads")
-	}
+	require.False(t, leader == old, "a dead server leads")
 	checkHas(t, leader, "before", true)
 
 	begin = time.Now()
 	require.NoError(t, leader.Pause())
-	if _, err := c.Leader(); !errors.Is(err, ErrNotServing) {
-		t.Fatalf("one of three servers leads: %v", err)
-	}
+	_, err := c.Leader()
+	require.ErrorIs(t, err, ErrNotServing, "one of three servers leads")
 	for _, s := range c.Members {
 		if s == old || s == leader {
 			continue
@@ -214,9 +198,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 		_, late := any(s).(*ZooKeeper) // a follower serves until syncLimit
 		wait.For(t, "the one of three says that it does not serve", func() bool {
 			err := s.WaitReady(time.Second)
-			if err == nil && !late {
-				t.Fatal("one of three servers serves")
-			}
+			require.False(t, err == nil && !late, "one of three servers serves")
 			return errors.Is(err, ErrNotServing)
 		})
 	}
@@ -258,9 +240,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	}
 	require.NoError(t, c.Close())
 	for _, pid := range pids {
-		if pid == 0 || !process.Gone(pid) {
-			t.Errorf("process %d is left after Close", pid)
-		}
+		assert.False(t, pid == 0 || !process.Gone(pid), "process %d is left after Close", pid)
 	}
 }
 
@@ -269,9 +249,7 @@ func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluste
 	t.Helper()
 	old := must.Get(c.Leader())(t)
 	for i, s := range c.Members {
-		if s.Host() != i {
-			t.Fatalf("member %d has host %d", i, s.Host())
-		}
+		require.Equal(t, i, s.Host(), "the member's")
 	}
 	begin := time.Now()
 	require.NoError(t, w.CutOff(old.Host()))
@@ -282,9 +260,7 @@ func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluste
 		if leader != old {
 			break
 		}
-		if time.Since(begin) > wait.Patience {
-			t.Fatal("the one that is cut off leads for good")
-		}
+		require.False(t, time.Since(begin) > wait.Patience, "the one that is cut off leads for good")
 	}
 	t.Logf("new leader %v after the cut", time.Since(begin))
 	require.NoError(t, w.Heal())
@@ -296,7 +272,5 @@ func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluste
 	require.NoError(t, c.Close())
 	require.NoError(t, w.Close())
 	left := must.Get(w.Names())(t)
-	if len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
+	assert.Empty(t, left)
 }

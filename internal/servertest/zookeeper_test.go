@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/must"
@@ -61,16 +62,10 @@ func TestZooKeeperMetrics(t *testing.T) {
 	require.NoError(t, err)
 	after := must.Get(z.Metrics())(t)
 	for _, key := range []string{"znode_count", "ephemerals_count", "watch_count"} {
-		if after[key] != before[key]+1 {
-			t.Errorf("%s: %v, then %v", key, before[key], after[key])
-		}
+		assert.Equal(t, before[key]+1, after[key], key)
 	}
-	if grown := after["packets_received"] - before["packets_received"]; grown < 2 {
-		t.Errorf("packets_received grew by %v", grown)
-	}
-	if after["num_alive_connections"] < 1 {
-		t.Errorf("num_alive_connections %v", after["num_alive_connections"])
-	}
+	assert.GreaterOrEqual(t, after["packets_received"], before["packets_received"]+2)
+	assert.GreaterOrEqual(t, after["num_alive_connections"], 1.0)
 }
 
 func TestZooKeeperNotInstalled(t *testing.T) {
