@@ -4,6 +4,8 @@ package servertest
 
 import (
 	"errors"
+	"io"
+	"log"
 	"strings"
 	"testing"
 	"time"
@@ -21,13 +23,9 @@ func (z *ZooKeeper) connect() (*zk.Conn, error) {
 	if _, err := z.Mode(); err != nil {
 		return nil, err
 	}
-	conn, _, err := zk.Connect([]string{z.Addr()}, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	conn, _, err := zk.Connect([]string{z.Addr()}, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 	return conn, err
 }
-
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
 
 func (z *ZooKeeper) put(key string) error {
 	conn, err := z.connect()

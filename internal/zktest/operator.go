@@ -2,6 +2,8 @@ package zktest
 
 import (
 	"errors"
+	"io"
+	"log"
 	"testing"
 	"time"
 
@@ -20,7 +22,7 @@ func Operator(t testing.TB, servers ...string) *zk.Conn {
 }
 
 func connect(servers []string) (*zk.Conn, error) {
-	conn, events, err := zk.Connect(servers, 30*time.Second, zk.WithLogger(silent{}))
+	conn, events, err := zk.Connect(servers, 30*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -37,10 +39,6 @@ func connect(servers []string) (*zk.Conn, error) {
 		}
 	}
 }
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 // persistently repeats what failed because there was no connection.
 func persistently(do func() error) error {

@@ -5,17 +5,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/go-zookeeper/zk"
-	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -55,8 +55,7 @@ func TestZooKeeper(t *testing.T) {
 	servertest.Long(t, "a minute of measuring")
 	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
-	conn := must.First(zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false)))(t)
-	defer conn.Close()
+	conn := zktest.Operator(t, server.Addr())
 	before := must.First(conn.Children("/"))(t)
 
 	out := real(t, "zk://"+server.Addr()+"?timeout=10s")
@@ -79,9 +78,8 @@ func TestEtcd(t *testing.T) {
 		assert.Positive(t, r.Server["received"], r.Strategy)
 		assert.Empty(t, r.ServerNote)
 	}
-	client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{server.URL()}}))(t)
-	defer client.Close()
-	keys := must.Get(client.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly()))(t)
+	operator := etcdtest.Operator(t, server.Addr())
+	keys := must.Get(operator.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly()))(t)
 	assert.Empty(t, keys.Kvs, "nothing stays behind")
 }
 
@@ -94,11 +92,7 @@ func TestConsul(t *testing.T) {
 		assert.Empty(t, r.Server, "this server keeps no running counts")
 		assert.NotEmpty(t, r.ServerNote)
 	}
-	cfg := api.DefaultConfig()
-	cfg.Address = server.Addr()
-	client := must.Get(api.NewClient(cfg))(t)
-	defer cfg.Transport.CloseIdleConnections()
-	keys := must.First(client.KV().Keys("", "", nil))(t)
+	keys := must.First(must.Get(consultest.Operator(server))(t).KV().Keys("", "", nil))(t)
 	assert.Empty(t, keys, "nothing stays behind")
 }
 
