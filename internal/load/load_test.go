@@ -60,9 +60,7 @@ func TestLeak(t *testing.T) {
 			q.leaving.Store(true)
 			require.NoError(t, q.Leave(q.Candidates[:cfg.candidates-1], patience))
 			err := settled(t.Context(), w, before, time.Second)
-			if err == nil {
-				t.Fatal("the candidate that was not closed is not found")
-			}
+			require.Error(t, err, "the candidate that was not closed is not found")
 			found := []string{"goroutines, not", "1 sessions, not 0", " watches, not 0"}
 			if k.name == "memory" {
 				found = append(found, "entries, not")
@@ -70,9 +68,7 @@ func TestLeak(t *testing.T) {
 				found = append(found, "connections, not", "znodes, not", "1 ephemeral ones, not 0", "open files, not")
 			}
 			for _, leak := range found {
-				if !strings.Contains(err.Error(), leak) {
-					t.Errorf("%q is not found: %v", leak, err)
-				}
+				assert.ErrorContains(t, err, leak)
 			}
 			assert.NoError(t, q.leaveAll())
 			assert.NoError(t, settled(t.Context(), w, before, grace))
@@ -88,24 +84,18 @@ func TestOrder(t *testing.T) {
 	l.enter("c", 8)
 	assert.NoError(t, l.elected("b", 7))
 	for id, token := range map[string]uint64{"b": 8, "a": 9, "c": 7} {
-		if l.elected(id, token) == nil {
-			t.Errorf("%s may be elected with token %d", id, token)
-		}
+		assert.Error(t, l.elected(id, token), "%s may be elected with token %d", id, token)
 	}
 	l.leave("b")
 	assert.NoError(t, errors.Join(l.elected("c", 8), l.listed([]string{"c", "a"})))
 	for _, listed := range [][]string{{"a", "c"}, {"c"}, {"c", "a", "a"}, {}, {"c", "b"}} {
-		if l.listed(listed) == nil {
-			t.Errorf("%q may be listed", listed)
-		}
+		assert.Error(t, l.listed(listed), "%q may be listed", listed)
 	}
 }
 
 func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
 	_, err := parse([]string{"-backend", "memory,paper", "-candidates", "3", "-elections", "1", "-handovers", "0", "-join", "0", "-ttl", "1ms", "-server-heap", "1", "more"}, io.Discard)
 	for _, want := range []string{`-backend "paper"`, "-candidates 3", "-elections 1", "-handovers 0", "-join 0", "-ttl 1ms", "-server-heap 1", `"more"`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v has no word of %s", err, want)
-		}
+		assert.ErrorContains(t, err, want)
 	}
 }

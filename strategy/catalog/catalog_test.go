@@ -34,9 +34,7 @@ func TestComplete(t *testing.T) {
 		if _, err := os.Stat(filepath.Join("..", name, name+".go")); err != nil {
 			t.Errorf("the strategy %q is not in a package of its name: %v", name, err)
 		}
-		if slices.Contains(names[:i], name) {
-			t.Errorf("%q is listed twice", name)
-		}
+		assert.False(t, slices.Contains(names[:i], name), "%q is listed twice", name)
 		if item, ok := catalog.Named(name); !ok || item.Strategy.Name() != name {
 			t.Errorf("by %q one finds %v, %v", name, item, ok)
 		}
