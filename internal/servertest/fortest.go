@@ -3,6 +3,9 @@ package servertest
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/must"
 )
 
@@ -83,17 +86,13 @@ func Long(tb testing.TB, takes string) {
 // test at once if err says that they could not be started.
 func CloseAfterTest[S closable](tb testing.TB, err error, servers ...S) {
 	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	for _, s := range servers {
 		tb.Cleanup(func() {
 			if tb.Failed() {
 				tb.Logf("end of the log of %s at %s:\n%s", s.Name(), s.Addr(), s.LogTail(4096))
 			}
-			if err := s.Close(); err != nil {
-				tb.Errorf("close %s: %v", s.Name(), err)
-			}
+			assert.NoError(tb, s.Close(), "close %s", s.Name())
 		})
 	}
 }
