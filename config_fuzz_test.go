@@ -77,8 +77,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil || leader.ID != id || !bytes.Equal(leader.Value, value) || leader.Token != term.Token() {
 			t.Errorf("candidate %q, %q leads %q as %+v: %v", id, value, election, leader, err)
 		}
-		all, err := e.Candidates(t.Context())
-		require.NoError(t, err)
+		all := must.Get(e.Candidates(t.Context()))(t)
 		require.Len(t, all, 1)
 		assert.True(t, all[0].ID == id && bytes.Equal(all[0].Value, value) && all[0].Leads, "candidates of %q are %+v", election, all)
 		assert.NoError(t, e.Close(context.Background()))

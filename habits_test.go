@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/elector-go/elector/internal/must"
 )
 
 const module = "github.com/elector-go/elector"
@@ -138,8 +138,7 @@ func TestBackends(t *testing.T) {
 
 // TestMakefile holds that make test tries each package with tests.
 func TestMakefile(t *testing.T) {
-	text, err := os.ReadFile("Makefile")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("Makefile"))(t)
 	list := func(name string) []string {
 		m := regexp.MustCompile(`(?m)^` + name + ` = ((?:.*\\\n)*.*)$`).FindSubmatch(text)
 		if m == nil {

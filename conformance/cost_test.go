@@ -45,9 +45,7 @@ func TestCosts(t *testing.T) {
 		tables = append(tables, table)
 	}
 	table, ok := atEachN(tables[0], tables[1], few, many)
-	if !ok {
-		t.Fatalf("costs depend on how many wait:\n%s\n%s", tables[0], tables[1])
-	}
+	require.True(t, ok, "costs depend on how many wait:\n%s\n%s", tables[0], tables[1])
 	writeTable(t, costDoc, costHead, strings.TrimPrefix(table, costHead), "TestCosts")
 }
 

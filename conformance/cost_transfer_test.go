@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -34,9 +35,7 @@ func TestTransferCosts(t *testing.T) {
 			tables, vacant = append(tables, table), append(vacant, took)
 		})
 	}
-	if tables[0] != tables[1] {
-		t.Fatalf("costs depend on how many stand in between:\n%s\n%s", tables[0], tables[1])
-	}
+	require.Equal(t, tables[1], tables[0], "costs depend on how many stand in between:\n%s\n%s", tables[0], tables[1])
 	synctest.Test(t, func(t *testing.T) {
 		e := newCostElection(t, fair.New(), 3)
 		leader := <-e.elected
@@ -133,12 +132,9 @@ func TestAskingCosts(t *testing.T) {
 // that is asked for.
 func writeTable(t *testing.T, page, head, rows, test string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(page))(t)
 	before, rest, ok := strings.Cut(string(text), head)
-	if !ok {
-		t.Fatalf("%s has no table that begins with %q", page, head)
-	}
+	require.True(t, ok, "%s has no table that begins with %q", page, head)
 	_, after, _ := strings.Cut(rest, "\n\n")
 	want := before + head + rows + "\n" + after
 	switch {

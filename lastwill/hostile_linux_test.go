@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
@@ -176,8 +177,7 @@ func TestAgentOfAnotherUser(t *testing.T) {
 	b := must.Get(lastwill.Start(openService, lastwill.Options{Agent: path, OnEvent: func(e lastwill.Event) { lost <- e }}))(t)
 	defer b.Close()
 	assert.ErrorContains(t, wait.Receive(t, "an event", lost).Err, "is of user 65534")
-	conn, _, err := unix.Accept(fd)
-	require.NoError(t, err)
+	conn := must.First(unix.Accept(fd))(t)
 	defer unix.Close(conn)
 	var packet [1 << 10]byte
 	n, _ := unix.Read(conn, packet[:])
@@ -195,7 +195,7 @@ func TestCompanionOfAnotherUser(t *testing.T) {
 	stop(t, companion)
 	require.Equal(t, "<nil>", p.do("end"))
 	signal(t, companion, syscall.SIGCONT)
-	wait.For(p.t, "it has ended", func() bool { return gone(companion) })
+	wait.For(p.t, "it has ended", func() bool { return processes.Ended(companion) })
 }
 
 // Sessions are ended at once also while nobody reads what is logged about it.

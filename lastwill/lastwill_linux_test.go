@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
@@ -89,7 +90,7 @@ func TestEachDeath(t *testing.T) {
 				die(p)
 				w.awaitEnded(ids...)
 				if w.agent == "" {
-					wait.For(w.t, "the companion has ended, too", func() bool { return gone(companion) })
+					wait.For(w.t, "the companion has ended, too", func() bool { return processes.Ended(companion) })
 				}
 			})
 		})
@@ -137,7 +138,7 @@ func TestIsNotDead(t *testing.T) {
 			p.do("exec")
 			wait.For(w.t, "another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
 			time.Sleep(500 * time.Millisecond)
-			assert.False(w.t, gone(companion), "the companion waits for the death")
+			assert.False(w.t, processes.Ended(companion), "the companion waits for the death")
 			return nil
 		}},
 		"its connection is closed": {0, func(w *world, p *process, _ int) []string {
@@ -151,7 +152,7 @@ func TestIsNotDead(t *testing.T) {
 		"a child that outlives it is another process": {0, func(w *world, p *process, _ int) []string {
 			pid := must.Get(strconv.Atoi(p.do("fork")))(w.t)
 			w.t.Cleanup(func() {
-				assert.False(w.t, gone(pid))
+				assert.False(w.t, processes.Ended(pid))
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			})
 			return nil
@@ -189,7 +190,7 @@ func TestCloseForgets(t *testing.T) {
 		require.Equal(t, "<nil>", p.do("close "+p.do("open")))
 		require.Equal(t, "<nil>", p.do("end"))
 		if w.agent == "" {
-			wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
+			wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 		}
 		p.kill()
 		// What was not closed, or not with success, is ended as ever.
@@ -207,7 +208,7 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 	p, companion := newWorld(t).candidate()
 	p.do("open")
 	require.Equal(t, "<nil>", p.do("end"))
-	require.False(t, gone(companion), "it has a session left")
+	require.False(t, processes.Ended(companion), "it has a session left")
 	signal(t, companion, syscall.SIGKILL)
 	wait.For(p.t, "somebody has waited for it", func() bool {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d", companion))
@@ -237,7 +238,7 @@ func TestCompanionKilled(t *testing.T) {
 	assert.Empty(t, w.ended())
 	p.kill()
 	w.awaitEnded(ids[1:]...)
-	wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 	assert.Len(t, w.ended(), len(ids)-1, "each was ended once")
 }
 
@@ -249,7 +250,7 @@ func TestCompanionKilledBefore(t *testing.T) {
 	p.do("open")
 	stop(t, p.cmd.Process.Pid)
 	signal(t, companion, syscall.SIGKILL)
-	wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 	p.kill()
 	q, _ := w.candidate()
 	id := q.do("open")
@@ -281,7 +282,7 @@ func TestFrozenCompanionIsReplaced(t *testing.T) {
 	var ids []string
 	wait.For(w.t, "the frozen companion has ended", func() bool {
 		ids = append(ids, p.do("open"))
-		return gone(companion)
+		return processes.Ended(companion)
 	})
 	t.Logf("%d sessions opened meanwhile", len(ids))
 	p.ready()
@@ -405,7 +406,7 @@ func TestStuckBeforeStart(t *testing.T) {
 		} else {
 			assert.Contains(t, p.do("event"), "at the top of main")
 		}
-		wait.For(w.t, "it has ended", func() bool { return gone(companion) })
+		wait.For(w.t, "it has ended", func() bool { return processes.Ended(companion) })
 	}
 }
 
@@ -431,7 +432,7 @@ func TestOpenerThatHangs(t *testing.T) {
 	p.do("open")
 	p.do("open")
 	p.kill()
-	wait.For(w.t, "it has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "it has ended", func() bool { return processes.Ended(companion) })
 	p.logs("cannot end the session of a dead process: it times out")
 }
 
@@ -450,7 +451,7 @@ func TestServiceThatStaysDown(t *testing.T) {
 				p.kill()
 				p.executor().logs("cannot end the session of a dead process")
 				if w.agent == "" {
-					wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
+					wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 				}
 				assert.Empty(t, w.ended())
 			})

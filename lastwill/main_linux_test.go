@@ -479,14 +479,7 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 // stop freezes a process, and returns once no thread of it runs.
 func stop(t *testing.T, pid int) {
 	t.Helper()
-	signal(t, pid, syscall.SIGSTOP)
-	require.NoError(t, processes.WaitStopped(pid))
-}
-
-// gone tells whether a process has ended, or is one that nobody has waited for.
-func gone(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(stat), ") Z ")
+	require.NoError(t, processes.Freeze(pid))
 }
 
 // descriptors are what a process has open.

@@ -50,8 +50,7 @@ func say(t *testing.T, conn *net.UnixConn, packet string, descriptors ...int) {
 	if len(descriptors) > 0 {
 		rights = unix.UnixRights(descriptors...)
 	}
-	_, _, err := conn.WriteMsgUnix([]byte(packet), rights, nil)
-	require.NoError(t, err)
+	must.First(conn.WriteMsgUnix([]byte(packet), rights, nil))(t)
 }
 
 // welcomed is a stranger that the agent has taken.

@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -30,18 +31,14 @@ const aclTTL = 15 * time.Second
 // token makes a token with these rules. may gives it others.
 func token(t *testing.T, server *servertest.Consul, rules string) (secret string, may func(rules string)) {
 	t.Helper()
-	user, err := consultest.Operator(server)
-	require.NoError(t, err)
+	user := must.Get(consultest.Operator(server))(t)
 	name := "test-" + strconv.FormatUint(roots.Add(1), 10)
-	policy, _, err := user.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil)
-	require.NoError(t, err)
-	made, _, err := user.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, nil)
-	require.NoError(t, err)
+	policy := must.First(user.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil))(t)
+	made := must.First(user.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, nil))(t)
 	may = func(rules string) {
 		t.Helper()
 		policy.Rules = rules
-		_, _, err := user.ACL().PolicyUpdate(policy, nil)
-		require.NoError(t, err)
+		must.First(user.ACL().PolicyUpdate(policy, nil))(t)
 	}
 	return made.SecretID, may
 }
@@ -141,10 +138,9 @@ func TestACL(t *testing.T) {
 		f := withRules(t, reads)
 		require.NoError(t, consultest.PutAll(f.Servers, "/a/r", []byte("x")))
 		f.s = f.open()
-		got, err := f.s.Get(f.ctx, "/a/r")
-		require.NoError(t, err)
+		got := must.Get(f.s.Get(f.ctx, "/a/r"))(t)
 		assert.Equal(t, "x", string(got.Value))
-		_, err = f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/a/seat", nil))
+		_, err := f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/a/seat", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
 	// Without the right to read, Consul hides what there is.
@@ -174,13 +170,11 @@ func TestACLOfTheSessionNode(t *testing.T) {
 	require.Contains(t, rest, "/v1/catalog/register")
 
 	// As the text has it.
-	_, err = f.operator().Raw().Write("/v1/catalog/register", json.RawMessage(body), nil, nil)
-	require.NoError(t, err)
+	must.Get(f.operator().Raw().Write("/v1/catalog/register", json.RawMessage(body), nil, nil))(t)
 	f.s = f.open()
 	require.NoError(t, f.s.Close(f.ctx))
 
-	_, err = f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil)
-	require.NoError(t, err)
+	must.Get(f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil))(t)
 	may(enough + `node "elector-sessions" { policy = "write" }`)
 	f.s = f.open()
 	may(enough)
@@ -195,9 +189,8 @@ func TestServerReadsItsLog(t *testing.T) {
 	servertest.Long(t, "a server that is restarted until a process meets it reading its log")
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
-	operator, err := consultest.Operator(server)
-	require.NoError(t, err)
-	_, err = operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, Address: "127.0.0.1"}, nil)
+	operator := must.Get(consultest.Operator(server))(t)
+	_, err := operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, Address: "127.0.0.1"}, nil)
 	require.NoError(t, err) // what the token then has no right to
 	put := func(n int) {
 		var all sync.WaitGroup
@@ -237,8 +230,7 @@ func TestServerReadsItsLog(t *testing.T) {
 		require.NoError(t, term.Resign(f.ctx))
 		term, err = wait.Returned(f.t, waiting)
 		require.NoError(t, err)
-		all, err := waits.Candidates(f.ctx)
-		require.NoError(t, err)
+		all := must.Get(waits.Candidates(f.ctx))(t)
 		assert.Len(t, all, 1)
 		leads, waits = waits, leads
 	}
@@ -255,16 +247,14 @@ func TestLookWithoutRights(t *testing.T) {
 	f.s = f.open()
 	key := newChild("/a")
 	require.NoError(t, consultest.PutAll(f.Servers, key, []byte("0")))
-	flag, err := f.s.Get(f.ctx, key)
-	require.NoError(t, err)
+	flag := must.Get(f.s.Get(f.ctx, key))(t)
 	f.handle(blocking, hang)
 	states := f.recordStates()
 	f.await(backend.Entry{Key: newChild("/a")})
 	waiting := f.await(flag)
 	require.NoError(t, consultest.PutAll(f.Servers, key, []byte("1")))
 	began := time.Now()
-	now, err := wait.Returned(f.t, waiting)
-	require.NoError(t, err)
+	now := must.Get(wait.Returned(f.t, waiting))(t)
 	assert.Equal(t, "1", string(now[0].Value))
 	assert.Less(t, time.Since(began), time.Minute, "then a query is given up")
 	assert.Equal(t, []backend.State{backend.Live}, states())
@@ -297,13 +287,11 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 	}
 	filtered = true
 	once(asks("recurse"), "[]")
-	l, err := f.s.List(f.ctx, f.dir)
-	require.NoError(t, err)
+	l := must.Get(f.s.List(f.ctx, f.dir))(t)
 	assert.Equal(t, []string{first.Key, own.Key}, l.Keys)
 
 	o := f.another()
-	w, err := o.s.Will()
-	require.NoError(t, err)
+	w := must.Get(o.s.Will())(t)
 	once(destroys, "true")
 	once(informs, "[]")
 	require.NoError(t, backend.Execute(f.ctx, f.Backend, w))
@@ -334,8 +322,7 @@ func TestDoneAndThenRefused(t *testing.T) {
 					require.ErrorIs(t, err, backend.ErrDenied)
 				}
 				wait.For(t, "what was told stands, and nothing else", func() bool {
-					l, err := f.s.List(f.ctx, f.dir)
-					require.NoError(t, err)
+					l := must.Get(f.s.List(f.ctx, f.dir))(t)
 					return slices.Equal(l.Keys, want)
 				})
 			})
@@ -355,8 +342,7 @@ func TestACLOfTails(t *testing.T) {
 			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 			require.ErrorIs(t, err, backend.ErrDenied)
 			require.ErrorContains(t, err, `".elector/tails`+f.dir)
-			l, err := f.s.List(f.ctx, f.dir)
-			require.NoError(t, err)
+			l := must.Get(f.s.List(f.ctx, f.dir))(t)
 			assert.Empty(t, l.Keys)
 		})
 	}

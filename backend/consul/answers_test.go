@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -43,8 +44,7 @@ func TestServerErrors(t *testing.T) {
 			f.awaitState(backend.Suspended)
 			remove()
 			f.awaitState(backend.Live)
-			got, err := wait.Returned(f.t, read)
-			require.NoError(t, err)
+			got := must.Get(wait.Returned(f.t, read))(t)
 			assert.True(t, got.Same(e))
 
 			f = setUpBrief(t)
@@ -224,8 +224,7 @@ func TestWaitingAgainIsNoMemory(t *testing.T) {
 		e = f.commit(o.s, seat)[0]
 		_, err := f.s.Commit(f.ctx, nil, seat)
 		require.ErrorIs(t, err, backend.ErrExists)
-		now, err := f.s.Await(f.ctx, backend.Unknown(e.Key))
-		require.NoError(t, err)
+		now := must.Get(f.s.Await(f.ctx, backend.Unknown(e.Key)))(t)
 		assert.True(t, now[0].Same(e), "%+v", now[0])
 	}
 }

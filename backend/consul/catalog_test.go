@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -32,14 +33,12 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	heir := o.stand(o.Backend, fair.New(), election)
 	winning := o.campaigning(heir)
 	o.queue(heir, 2)
-	node, err := f.operator().Agent().NodeName()
-	require.NoError(t, err)
+	node := must.Get(f.operator().Agent().NodeName())(t)
 
 	require.NoError(t, begin(f))
 	wait.For(t, "the node is out of the catalog", func() bool {
 		for _, server := range others {
-			user, err := consultest.Operator(server)
-			require.NoError(t, err)
+			user := must.Get(consultest.Operator(server))(t)
 			if found, _, err := user.Catalog().Node(node, &api.QueryOptions{RequireConsistent: true}); err == nil {
 				return found == nil
 			}
@@ -61,8 +60,7 @@ func TestServerThatIsCutOffLeavesTheCatalog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			network := networktest.ForTest(t, 3)
 			cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true, Network: network})
-			leader, err := cluster.WaitLeader(wait.Patience)
-			require.NoError(t, err)
+			leader := must.Get(cluster.WaitLeader(wait.Patience))(t)
 			at := slices.Index(cluster.Members, leader)
 			if name == "a follower" {
 				at = (at + 1) % 3
@@ -101,8 +99,7 @@ func TestAgentLeavesTheCatalog(t *testing.T) {
 		})
 	})
 	t.Run("the servers' leader leaves", func(t *testing.T) {
-		leader, err := cluster.WaitLeader(wait.Patience)
-		require.NoError(t, err)
+		leader := must.Get(cluster.WaitLeader(wait.Patience))(t)
 		by, others := apart(cluster.Members, slices.Index(cluster.Members, leader))
 		outOfTheCatalog(t, by, others, leave)
 	})
@@ -127,11 +124,9 @@ func TestSessionNode(t *testing.T) {
 	}
 	user := f.operator()
 	for _, opening := range all {
-		s, err := wait.Returned(f.t, opening)
-		require.NoError(t, err)
+		s := must.Get(wait.Returned(f.t, opening))(t)
 		defer s.Close(f.ctx)
-		session, _, err := user.Session().Info(s.ID(), nil)
-		require.NoError(t, err)
+		session := must.First(user.Session().Info(s.ID(), nil))(t)
 		assert.Equal(t, consul.SessionNode, session.Node)
 		assert.Equal(t, api.SessionBehaviorDelete, session.Behavior)
 		assert.Empty(t, session.Checks)
@@ -142,12 +137,10 @@ func TestSessionNode(t *testing.T) {
 	before := refused.Load()
 	f.s = f.open()
 	assert.EqualValues(t, 1+before, made.Load()+refused.Load(), "the node is there")
-	node, _, err := user.Catalog().Node(consul.SessionNode, nil)
-	require.NoError(t, err)
+	node := must.First(user.Catalog().Node(consul.SessionNode, nil))(t)
 	assert.Equal(t, map[string]string{"external-node": "true", "external-probe": "false"}, node.Node.Meta)
 	assert.Empty(t, node.Services)
-	checks, _, err := user.Health().Node(consul.SessionNode, nil)
-	require.NoError(t, err)
+	checks := must.First(user.Health().Node(consul.SessionNode, nil))(t)
 	assert.Empty(t, checks)
 }
 
@@ -155,8 +148,7 @@ func TestSessionNode(t *testing.T) {
 func TestSessionNodeIsTakenOut(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, forAnHour, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}))
-	_, err := f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil)
-	require.NoError(t, err)
+	must.Get(f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil))(t)
 	f.hasten(f.s)
 	f.lost()
 	assert.Equal(t, backend.Live, f.open().State())

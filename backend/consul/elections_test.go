@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
@@ -41,9 +42,7 @@ func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election s
 
 func (f *fixture) campaign(e elector.Elector) *elector.Term {
 	f.t.Helper()
-	term, err := e.Campaign(f.ctx)
-	require.NoError(f.t, err)
-	return term
+	return must.Get(e.Campaign(f.ctx))(f.t)
 }
 
 // campaigning campaigns in the background.
@@ -54,8 +53,7 @@ func (f *fixture) campaigning(e elector.Elector) <-chan wait.Result[*elector.Ter
 // succeeds waits for the term after another.
 func (f *fixture) succeeds(winning <-chan wait.Result[*elector.Term], last *elector.Term) *elector.Term {
 	f.t.Helper()
-	term, err := wait.Returned(f.t, winning)
-	require.NoError(f.t, err)
+	term := must.Get(wait.Returned(f.t, winning))(f.t)
 	assert.Greater(f.t, term.Token(), last.Token())
 	return term
 }
@@ -64,8 +62,7 @@ func (f *fixture) succeeds(winning <-chan wait.Result[*elector.Term], last *elec
 func (f *fixture) queue(e elector.Elector, n int) {
 	f.t.Helper()
 	wait.For(f.t, "the candidates", func() bool {
-		all, err := e.Candidates(f.ctx)
-		require.NoError(f.t, err)
+		all := must.Get(e.Candidates(f.ctx))(f.t)
 		return len(all) == n
 	})
 }
@@ -99,8 +96,7 @@ func TestChecksOfATerm(t *testing.T) {
 			}
 			term := f.campaign(e)
 			for range 2 {
-				ok, err := write(term)
-				require.NoError(t, err)
+				ok := must.Get(write(term))(t)
 				require.True(t, ok)
 			}
 			require.NoError(t, term.Proclaim(f.ctx, []byte("another value")))
@@ -109,8 +105,7 @@ func TestChecksOfATerm(t *testing.T) {
 			require.True(t, ok)
 
 			g := term.Guard()
-			early, err := consul.Checks(f.ctx, g.Session, g.Conditions...)
-			require.NoError(t, err)
+			early := must.Get(consul.Checks(f.ctx, g.Session, g.Conditions...))(t)
 			winning := f.campaigning(next)
 			require.NoError(t, term.Resign(f.ctx))
 			second := f.succeeds(winning, term)
@@ -119,8 +114,7 @@ func TestChecksOfATerm(t *testing.T) {
 			ok, err = write(term)
 			assert.False(t, ok, "a write of the term before, with checks of now")
 			require.ErrorIs(t, err, backend.ErrCondition)
-			ok, err = write(second)
-			require.NoError(t, err)
+			ok = must.Get(write(second))(t)
 			assert.True(t, ok)
 		})
 	}
@@ -154,8 +148,7 @@ func TestChecksErrors(t *testing.T) {
 	cancel()
 	_, err = consul.Checks(ended, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, context.Canceled)
-	none, err := consul.Checks(f.ctx, f.s)
-	require.NoError(t, err)
+	none := must.Get(consul.Checks(f.ctx, f.s))(t)
 	assert.Empty(t, none)
 	require.NoError(t, f.s.Close(f.ctx))
 	_, err = consul.Checks(f.ctx, f.s, backend.IfExists(e))
@@ -181,9 +174,7 @@ func TestChecks(t *testing.T) {
 			e := create(f.s)
 			checks := func(g ...backend.Condition) api.TxnOps {
 				t.Helper()
-				checks, err := consul.Checks(f.ctx, f.s, g...)
-				require.NoError(t, err)
-				return checks
+				return must.Get(consul.Checks(f.ctx, f.s, g...))(t)
 			}
 			// Whether Checks knows it, or the transaction.
 			refused := func(g backend.Condition) {
@@ -239,8 +230,7 @@ func TestSlotsOfCancelledCampaigns(t *testing.T) {
 		}
 		require.NoError(t, err)
 	}
-	slots, _, err := f.operator().KV().Keys(".elector/"+session+"/", "", nil)
-	require.NoError(t, err)
+	slots := must.First(f.operator().KV().Keys(".elector/"+session+"/", "", nil))(t)
 	assert.LessOrEqual(t, len(slots), 32)
 }
 
@@ -268,8 +258,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 				return e
 			}
 			early, late := candidate("early"), candidate("late")
-			term, err := early.Campaign(f.ctx)
-			require.NoError(t, err)
+			term := must.Get(early.Campaign(f.ctx))(t)
 			require.NoError(t, term.Resign(f.ctx))
 			founded := term.Token()
 
@@ -280,14 +269,12 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 				return r.Send()
 			})
 			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)
-			term, err = enter()
-			require.NoError(t, err)
+			term = must.Get(enter())(t)
 			assert.Greater(t, term.Token(), founded)
 
 			winning := f.campaigning(late)
 			<-waits // it is told that it cannot enter
-			l, err := late.Leader(f.ctx)
-			require.NoError(t, err)
+			l := must.Get(late.Leader(f.ctx))(t)
 			assert.Equal(t, "early", l.ID)
 			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)
 			select {
@@ -301,8 +288,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			require.NoError(t, late.Close(f.ctx))
 			require.NoError(t, early.Close(f.ctx))
 			require.NoError(t, elector.Remove(f.ctx, f.Backend, strategy, election))
-			left, _, err := f.operator().KV().Keys(election[1:], "", nil)
-			require.NoError(t, err)
+			left := must.First(f.operator().KV().Keys(election[1:], "", nil))(t)
 			assert.Empty(t, left)
 		})
 	}

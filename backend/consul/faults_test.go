@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -43,8 +44,7 @@ func TestAgentRestart(t *testing.T) {
 		f.awaitState(backend.Suspended)
 		require.NoError(t, server.Start())
 		f.awaitState(backend.Live)
-		got, err := wait.Returned(f.t, reading)
-		require.NoError(t, err)
+		got := must.Get(wait.Returned(f.t, reading))(t)
 		assert.True(t, got.Same(e))
 		f.renewed()
 		changed := f.commit(f.another().s, backend.Update(flag, []byte("x")))[0]
@@ -66,8 +66,7 @@ func TestServerLeaderChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
-			old, err := cluster.Leader()
-			require.NoError(t, err)
+			old := must.Get(cluster.Leader())(t)
 			leader := slices.Index(cluster.Members, old)
 			follower := (leader + 1) % 3
 			at := func(member int) *fixture {
@@ -92,8 +91,7 @@ func TestServerLeaderChange(t *testing.T) {
 				g.Only(follower) // as a load balancer decides
 				g.Cut()
 			}
-			_, err = cluster.WaitLeader(wait.Patience)
-			require.NoError(t, err)
+			must.Get(cluster.WaitLeader(wait.Patience))(t)
 			f.renewed()
 			g.renewed()
 			third := (leader + 2) % 3
@@ -139,8 +137,7 @@ func TestForeignLocks(t *testing.T) {
 	own := f.enqueue(f.s)
 	name := own.Key[len(f.dir):]
 	lock := func(key string) {
-		got, _, err := user.KV().Acquire(&api.KVPair{Key: key[1:], Session: id, Flags: api.LockFlagValue}, nil)
-		require.NoError(t, err)
+		got := must.First(user.KV().Acquire(&api.KVPair{Key: key[1:], Session: id, Flags: api.LockFlagValue}, nil))(t)
 		require.True(t, got)
 	}
 	lock(f.dir + "/.lock")
@@ -152,8 +149,7 @@ func TestForeignLocks(t *testing.T) {
 		lock(f.dir + name[:i] + id + name[i+len(f.s.ID()):] + "0")
 	}
 	next := f.enqueue(f.another().s)
-	listing, err := f.s.List(f.ctx, f.dir)
-	require.NoError(t, err)
+	listing := must.Get(f.s.List(f.ctx, f.dir))(t)
 	assert.Contains(t, listing.Keys, own.Key)
 	assert.Contains(t, listing.Keys, next.Key)
 	for _, key := range listing.Keys {
@@ -168,8 +164,7 @@ func TestReleasedByOperator(t *testing.T) {
 	f := setUp(t)
 	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", []byte("v")))[0]
 	f.release(seat)
-	got, err := f.s.Get(f.ctx, seat.Key)
-	require.NoError(t, err)
+	got := must.Get(f.s.Get(f.ctx, seat.Key))(t)
 	assert.Empty(t, got.Session)
 	assert.False(t, got.Same(seat))
 }
@@ -275,6 +270,5 @@ func TestLoggerMayAskTheSession(t *testing.T) {
 	}))
 	f := setUpOn(t, consultest.Options{Config: consul.Config{Logger: logger}}, sharedServer(t))
 	logged.Store(&f.s)
-	_, err := wait.Returned(f.t, wait.Later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) }))
-	require.NoError(t, err)
+	must.Get(wait.Returned(f.t, wait.Later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })))(t)
 }

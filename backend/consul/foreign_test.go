@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -104,17 +105,15 @@ func TestWriteWithoutAWord(t *testing.T) {
 			f := processOn(t, consultest.Options{}, sharedServer(t))
 			f.s = f.open()
 			key := newRoot()
-			_, err := f.operator().KV().Put(&api.KVPair{Key: backend.Parent(key)[1:]}, nil)
-			require.NoError(t, err)
+			must.Get(f.operator().KV().Put(&api.KVPair{Key: backend.Parent(key)[1:]}, nil))(t)
 			f.handle(verbs(api.KVCAS), done(func(r *consultest.Request) (*http.Response, error) {
 				assert.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
 				return lie(r)
 			}))
-			_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is made
+			_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is made
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			require.ErrorIs(t, err, backend.ErrIndeterminate)
-			written, _, err := f.operator().KV().Get(key[1:], nil)
-			require.NoError(t, err)
+			written := must.First(f.operator().KV().Get(key[1:], nil))(t)
 			assert.NotNil(t, written)
 		})
 	}
@@ -192,12 +191,11 @@ func TestPitfall36NotFound(t *testing.T) {
 	notFound := f.countAnswers(renews, http.StatusNotFound)
 	require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
 	go f.hasten(f.s)
-	state, err := f.s.AwaitState(f.ctx, backend.Live)
-	require.NoError(t, err)
+	state := must.Get(f.s.AwaitState(f.ctx, backend.Live))(t)
 	assert.Equal(t, backend.Lost, state)
 	assert.NotZero(t, notFound.Load(), "it was not the renewal that said so")
 	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
-	_, err = f.s.Get(f.ctx, f.dir)
+	_, err := f.s.Get(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 	assert.Len(t, f.Sessions(), 1, "it was carried on in another")
 }
@@ -244,8 +242,7 @@ func TestPitfall36NotFoundUnconfirmed(t *testing.T) {
 	wait.For(t, "attempts", func() bool { return reads.Load() >= 3 || f.s.State() == backend.Lost })
 	assert.Equal(t, backend.Suspended, f.s.State())
 	remove()
-	state, err := f.s.AwaitState(f.ctx, backend.Suspended)
-	require.NoError(t, err)
+	state := must.Get(f.s.AwaitState(f.ctx, backend.Suspended))(t)
 	assert.Equal(t, backend.Lost, state)
 	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
 }

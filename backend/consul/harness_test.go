@@ -18,7 +18,9 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -86,21 +88,12 @@ func (f *fixture) another() *fixture {
 
 func (f *fixture) open() *backend.Session {
 	f.t.Helper()
-	s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Close(ctx) // those that look at its error close it themselves
-	})
-	return s
+	return servicetest.Open(f.ctx, f.t, f.Backend, backend.OpenOptions{})
 }
 
 func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
-	made, err := s.Commit(f.ctx, nil, ops...)
-	require.NoError(f.t, err)
-	return made
+	return must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
 }
 
 func (f *fixture) enqueue(s *backend.Session) backend.Entry {
@@ -111,12 +104,7 @@ func (f *fixture) enqueue(s *backend.Session) backend.Entry {
 // awaitState waits for a state, which must come before the session is lost.
 func (f *fixture) awaitState(want backend.State) {
 	f.t.Helper()
-	for state := f.s.State(); state != want; {
-		require.NotEqual(f.t, backend.Lost, state)
-		var err error
-		state, err = f.s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	servicetest.AwaitState(f.ctx, f.t, f.s, want)
 }
 
 // renewed waits until a heartbeat is acknowledged that was sent after this call.
@@ -144,11 +132,7 @@ func (f *fixture) renewedAfter(begin func(*backend.Session)) {
 // lost waits until the session is lost.
 func (f *fixture) lost() {
 	f.t.Helper()
-	for state := f.s.State(); state != backend.Lost; {
-		var err error
-		state, err = f.s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	f.awaitState(backend.Lost)
 }
 
 // hasten has a session of the process send a heartbeat at once, as it does when a request is not
@@ -171,8 +155,7 @@ func (f *fixture) lostAtDeadline() {
 // returns waits for an answer that has to be no error.
 func returns[T any](f *fixture, answer <-chan wait.Result[T]) {
 	f.t.Helper()
-	_, err := wait.Returned(f.t, answer)
-	require.NoError(f.t, err)
+	must.Get(wait.Returned(f.t, answer))(f.t)
 }
 
 // fails waits for an answer that has to be these errors.
@@ -202,16 +185,14 @@ func same(a, b backend.Entry) bool { return a.Same(b) || !a.Exists() && !b.Exist
 // follows holds that this is an entry's predecessor.
 func (f *fixture) follows(before, e backend.Entry) {
 	f.t.Helper()
-	p, err := f.s.Predecessor(f.ctx, e)
-	require.NoError(f.t, err)
+	p := must.Get(f.s.Predecessor(f.ctx, e))(f.t)
 	require.True(f.t, same(p, before), "%+v is before %+v, and not %+v", before, e, p)
 }
 
 // told takes what a wait is told, which has to be this of the first entries that it is for.
 func (f *fixture) told(waiting <-chan wait.Result[[]backend.Entry], want ...backend.Entry) {
 	f.t.Helper()
-	now, err := wait.Returned(f.t, waiting)
-	require.NoError(f.t, err)
+	now := must.Get(wait.Returned(f.t, waiting))(f.t)
 	require.GreaterOrEqual(f.t, len(now), len(want))
 	for i, e := range want {
 		assert.True(f.t, same(now[i], e), "%+v, want %+v", now[i], e)
@@ -221,8 +202,7 @@ func (f *fixture) told(waiting <-chan wait.Result[[]backend.Entry], want ...back
 // stands holds that an entry is as it was.
 func (f *fixture) stands(e backend.Entry) {
 	f.t.Helper()
-	got, err := f.s.Get(f.ctx, e.Key)
-	require.NoError(f.t, err)
+	got := must.Get(f.s.Get(f.ctx, e.Key))(f.t)
 	assert.True(f.t, got.Same(e), "%+v, want %+v", got, e)
 }
 
@@ -249,19 +229,15 @@ func (f *fixture) awaitList(known backend.Listing) <-chan wait.Result[backend.Li
 // operator is a client that is not elector's.
 func (f *fixture) operator() *api.Client {
 	f.t.Helper()
-	client, err := consultest.Operator(f.Servers[0])
-	require.NoError(f.t, err)
-	return client
+	return must.Get(consultest.Operator(f.Servers[0]))(f.t)
 }
 
 // snapshot backs the service up, and returns what restores it.
 func snapshot(t *testing.T, user *api.Client) (restore func()) {
 	t.Helper()
-	backup, _, err := user.Snapshot().Save(nil)
-	require.NoError(t, err)
+	backup := must.First(user.Snapshot().Save(nil))(t)
 	defer backup.Close()
-	saved, err := io.ReadAll(backup)
-	require.NoError(t, err)
+	saved := must.Get(io.ReadAll(backup))(t)
 	return func() {
 		t.Helper()
 		require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved)))

@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -35,16 +36,14 @@ func setUpChecked(t *testing.T, servers ...*servertest.Consul) *fixture {
 // checkOf returns the health check of the session as its agent has it, nil if it has none.
 func (f *fixture) checkOf(id string) *api.AgentCheck {
 	f.t.Helper()
-	checks, err := f.operator().Agent().Checks()
-	require.NoError(f.t, err)
+	checks := must.Get(f.operator().Agent().Checks())(f.t)
 	return checks[id]
 }
 
 // checkID is that of the session's health check.
 func (f *fixture) checkID() string {
 	f.t.Helper()
-	session, _, err := f.operator().Session().Info(f.s.ID(), nil)
-	require.NoError(f.t, err)
+	session := must.First(f.operator().Session().Info(f.s.ID(), nil))(f.t)
 	require.Len(f.t, session.ServiceChecks, 1)
 	assert.Empty(f.t, session.NodeChecks, "a hiccup of the gossip ends it")
 	return session.ServiceChecks[0].ID
@@ -56,8 +55,7 @@ func exists(t *testing.T, servers []*servertest.Consul, id string) bool {
 	var there bool
 	wait.For(t, "an answer", func() bool {
 		for _, server := range servers {
-			user, err := consultest.Operator(server)
-			require.NoError(t, err)
+			user := must.Get(consultest.Operator(server))(t)
 			session, _, err := user.Session().Info(id, &api.QueryOptions{RequireConsistent: true})
 			there = session != nil
 			if err == nil {
@@ -174,8 +172,7 @@ func TestCheckIsRemovedWithoutServers(t *testing.T) {
 	f.enqueue(f.s)
 	require.NoError(t, server.Kill())
 	require.Error(t, f.s.Close(f.ctx), "nobody has confirmed it")
-	checks, err := f.operator().Agent().Checks()
-	require.NoError(t, err)
+	checks := must.Get(f.operator().Agent().Checks())(t)
 	assert.Empty(t, checks)
 	began := time.Now()
 	require.NoError(t, server.Start())
@@ -257,8 +254,7 @@ func TestCheckedElections(t *testing.T) {
 
 			began := time.Now()
 			require.NoError(t, fault.begin(processes[0], near))
-			won, err := wait.Returned(processes[1].t, second)
-			require.NoError(t, err)
+			won := must.Get(wait.Returned(processes[1].t, second))(t)
 			require.Error(t, first.Context().Err(), "two lead")
 			require.False(t, first.Valid(), "two lead")
 			t.Logf("failover took %v", time.Since(began))
@@ -271,11 +267,9 @@ func TestCheckedElections(t *testing.T) {
 			observer.queue(candidates[2], 3)
 			require.True(t, won.Valid())
 			require.NoError(t, won.Resign(processes[1].ctx))
-			won, err = wait.Returned(processes[2].t, third)
-			require.NoError(t, err)
+			won = must.Get(wait.Returned(processes[2].t, third))(t)
 			require.NoError(t, won.Resign(processes[2].ctx))
-			_, err = wait.Returned(processes[0].t, last)
-			require.NoError(t, err)
+			must.Get(wait.Returned(processes[0].t, last))(t)
 		})
 	}
 }
@@ -322,16 +316,14 @@ func (f *fixture) startCandidate(agent, election string) (token uint64, kill fun
 	cmd := exec.CommandContext(f.ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), candidateAgent+"="+agent, candidateElection+"="+election)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	require.NoError(f.t, err)
+	out := must.Get(cmd.StdoutPipe())(f.t)
 	require.NoError(f.t, cmd.Start())
 	kill = sync.OnceFunc(func() {
 		assert.NoError(f.t, cmd.Process.Kill())
 		_ = cmd.Wait() // it was killed
 	})
 	f.t.Cleanup(kill)
-	_, err = fmt.Fscanf(out, "leads %d\n", &token)
-	require.NoError(f.t, err)
+	must.Get(fmt.Fscanf(out, "leads %d\n", &token))(f.t)
 	return token, kill
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -97,12 +98,10 @@ func TestPitfall30Restore(t *testing.T) {
 	}
 	waiting, undone := f.await(flag, kept), f.await(after)
 	restore()
-	now, err := wait.Returned(f.t, waiting)
-	require.NoError(t, err)
+	now := must.Get(wait.Returned(f.t, waiting))(t)
 	assert.Equal(t, "0", string(now[0].Value))
 	assert.True(t, now[1].Same(kept))
-	gone, err := wait.Returned(f.t, undone)
-	require.NoError(t, err)
+	gone := must.Get(wait.Returned(f.t, undone))(t)
 	assert.False(t, gone[0].Exists())
 	// And what comes is seen. (The query for what was kept may be the old one yet.)
 	waiting = wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, now...) })
@@ -138,8 +137,7 @@ func TestPitfall32LockDelay(t *testing.T) {
 	f := setUp(t)
 	o := f.another()
 	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-	session, _, err := f.operator().Session().Info(f.s.ID(), nil)
-	require.NoError(t, err)
+	session := must.First(f.operator().Session().Info(f.s.ID(), nil))(t)
 	assert.LessOrEqual(t, session.LockDelay, time.Millisecond)
 	waiting := o.await(seat)
 	f.Expire()
@@ -157,8 +155,7 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 	o := f.another()
 	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	read := func() string {
-		e, err := f.s.Get(f.ctx, flag.Key)
-		require.NoError(t, err)
+		e := must.Get(f.s.Get(f.ctx, flag.Key))(t)
 		return string(e.Value)
 	}
 	// An answer of now is given again later, but to requests for the newest.
@@ -194,8 +191,7 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 	replay = true
 	mu.Unlock()
 	assert.Equal(t, "1", read(), "older than what it wrote itself")
-	now, err := f.s.Await(f.ctx, backend.Unknown(flag.Key))
-	require.NoError(t, err)
+	now := must.Get(f.s.Await(f.ctx, backend.Unknown(flag.Key)))(t)
 	assert.True(t, now[0].Same(changed))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -83,8 +84,7 @@ func TestRefusedRequests(t *testing.T) {
 					ofFirst.cut()
 					ofSecond.cut()
 				}
-				_, err := term.Commit(f.ctx, elector.Put(election+"-state", []byte(fmt.Sprint(statuses))))
-				require.NoError(t, err)
+				must.Get(term.Commit(f.ctx, elector.Put(election+"-state", []byte(fmt.Sprint(statuses)))))(t)
 				if kind.slow || strings.Contains(name, "re-sent") {
 					wait.For(t, "all answers are given", func() bool {
 						of[leader].hasten(term.Guard().Session)
@@ -92,8 +92,7 @@ func TestRefusedRequests(t *testing.T) {
 					})
 				}
 				require.True(t, term.Valid(), "%v", statuses)
-				state, err := beside.Get(f.ctx, election+"-state")
-				require.NoError(t, err)
+				state := must.Get(beside.Get(f.ctx, election+"-state"))(t)
 				assert.Equal(t, fmt.Sprint(statuses), string(state.Value))
 				require.NoError(t, term.Resign(f.ctx))
 				term = f.succeeds(waiting, term)
@@ -149,11 +148,10 @@ func TestRefusedForLong(t *testing.T) {
 	// One that has nothing to read goes on for as long as there is nothing.
 	f.renewed()
 	pending(f, waiting)
-	_, err := f.operator().KV().Delete(e.Key[1:], nil)
-	require.NoError(t, err)
+	must.Get(f.operator().KV().Delete(e.Key[1:], nil))(t)
 	fails(f, waiting, backend.ErrUnavailable)
 	remove()
-	_, err = f.s.Get(f.ctx, e.Key)
+	_, err := f.s.Get(f.ctx, e.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 	f.renewed()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/restoretest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -51,8 +52,7 @@ func restoredToOneIndex(t *testing.T) (same bool) {
 			_, err := user.KV().Put(&api.KVPair{Key: "others", Value: []byte(rand.Text())}, nil) // the same value would be no write
 			return err == nil
 		})
-		pair, _, err := user.KV().Get("others", &api.QueryOptions{RequireConsistent: true})
-		require.NoError(t, err)
+		pair := must.First(user.KV().Get("others", &api.QueryOptions{RequireConsistent: true}))(t)
 		return pair.ModifyIndex
 	}
 	require.NoError(t, server.Kill())
@@ -87,16 +87,14 @@ func restoredToOneIndex(t *testing.T) (same bool) {
 func TestRestoredBehindItself(t *testing.T) {
 	restoretest.BehindItself(t, func(t *testing.T) restoretest.Service {
 		server := consultest.Single(t).Members[0]
-		user, err := consultest.Operator(server)
-		require.NoError(t, err)
+		user := must.Get(consultest.Operator(server))(t)
 		var restore func()
 		return restoretest.Service{
 			Client: func(t *testing.T) backend.Backend {
 				return processOn(t, consultest.Options{Config: consul.Config{SessionTimeout: 30 * time.Second}}, server).Backend
 			},
 			Delete: func(t *testing.T, e backend.Entry) {
-				_, err := user.KV().Delete(e.Key[1:], nil)
-				require.NoError(t, err)
+				must.Get(user.KV().Delete(e.Key[1:], nil))(t)
 			},
 			BackUp:  func(t *testing.T) { restore = snapshot(t, user) },
 			Restore: func(*testing.T) { restore() },

@@ -11,9 +11,9 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -22,10 +22,8 @@ func TestStrangers(t *testing.T) {
 	f := setUp(t)
 	client := f.operator()
 	lock := func(election, name string) *api.Lock {
-		l, err := client.LockKey(election[1:] + name)
-		require.NoError(t, err)
-		_, err = l.Lock(f.ctx.Done())
-		require.NoError(t, err)
+		l := must.Get(client.LockKey(election[1:] + name))(t)
+		must.Get(l.Lock(f.ctx.Done()))(t)
 		return l
 	}
 	for name, stand := range map[string]func(election string) (leave func()){
@@ -42,10 +40,8 @@ func TestStrangers(t *testing.T) {
 			return func() { require.NoError(t, l.Destroy()) }
 		},
 		"api.Semaphore": func(election string) func() {
-			semaphore, err := client.SemaphorePrefix(election[1:], 1)
-			require.NoError(t, err)
-			_, err = semaphore.Acquire(f.ctx.Done())
-			require.NoError(t, err)
+			semaphore := must.Get(client.SemaphorePrefix(election[1:], 1))(t)
+			must.Get(semaphore.Acquire(f.ctx.Done()))(t)
 			return func() {
 				require.NoError(t, semaphore.Release())
 				require.NoError(t, semaphore.Destroy())
@@ -58,16 +54,9 @@ func TestStrangers(t *testing.T) {
 		})
 	}
 	t.Run("consul lock", func(t *testing.T) {
-		path, err := servertest.ConsulCommand()
-		require.NoError(t, err)
+		path := must.Get(servertest.ConsulCommand())(t)
 		election := newRoot()
-		stands := func(number int) {
-			wait.For(t, "the stranger stands, or has gone", func() bool {
-				_, strangers, err := f.s.Survey(f.ctx, election, nil)
-				require.NoError(t, err)
-				return len(strangers) == number
-			})
-		}
+		stands := func(number int) { strangertest.Stands(f.ctx, t, f.s, election, number) }
 		strangertest.Beside(t, f.Backend, election, func() func() {
 			stop := strangertest.Start(t, exec.Command(path, "lock", "-http-addr", f.Servers[0].Addr(), election, "exec sleep 600"), os.Interrupt) // or dash waits for sleep
 			stands(1)
@@ -86,12 +75,10 @@ func TestLockOnTheElectionsPath(t *testing.T) {
 	f := setUp(t)
 	client := f.operator()
 	election := newRoot()
-	lock, err := client.LockKey(election[1:])
-	require.NoError(t, err)
-	_, err = lock.Lock(f.ctx.Done())
-	require.NoError(t, err)
+	lock := must.Get(client.LockKey(election[1:]))(t)
+	must.Get(lock.Lock(f.ctx.Done()))(t)
 	e := f.stand(f.Backend, fair.New(), election)
-	_, err = e.Campaign(f.ctx)
+	_, err := e.Campaign(f.ctx)
 	require.ErrorIs(t, err, elector.ErrStrategyMismatch)
 	require.NoError(t, lock.Unlock())
 	term := f.campaign(e)
@@ -107,8 +94,7 @@ func TestSurvey(t *testing.T) {
 	f := setUp(t)
 	known := f.dir + "/known"
 	for _, key := range []string{known, known + "/x", f.dir + "/nested", f.dir + "/nested/e/x"} {
-		_, err := f.operator().KV().Put(&api.KVPair{Key: key[1:]}, nil)
-		require.NoError(t, err)
+		must.Get(f.operator().KV().Put(&api.KVPair{Key: key[1:]}, nil))(t)
 	}
 	asked, _ := f.count(both(txns, not(looks)))
 	_, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return known })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Whoever enters finds the one before without a list, and with one where the tail does not tell.
@@ -22,9 +23,7 @@ func TestTail(t *testing.T) {
 	lists, _ := f.count(asks("recurse"))
 	kv := f.operator().KV()
 	read := func() *api.KVPair {
-		p, _, err := kv.Get(tail, &api.QueryOptions{RequireConsistent: true})
-		require.NoError(t, err)
-		return p
+		return must.First(kv.Get(tail, &api.QueryOptions{RequireConsistent: true}))(t)
 	}
 	first := f.enqueue(f.another().s)
 	second := f.enqueue(f.s)
@@ -38,12 +37,10 @@ func TestTail(t *testing.T) {
 		before func()
 	}{
 		{"deleted", func() {
-			_, err := kv.Delete(tail, nil)
-			require.NoError(t, err)
+			must.Get(kv.Delete(tail, nil))(t)
 		}},
 		{"written over", func() {
-			_, err := kv.Put(&api.KVPair{Key: tail, Value: []byte("e-1")}, nil)
-			require.NoError(t, err)
+			must.Get(kv.Put(&api.KVPair{Key: tail, Value: []byte("e-1")}, nil))(t)
 		}},
 		{"of long ago", func() { // it names one that stands, and is not the last
 			_, err := kv.Put(&api.KVPair{Key: tail, Value: []byte(first.Key[strings.LastIndexByte(first.Key, '/')+1:])}, nil)
@@ -125,8 +122,7 @@ func TestTailInACrowd(t *testing.T) {
 		})
 	}
 	all.Wait()
-	l, err := f.s.List(f.ctx, f.dir)
-	require.NoError(t, err)
+	l := must.Get(f.s.List(f.ctx, f.dir))(t)
 	require.Len(t, l.Keys, 6*20)
 	last := ""
 	for _, key := range l.Keys {

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -41,8 +42,7 @@ func TestFrozenServer(t *testing.T) {
 		{hangs: "at another, if the agent has chosen it", agent: true},
 	} {
 		t.Run(query.hangs, func(t *testing.T) {
-			leads, err := cluster.WaitLeader(wait.Patience)
-			require.NoError(t, err)
+			leads := must.Get(cluster.WaitLeader(wait.Patience))(t)
 			leader := slices.Index(cluster.Members, leads)
 			freezes, stays := leader, (leader+2)%3
 			if !query.leads {
@@ -66,8 +66,7 @@ func TestFrozenServer(t *testing.T) {
 			term := f.campaign(f.stand(f.Backend, fair.New(), newRoot()))
 			own := term.Guard().Conditions[0].Entry.Key
 			me := f.enqueue(f.s)
-			listing, err := f.s.List(f.ctx, f.dir)
-			require.NoError(t, err)
+			listing := must.Get(f.s.List(f.ctx, f.dir))(t)
 			gone := f.await(before, me)
 			made := f.await(backend.Entry{Key: seat})
 			listed := f.awaitList(listing)
@@ -81,8 +80,7 @@ func TestFrozenServer(t *testing.T) {
 			require.NoError(t, cluster.Members[freezes].Pause())
 			resume := sync.OnceValue(cluster.Members[freezes].Resume)
 			defer func() { require.NoError(t, resume()) }()
-			_, err = cluster.WaitLeader(wait.Patience)
-			require.NoError(t, err)
+			must.Get(cluster.WaitLeader(wait.Patience))(t)
 			began := time.Now()
 			require.NoError(t, o.s.Discard(o.ctx, before))
 			taken := o.commit(o.s, backend.CreateEphemeral(seat, nil))[0]
@@ -275,8 +273,7 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 	close(release)
 	fails(f, reading, backend.ErrNoEntry)
 	began := time.Now()
-	now, err := f.s.Await(f.ctx, backend.Unknown(key))
-	require.NoError(t, err)
+	now := must.Get(f.s.Await(f.ctx, backend.Unknown(key)))(t)
 	assert.True(t, now[0].Same(seat))
 	assert.Less(t, time.Since(began), time.Minute, "then a query is sent again")
 }
@@ -295,10 +292,9 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 	require.NoError(t, o.s.Discard(o.ctx, second))
 	<-held // the read of what is left is on its way
 	pass := f.HoldWakeups()
-	_, err := f.operator().KV().Delete(me.Key[1:], nil)
-	require.NoError(t, err)
+	must.Get(f.operator().KV().Delete(me.Key[1:], nil))(t)
 	require.NoError(t, o.s.Discard(o.ctx, first))
-	_, err = f.s.Get(f.ctx, first.Key)
+	_, err := f.s.Get(f.ctx, first.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 	release()
 	f.told(waiting, me, nothing) // as it was then
@@ -330,8 +326,7 @@ func TestAwaitOverARestore(t *testing.T) {
 	close(release)
 	o = f.another() // the other one had written since
 	wait.For(t, "a wait for what was restored", func() bool {
-		_, err := o.s.Commit(f.ctx, nil, backend.Update(flag, []byte("2")))
-		require.NoError(t, err)
+		must.Get(o.s.Commit(f.ctx, nil, backend.Update(flag, []byte("2"))))(t)
 		select {
 		case r := <-waiting:
 			require.NoError(t, r.Err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // The health check goes with the session, and not one of another session's.
@@ -15,10 +16,8 @@ func TestWillRemovesTheCheck(t *testing.T) {
 	t.Parallel()
 	f, other := setUpChecked(t, sharedServer(t)), setUpChecked(t, sharedServer(t))
 	own, its := f.checkID(), other.checkID()
-	w, err := f.s.Will()
-	require.NoError(t, err)
-	others, err := other.s.Will()
-	require.NoError(t, err)
+	w := must.Get(f.s.Will())(t)
+	others := must.Get(other.s.Will())(t)
 	by := consultest.NewProcess(t, f.Servers, consultest.Options{}) // without checks of its own
 	wrong := w
 	wrong.Secret = others.Secret
@@ -36,8 +35,7 @@ func TestWillWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	f := withRules(t, enough)
 	f.s = f.open()
-	w, err := f.s.Will()
-	require.NoError(t, err)
+	w := must.Get(f.s.Will())(t)
 	stranger := withRules(t, `key "b" { policy = "write" }`)
 	require.ErrorIs(t, backend.Execute(f.ctx, stranger.Backend, w), backend.ErrDenied)
 	assert.Equal(t, backend.Live, f.s.State())

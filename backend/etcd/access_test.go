@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -51,25 +52,20 @@ func newGuarded(t *testing.T, args ...string) *guarded {
 	g := &guarded{t: t, ctx: ctx, addr: etcdtest.Single(t, append(args, "--bcrypt-cost=4")...).Members[0].Addr()}
 	g.root = etcdtest.Operator(t, g.addr)
 	for _, user := range []string{"root", "ann", "bob", "eve"} {
-		_, err := g.root.RoleAdd(ctx, user)
-		require.NoError(t, err)
-		_, err = g.root.UserAdd(ctx, user, "secret")
-		require.NoError(t, err)
-		_, err = g.root.UserGrantRole(ctx, user, user)
-		require.NoError(t, err)
+		must.Get(g.root.RoleAdd(ctx, user))(t)
+		must.Get(g.root.UserAdd(ctx, user, "secret"))(t)
+		must.Get(g.root.UserGrantRole(ctx, user, user))(t)
 	}
 	g.grant("ann", "/a", "/a0", mayWrite)
 	g.grant("bob", "/b", "/b0", mayWrite)
-	_, err := g.root.AuthEnable(ctx)
-	require.NoError(t, err)
+	must.Get(g.root.AuthEnable(ctx))(t)
 	g.root = g.process("root").Client
 	return g
 }
 
 func (g *guarded) grant(user, from, end string, what clientv3.PermissionType) {
 	g.t.Helper()
-	_, err := g.root.RoleGrantPermission(g.ctx, user, from, end, what)
-	require.NoError(g.t, err)
+	must.Get(g.root.RoleGrantPermission(g.ctx, user, from, end, what))(g.t)
 }
 
 func (g *guarded) process(user string) *etcdtest.Process {
@@ -115,7 +111,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 			waiting := f.awaits(f.s, first, second)
 			lose(etcdtest.MatchKind(backend.OpDelete))
 			f.commit(f.s, backend.Delete(first))
-			must(f, waiting)
+			returned(f, waiting)
 			_, err := f.s.Commit(ctx, []backend.Condition{backend.IfExists(second)}, backend.Delete(seat), backend.Delete(record))
 			require.NoError(t, err)
 			f.discard(f.s, second)
@@ -151,11 +147,9 @@ func TestAuthByKeyRanges(t *testing.T) {
 	for _, item := range catalog.All() {
 		strategy := item.Strategy
 		e := newElector(f, f.Backend, strategy, "/a/"+strategy.Name(), "1")
-		term, err := e.Campaign(ctx)
-		require.NoError(t, err)
-		_, err = term.Commit(ctx, elector.Put("/a/written-by-"+strategy.Name(), nil))
-		require.NoError(t, err)
-		_, err = term.Commit(ctx, elector.Put("/b/x", nil))
+		term := must.Get(e.Campaign(ctx))(t)
+		must.Get(term.Commit(ctx, elector.Put("/a/written-by-"+strategy.Name(), nil)))(t)
+		_, err := term.Commit(ctx, elector.Put("/b/x", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.NoError(t, e.Close(ctx))
 		_, err = newElector(f, f.Backend, strategy, "/b/"+strategy.Name(), "1").Campaign(ctx)
@@ -179,8 +173,7 @@ func TestAuthRefused(t *testing.T) {
 
 	// A user that is removed while it has a session.
 	f := g.setUp("ann", "/a/d")
-	_, err = g.root.RoleRevokePermission(g.ctx, "ann", "/a", "/a0")
-	require.NoError(t, err)
+	must.Get(g.root.RoleRevokePermission(g.ctx, "ann", "/a", "/a0"))(t)
 	_, err = f.s.Get(g.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
 	f.refused(backend.Enqueue(f.dir, nil), backend.ErrDenied)
@@ -250,10 +243,10 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 	wait.For(t, "watches", func() bool { return f.WatchesMade() >= before+2 })
 	still(f, waiting)
 	f.discard(other.s, second)
-	must(f, gone)
-	must(f, listed)
+	returned(f, gone)
+	returned(f, listed)
 	f.discard(f.s, first)
-	must(f, waiting)
+	returned(f, waiting)
 }
 
 // Who may only read cannot help an entry into its place. It hears of it when it is there.
@@ -270,8 +263,8 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 	}
 	waiting := f.awaitsList(reader, l)
 	release()
-	made := must(f, arriving)
-	assert.Equal(t, []string{made[0].Key}, must(f, waiting).Keys)
+	made := returned(f, arriving)
+	assert.Equal(t, []string{made[0].Key}, returned(f, waiting).Keys)
 }
 
 const prefix = "some/where"
@@ -309,13 +302,10 @@ func TestNamespaceIsKept(t *testing.T) {
 	f.enqueue(f.s)
 	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
 	e := f.enqueue(f.s)
-	cmps, err := etcd.Cmps(f.ctx, f.s, backend.IfExists(e))
-	require.NoError(t, err)
-	answer, err := f.Client.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"/x", "")).Commit()
-	require.NoError(t, err)
+	cmps := must.Get(etcd.Cmps(f.ctx, f.s, backend.IfExists(e)))(t)
+	answer := must.Get(f.Client.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"/x", "")).Commit())(t)
 	assert.True(t, answer.Succeeded)
-	all, err := f.operator().Get(f.ctx, "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly())
-	require.NoError(t, err)
+	all := must.Get(f.operator().Get(f.ctx, "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly()))(t)
 	assert.NotEmpty(t, all.Kvs)
 	for _, kv := range all.Kvs {
 		assert.Regexp(t, "^"+prefix+"/", string(kv.Key))
@@ -325,9 +315,7 @@ func TestNamespaceIsKept(t *testing.T) {
 // A client with TLS needs nothing of this package. The connection for heartbeats has it, too.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	proxy, config, err := proxytest.NewTLS(shared.ForTest(t).Addr())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = proxy.Close() }) // after the session
+	proxy, config := proxytest.TLSForTest(t, shared.ForTest(t).Addr()) // it ends after the session
 	endpoint := "https://" + proxy.Addr()
 	f := setUp(t, 30*time.Second, func(cfg *clientv3.Config) { cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config })
 	f.beats()
@@ -336,14 +324,14 @@ func TestTLS(t *testing.T) {
 	proxy.Cut()
 	f.state(backend.Live)
 	f.discard(f.s, e)
-	must(f, waiting)
+	returned(f, waiting)
 
 	// Strangers are not trusted.
 	p := etcdtest.NewProcess(t, nil, func(cfg *clientv3.Config) {
 		cfg.Endpoints, cfg.TLS = []string{endpoint}, config.Clone()
 		cfg.TLS.RootCAs = nil
 	})
-	_, err = p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // which is time for a handshake on any machine
+	_, err := p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // which is time for a handshake on any machine
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "certificate")
 }
@@ -374,8 +362,7 @@ func TestWillWithoutTheRight(t *testing.T) {
 	g := newGuarded(t)
 	f := g.setUp("ann", "/a/d")
 	f.enqueue(f.s)
-	w, err := f.s.Will()
-	require.NoError(t, err)
+	w := must.Get(f.s.Will())(t)
 	require.ErrorIs(t, backend.Execute(g.ctx, g.process("bob").Backend, w), backend.ErrDenied)
 	assert.Equal(t, backend.Live, f.s.State())
 	require.NoError(t, backend.Execute(g.ctx, g.process("ann").Backend, w))
@@ -399,8 +386,7 @@ func TestSurveyWithoutRights(t *testing.T) {
 		_, err = g.root.Put(g.ctx, key, "x")
 		require.NoError(t, err)
 	}
-	e, err = survey("/e")
-	require.NoError(t, err)
+	e = must.Get(survey("/e"))(t)
 	assert.Equal(t, "x", string(e.Value))
 	_, err = survey("/f")
 	require.ErrorIs(t, err, backend.ErrDenied)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -98,10 +99,9 @@ func TestManyWatchesAtOnce(t *testing.T) {
 	wait.For(t, "all watches", func() bool { return f.WatchesMade() >= many })
 	time.Sleep(2 * made.slow)
 	assert.Len(t, made.take(), many)
-	_, err := f.operator().Delete(f.ctx, f.dir+"/", clientv3.WithPrefix())
-	require.NoError(t, err)
+	must.Get(f.operator().Delete(f.ctx, f.dir+"/", clientv3.WithPrefix()))(t)
 	for _, w := range waiting {
-		must(f, w)
+		returned(f, w)
 	}
 }
 
@@ -201,8 +201,7 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 			if enqueued {
 				waiting = f.awaits(f.s, me, before)
 			} else { // the watch has other keys, and begins with a read
-				read, err := f.s.Await(f.ctx, backend.Unknown(before.Key), me)
-				require.NoError(t, err)
+				read := must.Get(f.s.Await(f.ctx, backend.Unknown(before.Key), me))(t)
 				require.True(t, read[0].Same(before))
 				waiting = f.awaits(f.s, before, me)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -139,8 +140,7 @@ func TestOddAnswers(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	for _, code := range []codes.Code{codes.Unimplemented, codes.PermissionDenied} {
 		o.next.Store(&odd{err: status.Error(code, "a proxy's trouble")})
-		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-		require.NoError(t, err)
+		s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{}))(t)
 		require.NoError(t, s.Close(f.ctx))
 	}
 }
@@ -158,12 +158,11 @@ func TestHollowAnswers(t *testing.T) {
 	hollow()
 	f.lists(f.s, own, next)
 	hollow()
-	_, _, err := f.s.Survey(f.ctx, f.dir, nil)
-	require.NoError(t, err)
+	must.First(f.s.Survey(f.ctx, f.dir, nil))(t)
 	hollow()
 	f.discard(f.s, own)
 	hollow()
-	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 }
 
@@ -177,8 +176,7 @@ func TestHollowAnswersToTheEnd(t *testing.T) {
 		},
 		"will": func(f, other *fixture) (backend.Entry, error) {
 			e := f.enqueue(other.s)
-			w, err := other.s.Will()
-			require.NoError(f.t, err)
+			w := must.Get(other.s.Will())(f.t)
 			return e, backend.Execute(f.ctx, f.Backend, w)
 		},
 	} {
@@ -190,8 +188,7 @@ func TestHollowAnswersToTheEnd(t *testing.T) {
 				}
 				return send()
 			}))
-			e, err := end(f, f.another(20*time.Second))
-			require.NoError(t, err)
+			e := must.Get(end(f, f.another(20*time.Second)))(t)
 			assert.EqualValues(t, 4, asked.Load())
 			f.gone(f.another(20*time.Second).s, e.Key)
 		})

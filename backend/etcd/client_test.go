@@ -23,6 +23,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -33,12 +34,9 @@ func TestClosedSessionIsForgotten(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, 30*time.Second)
 	open := func() weak.Pointer[etcd.Backend] { // which sessions hold
-		b, err := etcd.New(f.Client, etcd.Config{SessionTimeout: time.Hour})
-		require.NoError(t, err)
-		s, err := b.Open(f.ctx, backend.OpenOptions{})
-		require.NoError(t, err)
-		_, err = s.Await(f.ctx, backend.Unknown(f.dir))
-		require.NoError(t, err)
+		b := must.Get(etcd.New(f.Client, etcd.Config{SessionTimeout: time.Hour}))(t)
+		s := must.Get(b.Open(f.ctx, backend.OpenOptions{}))(t)
+		must.Get(s.Await(f.ctx, backend.Unknown(f.dir)))(t)
 		require.NoError(t, s.Close(f.ctx))
 		return weak.Make(b)
 	}
@@ -113,15 +111,12 @@ func TestRenewedByAnotherMember(t *testing.T) {
 // An Open that nobody answers says whom it has asked, and why they did not answer. The client
 // keeps that to itself.
 func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = silent.Close() })
 	http1 := httptest.NewServer(nil)
 	t.Cleanup(http1.Close)
 	plain := shared.ForTest(t).Addr()
-	proxy, config, err := proxytest.NewTLS(plain)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = proxy.Close() })
+	proxy, config := proxytest.TLSForTest(t, plain)
 	for name, c := range map[string]struct {
 		endpoints []string
 		tls       *tls.Config
@@ -167,20 +162,16 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 // entries stay until the lease expires.
 func TestClientIsClosedFirst(t *testing.T) {
 	t.Parallel()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{shared.ForTest(t).Addr()}})
-	require.NoError(t, err)
-	b, err := etcd.New(client, etcd.Config{})
-	require.NoError(t, err)
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: newRoot(), ID: "a"})
-	require.NoError(t, err)
-	term, err := e.Campaign(t.Context())
-	require.NoError(t, err)
+	client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{shared.ForTest(t).Addr()}}))(t)
+	b := must.Get(etcd.New(client, etcd.Config{}))(t)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: newRoot(), ID: "a"}))(t)
+	term := must.Get(e.Campaign(t.Context()))(t)
 	session := term.Guard().Session
 	_ = client.Close() // tells of its own context only
 	<-term.Context().Done()
 	require.ErrorIs(t, context.Cause(term.Context()), elector.ErrSessionLost)
 	require.ErrorContains(t, session.Close(t.Context()), "the client is closed")
-	_, err = e.Campaign(t.Context())
+	_, err := e.Campaign(t.Context())
 	require.ErrorContains(t, err, "the client is closed")
 	opened, err := b.Open(t.Context(), backend.OpenOptions{})
 	require.ErrorContains(t, err, "the client is closed")

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // A user's own transaction, with a client of the user's own, under conditions on each kind of entry, of
@@ -19,13 +20,11 @@ import (
 // fence/ended.
 func TestCmps(t *testing.T) {
 	f := setUp(t, 30*time.Second)
-	shared, err := backend.Share(f.Backend, 30*time.Second).Open(f.ctx, backend.OpenOptions{})
-	require.NoError(t, err)
+	shared := must.Get(backend.Share(f.Backend, 30*time.Second).Open(f.ctx, backend.OpenOptions{}))(t)
 	defer shared.Close(f.ctx)
 	user, other := f.operator(), f.another(30*time.Second)
 	holds := func(cmps []clientv3.Cmp) bool {
-		answer, err := user.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"-state", "x")).Commit()
-		require.NoError(t, err)
+		answer := must.Get(user.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"-state", "x")).Commit())(t)
 		return answer.Succeeded
 	}
 	f.enqueue(other.s) // so that the next stands in a queue
@@ -38,10 +37,8 @@ func TestCmps(t *testing.T) {
 			f.t = t
 			for _, s := range []*backend.Session{f.s, shared} {
 				e := make(s)
-				held, err := etcd.Cmps(f.ctx, s, backend.IfExists(e))
-				require.NoError(t, err)
-				unchanged, err := etcd.Cmps(f.ctx, s, backend.IfUnchanged(e))
-				require.NoError(t, err)
+				held := must.Get(etcd.Cmps(f.ctx, s, backend.IfExists(e)))(t)
+				unchanged := must.Get(etcd.Cmps(f.ctx, s, backend.IfUnchanged(e)))(t)
 				require.True(t, holds(held))
 				require.True(t, holds(unchanged))
 				require.True(t, holds(append(held, unchanged...)))
@@ -74,8 +71,7 @@ func TestCmpsErrors(t *testing.T) {
 	cancel()
 	_, err = etcd.Cmps(ended, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, context.Canceled)
-	none, err := etcd.Cmps(f.ctx, f.s)
-	require.NoError(t, err)
+	none := must.Get(etcd.Cmps(f.ctx, f.s))(t)
 	assert.Empty(t, none)
 	require.NoError(t, f.s.Close(f.ctx))
 	_, err = etcd.Cmps(f.ctx, f.s, backend.IfExists(e))

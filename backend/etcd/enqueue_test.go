@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -90,7 +91,7 @@ func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 	f.lists(other.s, leader, before, last)
 	waiting := other.armed(before, last)
 	release()
-	made := must(f, arriving)
+	made := returned(f, arriving)
 	assert.Equal(t, before.Rev, made[0].Rev, "its place is that of its arrival")
 	f.follows(other.s, last, made[0])
 	f.follows(f.s, made[0], leader)
@@ -134,8 +135,7 @@ func TestTwoEnqueuedInOneCommit(t *testing.T) {
 	f.put(f.s, f.dir+"/d", "")
 	made := f.commit(f.s, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir+"/d", nil))
 	for i, dir := range []string{f.dir, f.dir + "/d"} {
-		l, err := f.s.List(f.ctx, dir)
-		require.NoError(t, err)
+		l := must.Get(f.s.List(f.ctx, dir))(t)
 		assert.Equal(t, []string{made[i].Key}, l.Keys)
 	}
 }
@@ -153,7 +153,7 @@ func TestHelpedBeforeItIsResolved(t *testing.T) {
 		return len(l.Keys) == 2
 	})
 	f.Resume()
-	made := must(f, arriving)
+	made := returned(f, arriving)
 	assert.Equal(t, []string{first.Key, made[0].Key}, l.Keys)
 	f.follows(f.s, made[0], first)
 }
@@ -172,5 +172,5 @@ func TestPredecessorBehindAFence(t *testing.T) {
 	before, err := other.s.Predecessor(f.ctx, last)
 	release()
 	require.NoError(t, err)
-	same(f, must(f, arriving)[0], before)
+	same(f, returned(f, arriving)[0], before)
 }

@@ -20,13 +20,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // rpcErrors are the errors that package rpctypes has, as its source makes them.
 func rpcErrors(t *testing.T) map[string]codes.Code {
 	t.Helper()
-	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "go.etcd.io/etcd/api/v3/v3rpc/rpctypes").Output()
-	require.NoError(t, err)
+	dir := must.Get(exec.Command("go", "list", "-f", "{{.Dir}}", "go.etcd.io/etcd/api/v3/v3rpc/rpctypes").Output())(t)
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "error.go"), nil, 0)
 	require.NoError(t, err)
 	all := make(map[string]codes.Code)
@@ -38,8 +38,7 @@ func rpcErrors(t *testing.T) map[string]codes.Code {
 		if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "Error" || f.X.(*ast.Ident).Name != "status" {
 			return true
 		}
-		text, err := strconv.Unquote(call.Args[1].(*ast.BasicLit).Value)
-		require.NoError(t, err)
+		text := must.Get(strconv.Unquote(call.Args[1].(*ast.BasicLit).Value))(t)
 		name, c := call.Args[0].(*ast.SelectorExpr).Sel.Name, codes.OK
 		for c.String() != name {
 			require.Less(t, c, codes.Code(100), name)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -32,8 +33,7 @@ func at(t *testing.T, servers *etcdtest.Servers, member int, ttl time.Duration) 
 // leaderOf waits until a member leads, and returns its place in the cluster.
 func leaderOf(t *testing.T, servers *etcdtest.Servers) int {
 	t.Helper()
-	leader, err := servers.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	leader := must.Get(servers.WaitLeader(wait.Patience))(t)
 	return slices.Index(servers.Members, leader)
 }
 
@@ -51,10 +51,8 @@ func (f *fixture) moveLeader(servers *etcdtest.Servers) {
 	leader := leaderOf(f.t, servers)
 	next := servers.Members[(leader+1)%3]
 	operator := etcdtest.Operator(f.t, servers.Members[leader].Addr())
-	status, err := operator.Status(f.ctx, next.Addr())
-	require.NoError(f.t, err)
-	_, err = operator.MoveLeader(f.ctx, status.Header.MemberId)
-	require.NoError(f.t, err)
+	status := must.Get(operator.Status(f.ctx, next.Addr()))(f.t)
+	must.Get(operator.MoveLeader(f.ctx, status.Header.MemberId))(f.t)
 }
 
 // The cluster's leader hands over, again and again, and is killed, while sessions live and waits wait.
@@ -188,6 +186,5 @@ func TestLeaseOutlivesTheWindow(t *testing.T) {
 	require.NoError(t, err, "the servers let it expire before the window's end")
 	// The old leader must not let anything expire on its own, either.
 	require.NoError(t, leader.Resume())
-	_, err = writer.s.Await(f.ctx, e)
-	require.NoError(t, err)
+	must.Get(writer.s.Await(f.ctx, e))(t)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -81,8 +82,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 		"--snapshot-count", "10", "--snapshot-catchup-entries", "5",
 		"--election-timeout", "2000", // so that it takes a moment to notice
 	}})
-	old, err := cluster.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	old := must.Get(cluster.WaitLeader(wait.Patience))(t)
 	var others []*servertest.Etcd
 	for _, m := range cluster.Members {
 		if m != old {
@@ -106,8 +106,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	other, err := atOld.Grant(f.ctx, 60) // to try whether leases are renewed
 	require.NoError(t, err)
 	lease := p.Leases()[0]
-	status, err := atOld.Status(f.ctx, old.Addr())
-	require.NoError(t, err)
+	status := must.Get(atOld.Status(f.ctx, old.Addr()))(t)
 	term := status.RaftTerm
 
 	require.NoError(t, network.CutOff(back.Host()))
@@ -121,14 +120,12 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	atLeader := bare(leader)
 	// left is what the lease has by the clock that counts.
 	left := func() time.Duration {
-		answer, err := atLeader.TimeToLive(f.ctx, lease)
-		require.NoError(t, err)
+		answer := must.Get(atLeader.TimeToLive(f.ctx, lease))(t)
 		return time.Duration(answer.TTL) * time.Second
 	}
 	assert.Greater(t, time.Now().Add(left()), granted.Add(ttl), "a new leader gives leases their whole timeout")
 	for i := range 40 {
-		_, err := atLeader.Put(f.ctx, newRoot(), strconv.Itoa(i))
-		require.NoError(t, err)
+		must.Get(atLeader.Put(f.ctx, newRoot(), strconv.Itoa(i)))(t)
 	}
 	for _, m := range others {
 		require.NoError(t, network.Mend(back.Host(), m.Host()))
@@ -143,8 +140,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 		}) == nil
 	})
 	assert.Equal(t, term, list.Header.RaftTerm, "it is back by a snapshot, and answers with the old term")
-	status, err = atLeader.Status(f.ctx, leader.Addr())
-	require.NoError(t, err)
+	status = must.Get(atLeader.Status(f.ctx, leader.Addr()))(t)
 	assert.Greater(t, status.RaftTerm, term)
 	wait.For(t, "the lease runs out", func() bool { return left() <= ttl*2/3 })
 

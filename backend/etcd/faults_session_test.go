@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -95,11 +96,10 @@ func TestGrantedTimeout(t *testing.T) {
 		assert.False(t, s.Deadline().After(time.Now().Add(try.granted)))
 		assert.True(t, s.Deadline().After(before.Add(try.granted/2)))
 		lease := f.Leases()[1]
-		now, err := f.operator().TimeToLive(f.ctx, lease)
-		require.NoError(t, err)
+		now := must.Get(f.operator().TimeToLive(f.ctx, lease))(t)
 		assert.EqualValues(t, try.granted.Seconds(), now.GrantedTTL)
 		require.NoError(t, s.Close(f.ctx))
-		_, err = f.operator().KeepAliveOnce(f.ctx, lease)
+		_, err := f.operator().KeepAliveOnce(f.ctx, lease)
 		require.ErrorIs(t, err, rpctypes.ErrLeaseNotFound, "a closed session's lease is revoked")
 	}
 	for _, refused := range []time.Duration{-1, time.Millisecond, 1000 * time.Hour} {
@@ -152,8 +152,8 @@ func TestFaultsAreRiddenOut(t *testing.T) {
 				}
 				still(f, waiting)
 				c.end(f, servers)
-				same(f, own, must(f, reading))
-				made := must(f, writing)
+				same(f, own, returned(f, reading))
+				made := returned(f, writing)
 				f.state(backend.Live)
 				if !c.writes {
 					still(f, waiting)

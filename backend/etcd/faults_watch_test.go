@@ -45,13 +45,13 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 				still(f, waiting)
 				f.commit(other.s, backend.Update(e, []byte("new")))
 			}
-			got := must(f, waiting)
+			got := returned(f, waiting)
 			assert.False(t, got[0].Same(e))
 			same(f, own, got[1])
 			if change == "changed" || change == "untouched" {
 				assert.Equal(t, "new", string(got[0].Value))
 			}
-			assert.Equal(t, []string{own.Key, second.Key}, must(f, listing).Keys)
+			assert.Equal(t, []string{own.Key, second.Key}, returned(f, listing).Keys)
 			f.discard(f.s, own)
 			f.discard(other.s, second)
 			if got[0].Exists() {
@@ -87,6 +87,6 @@ func TestWatchBehindItsOwnWrites(t *testing.T) {
 	next := f.awaits(f.s, seat)
 	still(f, next)
 	release()
-	must(f, waiting)
-	same(f, again, must(f, next)[0])
+	returned(f, waiting)
+	same(f, again, returned(f, next)[0])
 }

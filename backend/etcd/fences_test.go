@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -21,8 +22,7 @@ import (
 // fences returns the fences below a key.
 func (f *fixture) fences(below string) (found []string) {
 	f.t.Helper()
-	all, err := f.operator().Get(f.ctx, below+"/", clientv3.WithRange(below+"0"), clientv3.WithKeysOnly())
-	require.NoError(f.t, err)
+	all := must.Get(f.operator().Get(f.ctx, below+"/", clientv3.WithRange(below+"0"), clientv3.WithKeysOnly()))(f.t)
 	for _, kv := range all.Kvs {
 		if strings.Contains(string(kv.Key), "\x00") {
 			found = append(found, string(kv.Key))
@@ -53,8 +53,7 @@ func TestFencesOfLostReplies(t *testing.T) {
 func TestFencesOfCancelledCampaigns(t *testing.T) {
 	f := setUp(t, 60*time.Second)
 	election := f.dir + "/e"
-	_, err := newElector(f, f.Backend, fair.New(), election, "leader").Campaign(f.ctx)
-	require.NoError(t, err)
+	must.Get(newElector(f, f.Backend, fair.New(), election, "leader").Campaign(f.ctx))(t)
 	e := newElector(f, f.Backend, fair.New(), election, "waiting")
 	for range 200 {
 		ctx, cancel := context.WithTimeout(f.ctx, rand.N(4*time.Millisecond))
@@ -106,7 +105,7 @@ func TestFenceOfCommitsAtOnce(t *testing.T) {
 	}
 	var want []string
 	for _, w := range workers {
-		made := must(f, w)
+		made := returned(f, w)
 		for _, e := range made {
 			want = append(want, e.Key)
 		}

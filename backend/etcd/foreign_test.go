@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -140,12 +141,10 @@ func TestGuardOnALookalike(t *testing.T) {
 	operator := f.operator()
 	var e backend.Entry
 	wait.For(t, "a key with its own revision", func() bool { // sessions of other tests may be ending
-		now, err := operator.Get(f.ctx, f.dir)
-		require.NoError(t, err)
+		now := must.Get(operator.Get(f.ctx, f.dir))(t)
 		rev := now.Header.Revision + 1
 		key := fmt.Sprintf("%s/1-%016x-%s-0123456789abcdef", f.dir, math.MaxInt64-rev, f.s.ID())
-		put, err := operator.Put(f.ctx, key, "foreign")
-		require.NoError(t, err)
+		put := must.Get(operator.Put(f.ctx, key, "foreign"))(t)
 		e = backend.Entry{Key: key, Rev: uint64(rev), Version: 1}
 		return put.Header.Revision == rev
 	})
@@ -185,9 +184,9 @@ func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 				listing := f.awaitsList(other.s, f.list(f.s))
 
 				f.puts()(gone.Key, option...)
-				seen := must(f, waiting)
+				seen := returned(f, waiting)
 				assert.False(t, seen[i].Exists(), "%+v", seen[i])
-				assert.Equal(t, []string{queue[1-i].Key, queue[2].Key}, must(f, listing).Keys)
+				assert.Equal(t, []string{queue[1-i].Key, queue[2].Key}, returned(f, listing).Keys)
 				f.gone(other.s, gone.Key)
 				for _, guard := range []backend.Condition{backend.IfExists(gone), backend.IfUnchanged(gone)} {
 					_, err := f.s.Commit(f.ctx, []backend.Condition{guard}, backend.CompareAndSet(newRoot(), nil, 0))

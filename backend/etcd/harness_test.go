@@ -16,7 +16,9 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -64,8 +66,7 @@ func setUpWith(t *testing.T, ttl time.Duration, p *etcdtest.Process) *fixture {
 	f := &fixture{t: t, ctx: ctx, Process: p}
 	f.s = f.open(ttl)
 	f.dir = newRoot()
-	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir, nil, 0))
-	require.NoError(t, err)
+	must.Get(f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir, nil, 0)))(t)
 	return f
 }
 
@@ -86,21 +87,12 @@ func (f *fixture) another(ttl time.Duration) *fixture {
 
 func (f *fixture) open(ttl time.Duration) *backend.Session {
 	f.t.Helper()
-	s, err := f.Backend.Open(f.ctx, backend.OpenOptions{TTL: ttl})
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Close(ctx) // those that look at its error close it themselves
-	})
-	return s
+	return servicetest.Open(f.ctx, f.t, f.Backend, backend.OpenOptions{TTL: ttl})
 }
 
 func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
-	made, err := s.Commit(f.ctx, nil, ops...)
-	require.NoError(f.t, err)
-	return made
+	return must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
 }
 
 func (f *fixture) enqueue(s *backend.Session) backend.Entry {
@@ -142,9 +134,7 @@ func (f *fixture) discard(s *backend.Session, entries ...backend.Entry) {
 
 func (f *fixture) get(s *backend.Session, key string) backend.Entry {
 	f.t.Helper()
-	e, err := s.Get(f.ctx, key)
-	require.NoError(f.t, err)
-	return e
+	return must.Get(s.Get(f.ctx, key))(f.t)
 }
 
 // gone checks that nothing stands under a key.
@@ -156,9 +146,7 @@ func (f *fixture) gone(s *backend.Session, key string) {
 
 func (f *fixture) list(s *backend.Session) backend.Listing {
 	f.t.Helper()
-	l, err := s.List(f.ctx, f.dir)
-	require.NoError(f.t, err)
-	return l
+	return must.Get(s.List(f.ctx, f.dir))(f.t)
 }
 
 // lists checks that these entries are enqueued in the directory, in this order.
@@ -173,9 +161,7 @@ func (f *fixture) lists(s *backend.Session, want ...backend.Entry) {
 
 func (f *fixture) predecessor(s *backend.Session, e backend.Entry) backend.Entry {
 	f.t.Helper()
-	before, err := s.Predecessor(f.ctx, e)
-	require.NoError(f.t, err)
-	return before
+	return must.Get(s.Predecessor(f.ctx, e))(f.t)
 }
 
 // follows checks that e stands right behind another, or, if that is the zero Entry, behind nobody.
@@ -231,12 +217,7 @@ func (f *fixture) state(want backend.State) {
 
 func (f *fixture) stateOf(s *backend.Session, want backend.State) {
 	f.t.Helper()
-	for state := s.State(); state != want; {
-		require.NotEqual(f.t, backend.Lost, state, "lost")
-		var err error
-		state, err = s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	servicetest.AwaitState(f.ctx, f.t, s, want)
 }
 
 // lostAtDeadline waits until the session is lost, and checks that this is when the
@@ -281,41 +262,34 @@ func (f *fixture) puts() func(key string, opts ...clientv3.OpOption) {
 	operator := f.operator()
 	return func(key string, opts ...clientv3.OpOption) {
 		f.t.Helper()
-		_, err := operator.Put(f.ctx, key, "foreign", opts...)
-		require.NoError(f.t, err)
+		must.Get(operator.Put(f.ctx, key, "foreign", opts...))(f.t)
 	}
 }
 
 // lease is one of an operator's.
 func (f *fixture) lease() clientv3.OpOption {
 	f.t.Helper()
-	lease, err := f.operator().Grant(f.ctx, 60)
-	require.NoError(f.t, err)
+	lease := must.Get(f.operator().Grant(f.ctx, 60))(f.t)
 	return clientv3.WithLease(lease.ID)
 }
 
 // compact makes the servers forget all that was before now.
 func (f *fixture) compact(operator *clientv3.Client) {
 	f.t.Helper()
-	now, err := operator.Put(f.ctx, f.dir+"-compacted", "")
-	require.NoError(f.t, err)
-	_, err = operator.Compact(f.ctx, now.Header.Revision, clientv3.WithCompactPhysical())
-	require.NoError(f.t, err)
+	now := must.Get(operator.Put(f.ctx, f.dir+"-compacted", ""))(f.t)
+	must.Get(operator.Compact(f.ctx, now.Header.Revision, clientv3.WithCompactPhysical()))(f.t)
 }
 
 // remove has an operator delete a key.
 func (f *fixture) remove(key string) {
 	f.t.Helper()
-	_, err := f.operator().Delete(f.ctx, key)
-	require.NoError(f.t, err)
+	must.Get(f.operator().Delete(f.ctx, key))(f.t)
 }
 
-// must is receive for a call that succeeds.
-func must[T any](f *fixture, answer <-chan wait.Result[T]) T {
+// returned is what a call returns that succeeds.
+func returned[T any](f *fixture, answer <-chan wait.Result[T]) T {
 	f.t.Helper()
-	v, err := wait.Returned(f.t, answer)
-	require.NoError(f.t, err)
-	return v
+	return must.Get(wait.Returned(f.t, answer))(f.t)
 }
 
 // still checks that a call has not returned.
@@ -331,7 +305,7 @@ func still[T any](f *fixture, answer <-chan wait.Result[T]) {
 // seesGone checks that an Await returns as its first entry is gone, and the others are as they were.
 func seesGone(f *fixture, waiting <-chan wait.Result[[]backend.Entry], others ...backend.Entry) {
 	f.t.Helper()
-	got := must(f, waiting)
+	got := returned(f, waiting)
 	require.False(f.t, got[0].Exists(), "%+v", got[0])
 	for i, e := range others {
 		same(f, e, got[1+i])

@@ -5,19 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // unconnected is a client that reaches nobody.
 func unconnected(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
-	require.NoError(t, err)
+	client := must.Get(clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()}))(t)
 	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
 	return client
 }
@@ -25,8 +24,7 @@ func unconnected(t testing.TB, endpoints ...string) *clientv3.Client {
 // started is a session whose client reaches nobody.
 func started(t testing.TB, lease *clientv3.LeaseGrantResponse, sent time.Time) *session {
 	t.Helper()
-	b, err := New(unconnected(t, "127.0.0.1:1"), Config{})
-	require.NoError(t, err)
+	b := must.Get(New(unconnected(t, "127.0.0.1:1"), Config{}))(t)
 	s := b.start(lease, sent)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())

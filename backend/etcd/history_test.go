@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/restoretest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -60,8 +61,7 @@ func (p *past) restore(before func(*clientv3.Client)) {
 func (p *past) others(operator *clientv3.Client) {
 	p.t.Helper()
 	for range 60 {
-		_, err := operator.Put(p.ctx, "others", "")
-		require.NoError(p.t, err)
+		must.Get(operator.Put(p.ctx, "others", ""))(p.t)
 	}
 }
 
@@ -127,8 +127,7 @@ func TestRestored(t *testing.T) {
 				p.lost()
 				// It may have ended as it was lost, or with Close.
 				require.NoError(t, p.s.Close(p.ctx))
-				left, err := p.operator().Leases(p.ctx)
-				require.NoError(t, err)
+				left := must.Get(p.operator().Leases(p.ctx))(t)
 				for _, lease := range left.Leases {
 					assert.NotContains(t, p.Leases(), lease.ID)
 				}
@@ -179,22 +178,20 @@ func TestRestoredUnderAWait(t *testing.T) {
 			all := p.list(p.s)
 			require.Len(t, all.Keys, 2)
 			listing := p.awaitsList(p.s, all)
-			now, err := p.operator().Get(p.ctx, "others")
-			require.NoError(t, err)
+			now := must.Get(p.operator().Get(p.ctx, "others"))(t)
 			p.restore(func(operator *clientv3.Client) {
 				if !c.until {
 					p.others(operator)
 				}
 				for c.until {
-					made, err := operator.Put(p.ctx, "others", "")
-					require.NoError(t, err)
+					made := must.Get(operator.Put(p.ctx, "others", ""))(t)
 					c.until = made.Header.Revision < now.Header.Revision
 				}
 			})
 			for _, waits := range []<-chan wait.Result[[]backend.Entry]{waiting, apart} {
 				seesGone(p.fixture, waits)
 			}
-			assert.Len(t, must(p.fixture, listing).Keys, 1)
+			assert.Len(t, returned(p.fixture, listing).Keys, 1)
 			p.state(backend.Live)
 		})
 	}
@@ -211,13 +208,11 @@ func TestTermAfterARestore(t *testing.T) {
 			_, err := old.Leader(p.ctx) // it has a session now
 			require.ErrorIs(t, err, elector.ErrNoLeader)
 			p.backUp()
-			term, err := old.Campaign(p.ctx)
-			require.NoError(t, err)
+			term := must.Get(old.Campaign(p.ctx))(t)
 			_, err = term.Commit(p.ctx, elector.Put(p.dir+"/state", nil)) // as the next leader does
 			require.NoError(t, err)
 			guard := term.Guard()
-			cmps, err := etcd.Cmps(p.ctx, guard.Session, guard.Conditions...)
-			require.NoError(t, err)
+			cmps := must.Get(etcd.Cmps(p.ctx, guard.Session, guard.Conditions...))(t)
 			var other *elector.Term
 			p.restore(func(operator *clientv3.Client) {
 				o := p.another(60 * time.Second)
@@ -226,8 +221,7 @@ func TestTermAfterARestore(t *testing.T) {
 				t.Logf("tokens %d and %d", term.Token(), other.Token())
 				_, err = other.Commit(p.ctx, elector.Put(p.dir+"/state", nil))
 				require.NoError(t, err)
-				late, err := operator.Txn(p.ctx).If(cmps...).Then(clientv3.OpPut(newRoot(), "")).Commit()
-				require.NoError(t, err)
+				late := must.Get(operator.Txn(p.ctx).If(cmps...).Then(clientv3.OpPut(newRoot(), "")).Commit())(t)
 				assert.False(t, late.Succeeded, "the old term writes where another leads")
 			})
 			select {
@@ -249,8 +243,7 @@ func TestRestoredBehindItself(t *testing.T) {
 		return restoretest.Service{
 			Client: func(*testing.T) backend.Backend { return p.another(time.Minute).Backend },
 			Delete: func(t *testing.T, e backend.Entry) {
-				_, err := p.operator().Delete(p.ctx, e.Key)
-				require.NoError(t, err)
+				must.Get(p.operator().Delete(p.ctx, e.Key))(t)
 			},
 			BackUp: func(*testing.T) { p.backUp() },
 			Restore: func(*testing.T) {

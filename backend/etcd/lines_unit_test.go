@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/connectivity"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -17,8 +18,7 @@ func newLines(t *testing.T, endpoints ...string) *lines {
 
 func (l *lines) mustChoose(t *testing.T, has *line, failed bool) *line {
 	t.Helper()
-	o, err := l.choose(has, failed)
-	require.NoError(t, err)
+	o := must.Get(l.choose(has, failed))(t)
 	if o != has {
 		l.leave(has)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -23,15 +24,13 @@ import (
 func (f *fixture) noSpace() (disarm func()) {
 	f.t.Helper()
 	operator := f.operator()
-	status, err := operator.Status(f.ctx, f.Servers[0])
-	require.NoError(f.t, err)
-	_, err = pb.NewMaintenanceClient(operator.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
+	status := must.Get(operator.Status(f.ctx, f.Servers[0]))(f.t)
+	_, err := pb.NewMaintenanceClient(operator.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
 		Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
 	})
 	require.NoError(f.t, err)
 	return func() {
-		_, err := operator.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
-		require.NoError(f.t, err)
+		must.Get(operator.AlarmDisarm(f.ctx, &clientv3.AlarmMember{}))(f.t)
 	}
 }
 
@@ -109,8 +108,7 @@ func TestNoSpace(t *testing.T) {
 	}
 	wg.Wait()
 	wait.For(t, "what nobody knows of is removed", func() bool {
-		all, err := op.Get(f.ctx, f.dir, clientv3.WithPrefix())
-		require.NoError(t, err)
+		all := must.Get(op.Get(f.ctx, f.dir, clientv3.WithPrefix()))(t)
 		for _, kv := range all.Kvs {
 			name, _, enqueued := bytes.Cut(kv.Value, []byte(" "))
 			if enqueued && kv.Lease != 0 && !known[string(name)] {

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/strangertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -25,19 +26,14 @@ func TestStrangers(t *testing.T) {
 	operator := f.operator()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		wait.For(t, "the stranger stands, or has gone", func() bool {
-			_, strangers, err := f.s.Survey(f.ctx, election, nil)
-			require.NoError(t, err)
-			return len(strangers) == number
-		})
+		strangertest.Stands(f.ctx, t, f.s, election, number)
 	}
 	// by makes strangers that wait in this way.
 	by := func(waits func(ctx context.Context, s *concurrency.Session, election string) error) func(t *testing.T, election string) func() {
 		return func(t *testing.T, election string) func() {
 			_, err := f.s.Get(f.ctx, election)
 			founded := err == nil
-			s, err := concurrency.NewSession(operator, concurrency.WithTTL(60))
-			require.NoError(t, err)
+			s := must.Get(concurrency.NewSession(operator, concurrency.WithTTL(60)))(t)
 			ctx, cancel := context.WithCancel(f.ctx)
 			waiting := wait.Later(func() (struct{}, error) { return struct{}{}, waits(ctx, s, election) })
 			stands(t, election, 1)

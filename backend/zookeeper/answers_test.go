@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -118,8 +119,7 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 	_, err := small.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, make([]byte, 100<<10)))
 	require.ErrorIs(t, err, backend.ErrTooLarge, "it could not be read again")
 	require.NoError(t, f.s.Discard(f.ctx, other))
-	_, err = wait.Returned(f.t, waiting)
-	require.NoError(t, err)
+	must.Get(wait.Returned(f.t, waiting))(t)
 	assert.Equal(t, backend.Live, small.s.State())
 	assert.Equal(t, 1, small.Proxies[0].Accepted(), "links")
 }

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -26,8 +26,7 @@ func TestBuffersGrow(t *testing.T) {
 	reader, user := f.open(), f.open()
 	holds := func(s *backend.Session) {
 		t.Helper()
-		got, err := s.Get(f.ctx, key)
-		require.NoError(t, err)
+		got := must.Get(s.Get(f.ctx, key))(t)
 		assert.True(t, bytes.Equal(large, got.Value), "%d bytes", len(got.Value))
 	}
 	e := f.commit(f.s, backend.CompareAndSet(key, large, 0))[0]
@@ -36,8 +35,7 @@ func TestBuffersGrow(t *testing.T) {
 	f.Resume()
 	f.commit(f.s, backend.CompareAndSet(key, large, e.Version))
 	holds(reader)
-	stat, err := zookeeper.Conn(user).Set(zookeeper.Path(user, key), large, -1)
-	require.NoError(t, err)
+	stat := must.Get(zookeeper.Conn(user).Set(zookeeper.Path(user, key), large, -1))(t)
 	assert.EqualValues(t, 2, stat.Version)
 	holds(reader)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -35,11 +36,9 @@ func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 		f.Suspend()
 		f.awaitState(s, backend.Suspended)
 		closing := f.closes(s)
-		_, err := s.AwaitState(f.ctx, backend.Suspended)
-		require.NoError(t, err)
+		must.Get(s.AwaitState(f.ctx, backend.Suspended))(t)
 		f.Resume()
-		_, err = wait.Returned(f.t, closing)
-		require.NoError(t, err)
+		must.Get(wait.Returned(f.t, closing))(t)
 		assert.Equal(t, 1, f.sessions())
 	}
 }
@@ -57,8 +56,7 @@ func known(cfg *zookeeper.Config) { cfg.Auth = []zookeeper.Auth{zookeeper.Digest
 // sessions asks a server of the test's own how many it has.
 func (f *fixture) sessions() int {
 	f.t.Helper()
-	m, err := f.server.Metrics()
-	require.NoError(f.t, err)
+	m := must.Get(f.server.Metrics())(f.t)
 	return int(m["global_sessions"])
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -21,8 +22,7 @@ import (
 func TestChecks(t *testing.T) {
 	chroot := newRoot()
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) { cfg.Chroot = chroot })
-	s, err := backend.Share(f.Backend, 10*time.Second).Open(f.ctx, backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(backend.Share(f.Backend, 10*time.Second).Open(f.ctx, backend.OpenOptions{}))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) }) // nothing is left to learn from it
 	other, user, state := f.open(), f.admin(), chroot+"/state"
 	require.NoError(t, zktest.PutAll(user, state, nil))
@@ -51,8 +51,7 @@ func TestChecks(t *testing.T) {
 			}
 			held, err := zookeeper.Checks(f.ctx, s, backend.IfExists(e))
 			require.NoError(t, err)
-			unchanged, err := zookeeper.Checks(f.ctx, s, backend.IfUnchanged(e))
-			require.NoError(t, err)
+			unchanged := must.Get(zookeeper.Checks(f.ctx, s, backend.IfUnchanged(e)))(t)
 			for _, check := range append(held, unchanged...) {
 				assert.Contains(t, check.(*zk.CheckVersionRequest).Path, chroot+"/d")
 			}
@@ -63,8 +62,7 @@ func TestChecks(t *testing.T) {
 
 			// In a directory where others create exclusive entries, ask anew each time.
 			f.create(other, "/d/another-"+name)
-			held, err = zookeeper.Checks(f.ctx, s, backend.IfExists(e))
-			require.NoError(t, err)
+			held = must.Get(zookeeper.Checks(f.ctx, s, backend.IfExists(e)))(t)
 			require.NoError(t, write(held))
 
 			f.commit(other, backend.Delete(e))
@@ -87,14 +85,12 @@ func TestChecksAtTheRoot(t *testing.T) {
 	key, user := newTop(), f.admin()
 	seat := f.create(f.s, key)
 	seat = f.commit(f.s, backend.Update(seat, []byte("x")))[0]
-	checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(seat), backend.IfUnchanged(seat))
-	require.NoError(t, err)
-	_, err = user.Multi(checks...)
-	require.NoError(t, err)
+	checks := must.Get(zookeeper.Checks(f.ctx, f.s, backend.IfExists(seat), backend.IfUnchanged(seat)))(t)
+	must.Get(user.Multi(checks...))(t)
 	other := f.open()
 	f.commit(other, backend.Delete(seat))
 	f.create(other, key)
-	_, err = user.Multi(checks...)
+	_, err := user.Multi(checks...)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 }
 
@@ -116,8 +112,7 @@ func TestChecksErrors(t *testing.T) {
 	cancel()
 	_, err = zookeeper.Checks(ended, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, context.Canceled)
-	none, err := zookeeper.Checks(f.ctx, f.s)
-	require.NoError(t, err)
+	none := must.Get(zookeeper.Checks(f.ctx, f.s))(t)
 	assert.Empty(t, none)
 	require.NoError(t, f.s.Close(f.ctx))
 	_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))

@@ -7,6 +7,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 // New reports every fault at once, each with field, value and rule.
@@ -48,14 +50,12 @@ func TestConfigFaults(t *testing.T) {
 }
 
 func TestConfigDefaults(t *testing.T) {
-	b, err := New(Config{Servers: []string{"[::1]:2181"}})
-	require.NoError(t, err)
+	b := must.Get(New(Config{Servers: []string{"[::1]:2181"}}))(t)
 	assert.Equal(t, DefaultSessionTimeout, b.Limits().DefaultTTL)
 	assert.Equal(t, zk.WorldACL(zk.PermAll), b.cfg.ACL)
 	assert.Equal(t, "zookeeper", b.String())
 
-	b, err = New(Config{Servers: []string{"h:1"}, Auth: []Auth{Digest("u", "p")}})
-	require.NoError(t, err)
+	b = must.Get(New(Config{Servers: []string{"h:1"}, Auth: []Auth{Digest("u", "p")}}))(t)
 	assert.Equal(t, zk.AuthACL(zk.PermAll), b.cfg.ACL)
 	assert.Equal(t, "u:p", string(b.cfg.Auth[0].Credentials))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -22,12 +23,10 @@ import (
 func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeeper, link *proxytest.Proxy) {
 	t.Helper()
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: extra})
-	leader, err := e.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	leader = must.Get(e.WaitLeader(wait.Patience))(t)
 	follower = e.Followers()[0]
 	path := filepath.Join(follower.Dir(), "zoo.cfg")
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	line := regexp.MustCompile(fmt.Sprintf(`(?m)^server\.%d=127\.0\.0\.1:(\d+):(\d+)$`, leader.ID()))
 	found := line.FindSubmatch(text)
 	require.NotNil(t, found, string(text))
@@ -36,8 +35,7 @@ func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeep
 	require.NoError(t, follower.Stop())
 	require.NoError(t, os.WriteFile(path, text, 0o644))
 	require.NoError(t, follower.Start())
-	still, err := e.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	still := must.Get(e.WaitLeader(wait.Patience))(t)
 	require.Same(t, leader, still)
 	require.Positive(t, link.Accepted(), "the follower does not go through the proxy")
 	return follower, leader, link
@@ -48,12 +46,10 @@ func TestCutOffFollower(t *testing.T) {
 	near := setUpOn(t, follower, sessionTimeout(6*time.Second))
 	far := process(t, []string{leader.Addr()}, nil)
 	e, other := near.enqueue(near.s), far.open()
-	_, err := other.Get(far.ctx, e.Key)
-	require.NoError(t, err)
+	must.Get(other.Get(far.ctx, e.Key))(t)
 	link.Stall()
 	cut := time.Now()
-	got, err := other.Await(far.ctx, e)
-	require.NoError(t, err)
+	got := must.Get(other.Await(far.ctx, e))(t)
 	require.False(t, got[0].Exists())
 	left := time.Until(near.s.Deadline())
 	t.Logf("removed %v after the cut; the session is %v and has %v left", time.Since(cut), near.s.State(), left)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
@@ -154,10 +155,8 @@ func (a *apart) waits(crowd *zk.Conn, dir string) {
 	enqueued()
 	set()
 	a.only(a.leader)
-	second, err := wait.Returned(a.fixture.t, enqueuing)
-	require.NoError(a.t, err)
-	_, err = wait.Returned(a.fixture.t, early)
-	require.NoError(a.t, err)
+	second := must.Get(wait.Returned(a.fixture.t, enqueuing))(a.t)
+	must.Get(wait.Returned(a.fixture.t, early))(a.t)
 	a.commit(a.s, backend.Update(first, []byte("later")))
 	back := a.awaitRequest(follower, proxytest.OpConnect)
 	a.only(follower)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -17,9 +18,7 @@ import (
 )
 
 func TestTLSAndChroot(t *testing.T) {
-	proxy, config, err := proxytest.NewTLS(servertest.SharedZooKeeper(t).Addr())
-	require.NoError(t, err)
-	defer proxy.Close()
+	proxy, config := proxytest.TLSForTest(t, servertest.SharedZooKeeper(t).Addr())
 	chroot := newRoot() + "/deep"
 	f := process(t, []string{proxy.Addr()}, func(cfg *zookeeper.Config) {
 		// Without the process's own proxies, which read what passes.
@@ -30,13 +29,11 @@ func TestTLSAndChroot(t *testing.T) {
 	assert.Equal(t, "/a/seat", made[1].Key)
 	assert.True(t, f.get("/a/seat").Same(made[1]))
 	assert.Equal(t, chroot+"/a", zookeeper.Path(f.s, "/a"))
-	data, _, err := zookeeper.Conn(f.s).Get(zookeeper.Path(f.s, "/a/seat"))
-	require.NoError(t, err)
+	data := must.First(zookeeper.Conn(f.s).Get(zookeeper.Path(f.s, "/a/seat")))(t)
 	assert.Equal(t, "x", string(data))
 	waiting := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, made[2]) })
 	require.NoError(t, f.s.Discard(f.ctx, made[2]))
-	_, err = wait.Returned(f.t, waiting)
-	require.NoError(t, err)
+	must.Get(wait.Returned(f.t, waiting))(t)
 }
 
 // Where the server grants less than was asked for, Config.Margin may leave heartbeats no time to

@@ -15,8 +15,10 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -94,21 +96,12 @@ func sessionTimeout(timeout time.Duration) func(*zookeeper.Config) {
 
 func (f *fixture) open() *backend.Session {
 	f.t.Helper()
-	s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = s.Close(ctx) // those that look at its error close it themselves
-	})
-	return s
+	return servicetest.Open(f.ctx, f.t, f.Backend, backend.OpenOptions{})
 }
 
 func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
-	made, err := s.Commit(f.ctx, nil, ops...)
-	require.NoError(f.t, err)
-	return made
+	return must.Get(s.Commit(f.ctx, nil, ops...))(f.t)
 }
 
 // commitUnder commits on condition that an entry exists.
@@ -129,9 +122,7 @@ func (f *fixture) create(s *backend.Session, key string) backend.Entry {
 
 func (f *fixture) get(key string) backend.Entry {
 	f.t.Helper()
-	e, err := f.s.Get(f.ctx, key)
-	require.NoError(f.t, err)
-	return e
+	return must.Get(f.s.Get(f.ctx, key))(f.t)
 }
 
 func (f *fixture) isGone(key string) {
@@ -143,8 +134,7 @@ func (f *fixture) isGone(key string) {
 // lists checks what the directory lists.
 func (f *fixture) lists(keys ...string) {
 	f.t.Helper()
-	l, err := f.s.List(f.ctx, f.dir)
-	require.NoError(f.t, err)
+	l := must.Get(f.s.List(f.ctx, f.dir))(f.t)
 	require.Equal(f.t, append([]string{}, keys...), l.Keys)
 }
 
@@ -159,20 +149,14 @@ func (f *fixture) settles(dir string, keys ...string) {
 
 func (f *fixture) predecessorIs(of, want backend.Entry) {
 	f.t.Helper()
-	before, err := f.s.Predecessor(f.ctx, of)
-	require.NoError(f.t, err)
+	before := must.Get(f.s.Predecessor(f.ctx, of))(f.t)
 	require.True(f.t, before.Same(want), "%+v", before)
 }
 
 // awaitState waits until a session is in a state, which is not Lost unless that is wanted.
 func (f *fixture) awaitState(s *backend.Session, want backend.State) {
 	f.t.Helper()
-	for state := s.State(); state != want; {
-		require.NotEqual(f.t, backend.Lost, state)
-		var err error
-		state, err = s.AwaitState(f.ctx, state)
-		require.NoError(f.t, err)
-	}
+	servicetest.AwaitState(f.ctx, f.t, s, want)
 }
 
 // awaits starts an Await, and waits until the server watches each.
@@ -188,8 +172,7 @@ func (f *fixture) awaits(known ...backend.Entry) <-chan wait.Result[[]backend.En
 // watchesOf counts a path's watches at the server.
 func (f *fixture) watchesOf(path string) int {
 	f.t.Helper()
-	answer, err := f.server.Command("wchp")
-	require.NoError(f.t, err)
+	answer := must.Get(f.server.Command("wchp"))(f.t)
 	n, in := 0, false
 	for line := range strings.Lines(answer) {
 		if !strings.HasPrefix(line, "\t") {
@@ -245,20 +228,7 @@ func (f *fixture) counts(match proxytest.Match) (sent func() int64) {
 }
 
 // logged collects what is logged.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
+type logged struct{ wait.Log }
 
 // count tells how often a text was logged.
-func (l *logged) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
+func (l *logged) count(text string) int { return strings.Count(l.String(), text) }

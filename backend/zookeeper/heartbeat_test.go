@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -22,8 +23,7 @@ import (
 // answers syncs and handshakes, and counts sessions. None of that may move the window.
 func TestLeaderWithoutAQuorum(t *testing.T) {
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"syncLimit=150"}})
-	leader, err := e.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	leader := must.Get(e.WaitLeader(wait.Patience))(t)
 	f := process(t, []string{leader.Addr()}, sessionTimeout(10*time.Second))
 	s := f.open()
 	for _, follower := range e.Followers() {
@@ -35,8 +35,7 @@ func TestLeaderWithoutAQuorum(t *testing.T) {
 	f.Cut()
 	wait.For(t, "the session is lost", func() bool { return s.State() == backend.Lost })
 	assert.False(t, s.Deadline().After(latest), "what was sent after the last vote has moved the window, to %v after the pause", s.Deadline().Sub(paused))
-	mode, err := leader.Mode()
-	require.NoError(t, err)
+	mode := must.Get(leader.Mode())(t)
 	assert.Equal(t, servertest.ModeLeader, mode, "it has noticed: this was no test")
 	assert.Greater(t, f.Proxies[0].Accepted(), 1, "there was no second handshake")
 }
@@ -83,8 +82,7 @@ func TestVotesWithoutRights(t *testing.T) {
 	f := process(t, []string{server.Addr()}, func(cfg *zookeeper.Config) {
 		cfg.SessionTimeout, cfg.Logger = 10*time.Second, slog.New(slog.NewTextHandler(&log, nil))
 	})
-	_, err := f.admin().SetACL("/", zk.DigestACL(zk.PermAll, "somebody", "else"), -1)
-	require.NoError(t, err)
+	must.Get(f.admin().SetACL("/", zk.DigestACL(zk.PermAll, "somebody", "else"), -1))(t)
 	votes := f.counts(zktest.MatchVote)
 	s := f.open()
 	for range 2 {
@@ -92,8 +90,7 @@ func TestVotesWithoutRights(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, votes(), int64(2))
 	assert.Zero(t, log.count("heartbeat refused"))
-	w, err := s.Will()
-	require.NoError(t, err)
+	w := must.Get(s.Will())(t)
 	for range 2 {
 		require.NoError(t, backend.Execute(f.ctx, f.Backend, w))
 	}

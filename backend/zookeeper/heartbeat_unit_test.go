@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -47,11 +48,9 @@ func TestUnansweredHeartbeatLeavesTheNextLink(t *testing.T) {
 func TestServesByHeartbeat(t *testing.T) {
 	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
-	b, err := New(Config{Servers: []string{server.Addr()}})
-	require.NoError(t, err)
+	b := must.Get(New(Config{Servers: []string{server.Addr()}}))(t)
 	b.ballot.cast(time.Now().Add(time.Hour), 0) // whatever another session has voted
-	s, err := b.Open(t.Context(), backend.OpenOptions{TTL: 20 * time.Second})
-	require.NoError(t, err)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: 20 * time.Second}))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	own := driver.Of[*session](s)
 	serves := func() bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // A script is a connection whose other end is the test.
@@ -108,8 +109,7 @@ func join(frames ...[]byte) []byte {
 func startLink(t *testing.T, p *pin, reads []byte, chunk func() int) (*link, *script) {
 	t.Helper()
 	s := &script{reads: reads, chunk: chunk}
-	l, err := p.attach(s, time.Minute)
-	require.NoError(t, err)
+	l := must.Get(p.attach(s, time.Minute))(t)
 	return l, s
 }
 
@@ -119,8 +119,7 @@ func whole() int { return 1 << 20 }
 func say(t *testing.T, l *link, frames ...[]byte) {
 	t.Helper()
 	all := join(frames...)
-	n, err := l.Write(all)
-	require.NoError(t, err)
+	n := must.Get(l.Write(all))(t)
 	require.Len(t, all, n)
 }
 
@@ -130,8 +129,7 @@ func greetedLink(t *testing.T, p *pin, reads []byte, chunk func() int) (*link, *
 	greeting := connectResponse(5, 4000)
 	l, s := startLink(t, p, join(greeting, reads), chunk)
 	say(t, l, connectRequest(p.session))
-	_, err := io.ReadFull(l, make([]byte, len(greeting)))
-	require.NoError(t, err)
+	must.Get(io.ReadFull(l, make([]byte, len(greeting))))(t)
 	return l, s
 }
 
@@ -184,8 +182,7 @@ func TestWireInPieces(t *testing.T) {
 			frame(int32(2), int32(6)), frame(int32(3), int32(14)), frame(int32(-2), int32(11)))
 		for rest := fromClient; len(rest) > 0; {
 			n := min(piece(), len(rest))
-			got, err := l.Write(rest[:n])
-			require.NoError(t, err)
+			got := must.Get(l.Write(rest[:n]))(t)
 			require.Equal(t, n, got)
 			rest = rest[n:]
 		}
@@ -376,8 +373,7 @@ func TestWireKeepsTheZxid(t *testing.T) {
 	p := newPin(&e)
 	first, _ := greetedLink(t, p, answerTo(1, 0), whole)
 	say(t, first, frame(int32(1), int32(6)))
-	answer, err := io.ReadAll(first)
-	require.NoError(t, err)
+	answer := must.Get(io.ReadAll(first))(t)
 	assert.Zero(t, binary.BigEndian.Uint64(answer[8:]), "the library gets to see no zxid: it would race with itself")
 
 	second, s := startLink(t, p, join(connectResponse(5, 4000), frame(int32(2), int64(9), int32(0))), whole)
@@ -393,8 +389,7 @@ func sendsZxids(t *testing.T, l *link, s *script, connect, watches int) {
 	t.Helper()
 	before := len(s.wrote)
 	setWatches := frame(int32(3), int32(opSetWatches), int64(0), make([]byte, 12))
-	_, err := l.Write(setWatches)
-	require.NoError(t, err)
+	must.Get(l.Write(setWatches))(t)
 	assert.Zero(t, binary.BigEndian.Uint64(setWatches[requestHead:]), "the caller's buffer is the caller's")
 	assert.EqualValues(t, connect, binary.BigEndian.Uint64(s.wrote[8:]), "connect request")
 	assert.EqualValues(t, watches, binary.BigEndian.Uint64(s.wrote[before+requestHead:]), "setting of watches")
@@ -422,8 +417,7 @@ func TestWireSetsWatches(t *testing.T) {
 	read := func(op int32, path string) (sent byte) {
 		t.Helper()
 		request := frame(int32(1), op, int32(len(path)), []byte(path), byte(0))
-		_, err := l.Write(request)
-		require.NoError(t, err)
+		must.Get(l.Write(request))(t)
 		assert.Zero(t, request[len(request)-1], "the caller's buffer is the caller's")
 		return s.wrote[len(s.wrote)-1]
 	}

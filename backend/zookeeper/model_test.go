@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -32,8 +33,7 @@ func newWorld(t *testing.T, ctx context.Context, b backend.Backend, root string)
 	t.Helper()
 	w := &world{root: root, known: map[string][]backend.Entry{}}
 	for range 2 {
-		s, err := b.Open(ctx, backend.OpenOptions{})
-		require.NoError(t, err)
+		s := must.Get(b.Open(ctx, backend.OpenOptions{}))(t)
 		t.Cleanup(func() { _ = s.Close(context.Background()) }) // nothing is left to learn from it
 		w.sessions = append(w.sessions, s)
 	}
@@ -130,11 +130,9 @@ func (w *world) dump(t *testing.T, ctx context.Context) string {
 		if strings.HasSuffix(key, "s") || strings.HasSuffix(key, "c") {
 			fmt.Fprintf(&b, " version %d", e.Version)
 		}
-		l, err := w.sessions[0].List(ctx, w.root+key)
-		require.NoError(t, err)
+		l := must.Get(w.sessions[0].List(ctx, w.root+key))(t)
 		for _, child := range l.Keys {
-			e, err := w.sessions[0].Get(ctx, child)
-			require.NoError(t, err)
+			e := must.Get(w.sessions[0].Get(ctx, child))(t)
 			fmt.Fprintf(&b, " +%s", e.Value)
 		}
 		b.WriteString("\n")

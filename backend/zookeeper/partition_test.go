@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -64,8 +65,7 @@ func startParts(t *testing.T, n int, limits ...string) *parts {
 func (p *parts) whole(t *testing.T, stay int) {
 	t.Helper()
 	require.NoError(t, p.ensemble.Start())
-	leader, err := p.ensemble.Leader()
-	require.NoError(t, err)
+	leader := must.Get(p.ensemble.Leader())(t)
 	p.leader, p.stay, p.rest = leader.Host(), nil, nil
 	for _, m := range p.ensemble.Members {
 		switch {
@@ -225,8 +225,7 @@ func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
 	}
 	leads, first := c.contender(t, election, "leads", near)
 	first.Only(0)
-	term, err := leads.elector.Campaign(ctx)
-	require.NoError(t, err)
+	term := must.Get(leads.elector.Campaign(ctx))(t)
 	leads.term.Store(term)
 	first.Resume()
 	waits, _ = c.contender(t, election, "waits", far)

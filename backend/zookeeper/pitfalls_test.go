@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -42,8 +43,7 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	default:
 	}
 	f.Proxies[0].Unstall()
-	s, err := wait.Returned(f.t, opening)
-	require.NoError(t, err)
+	s := must.Get(wait.Returned(f.t, opening))(t)
 	assert.Equal(t, backend.Live, s.State())
 	assert.Equal(t, fmt.Sprintf("%016x", uint64(zookeeper.Conn(s).SessionID())), s.ID())
 	require.NoError(t, s.Close(f.ctx))
@@ -76,8 +76,7 @@ func TestPitfall04GrantedTimeout(t *testing.T) {
 		24 * time.Hour:         time.Minute,
 	} {
 		before := time.Now()
-		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{TTL: asked})
-		require.NoError(t, err)
+		s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{TTL: asked}))(t)
 		assert.Equal(t, granted, s.TTL(), "asked for %v", asked)
 		// The window is reckoned from the grant.
 		assert.False(t, s.Deadline().Before(before.Add(granted*3/4)))
@@ -119,8 +118,7 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	f.Suspend()
 	require.NoError(t, away.s.Discard(f.ctx, known[17]))
 	f.Resume()
-	got, err := wait.Returned(f.t, waiting)
-	require.NoError(t, err)
+	got := must.Get(wait.Returned(f.t, waiting))(t)
 	assert.False(t, got[17].Exists())
 	assert.True(t, got[18].Same(known[18]))
 	assert.NotZero(t, log.count("authenticated"), "what the library says is logged")
@@ -138,8 +136,7 @@ func TestPitfall08EventsAreNotDropped(t *testing.T) {
 	}
 	require.NoError(t, f.s.Close(f.ctx))
 	for _, waiting := range waits {
-		got, err := wait.Returned(f.t, waiting)
-		require.NoError(t, err)
+		got := must.Get(wait.Returned(f.t, waiting))(t)
 		assert.False(t, got[0].Exists())
 	}
 }
@@ -157,8 +154,7 @@ func TestPitfall09OneWatchPerPath(t *testing.T) {
 	assert.LessOrEqual(t, len(requests()), 2, "one read for each path, for all calls together")
 	wait.For(t, "a watch", func() bool { return f.watchesOf(e.Key) == 1 })
 	require.NoError(t, f.s.Discard(f.ctx, e))
-	got, err := f.s.Await(f.ctx, e)
-	require.NoError(t, err)
+	got := must.Get(f.s.Await(f.ctx, e))(t)
 	assert.False(t, got[0].Exists())
 	assert.Zero(t, f.watchesOf(e.Key), "a watch stays on a node that is gone")
 }
@@ -271,8 +267,7 @@ func TestPitfall16RevisionsAreCzxids(t *testing.T) {
 		assert.Equal(t, uint64(stat.Czxid), e.Rev, e.Key)
 		assert.EqualValues(t, stat.Version+1, e.Version, e.Key)
 	}
-	children, _, err := admin.Children(f.dir)
-	require.NoError(t, err)
+	children := must.First(admin.Children(f.dir))(t)
 	assert.Len(t, children, 6, "nothing but the entries stays")
 }
 
@@ -289,8 +284,7 @@ func TestPitfall17LargeLists(t *testing.T) {
 			path := fmt.Sprintf("%s/%s%05d", f.dir, strings.Repeat("x", 900), i*batch+j)
 			ops = append(ops, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
 		}
-		_, err := admin.Multi(ops...)
-		require.NoError(t, err)
+		must.Get(admin.Multi(ops...))(t)
 	}
 	e := f.enqueue(f.s)
 	f.lists(e.Key)
@@ -326,8 +320,7 @@ func TestHandoverTakesNoRoundTrip(t *testing.T) {
 	waiting := f.awaits(own, first)
 	requests := f.requests()
 	require.NoError(t, leader.s.Close(f.ctx))
-	got, err := wait.Returned(f.t, waiting)
-	require.NoError(t, err)
+	got := must.Get(wait.Returned(f.t, waiting))(t)
 	assert.True(t, got[0].Same(own))
 	assert.False(t, got[1].Exists())
 	assert.Empty(t, requests(), "asked after the event")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 )
 
@@ -47,9 +48,8 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 		before := 0
 		for round := range 20 {
 			e := remake()
-			checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
-			require.NoError(t, err)
-			_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+			checks := must.Get(zookeeper.Checks(f.ctx, f.s, backend.IfExists(e)))(t)
+			_, err := admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
 			require.NoError(t, err, kind)
 			var all sync.WaitGroup
 			var mu sync.Mutex
@@ -84,8 +84,7 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			_, err = f.s.Commit(f.ctx, nil, backend.Update(e, []byte("late")))
 			require.ErrorIs(t, err, backend.ErrNoEntry)
 			require.NoError(t, f.s.Discard(f.ctx, e))
-			data, _, err := admin.Get(e.Key)
-			require.NoError(t, err)
+			data := must.First(admin.Get(e.Key))(t)
 			require.Equal(t, "another's", string(data))
 		}
 		t.Logf("%s: %d commits were done in time", kind, before)
@@ -99,15 +98,13 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 	for kind, remake := range ownKinds(f) {
 		e := remake()
 		for i := range 3 {
-			_, err := admin.Set(e.Key, []byte("another's"), -1)
-			require.NoError(t, err)
+			must.Get(admin.Set(e.Key, []byte("another's"), -1))(t)
 			switch i {
 			case 0:
 				require.NoError(t, f.commitUnder(f.s, e, backend.CompareAndSet(fmt.Sprint(f.dir, "/", kind), nil, 0)), kind)
 			case 1:
-				checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
-				require.NoError(t, err)
-				_, err = admin.Multi(checks...)
+				checks := must.Get(zookeeper.Checks(f.ctx, f.s, backend.IfExists(e)))(t)
+				_, err := admin.Multi(checks...)
 				require.NoError(t, err, kind)
 			case 2:
 				require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/restoretest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -48,8 +49,7 @@ func (p *past) others(n int) {
 	conn := zktest.Operator(p.t, p.server.Addr())
 	defer conn.Close()
 	for range n {
-		_, err := conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(p.t, err)
+		must.Get(conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll)))(p.t)
 	}
 }
 
@@ -58,13 +58,11 @@ func (p *past) reach(zxid uint64) {
 	p.t.Helper()
 	conn := zktest.Operator(p.t, p.server.Addr()) // whose session is a transaction, too, as is its end
 	for {
-		at, err := p.server.Zxid()
-		require.NoError(p.t, err)
+		at := must.Get(p.server.Zxid())(p.t)
 		if uint64(at) >= zxid {
 			return
 		}
-		_, err = conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(p.t, err)
+		must.Get(conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll)))(p.t)
 	}
 }
 
@@ -109,16 +107,14 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	t.Helper()
 	p := startPast(t)
 	_, founder := p.process(strategy, "1")
-	term, err := founder.Campaign(t.Context())
-	require.NoError(t, err)
+	term := must.Get(founder.Campaign(t.Context()))(t)
 	require.NoError(t, term.Resign(t.Context()))
 	f, e := p.process(strategy, "2")
-	_, err = e.Leader(t.Context()) // it has a session
+	_, err := e.Leader(t.Context()) // it has a session
 	require.ErrorIs(t, err, elector.ErrNoLeader)
 	p.down(p.server.Backup)
 	p.others(60)
-	old, err := e.Campaign(t.Context())
-	require.NoError(t, err)
+	old := must.Get(e.Campaign(t.Context()))(t)
 	f.Suspend()
 	key := f.dir + "-written"
 	writing := wait.Later(func() ([]backend.Entry, error) { return old.Commit(f.ctx, elector.Put(key, []byte("old"))) })
@@ -129,18 +125,15 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	if atOne {
 		p.reach(old.Token() - 1)
 	}
-	led, err := next.Campaign(t.Context())
-	require.NoError(t, err)
-	made, err := led.Commit(t.Context(), elector.Put(key, []byte("new")))
-	require.NoError(t, err)
+	led := must.Get(next.Campaign(t.Context()))(t)
+	made := must.Get(led.Commit(t.Context(), elector.Put(key, []byte("new"))))(t)
 	p.others(150)
 	f.Resume()
 	_, err = wait.Returned(f.t, writing)
 	require.Error(t, err)
 	wait.For(t, "the old term is over", func() bool { return !old.Valid() })
 	assert.True(t, led.Valid())
-	got, err := led.Get(t.Context(), key)
-	require.NoError(t, err)
+	got := must.Get(led.Get(t.Context(), key))(t)
 	assert.True(t, got.Same(made[0]), "%q", got.Value)
 	return old.Token() == led.Token()
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -40,11 +40,7 @@ func TestStrangers(t *testing.T) {
 	admin := f.admin()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		wait.For(t, "the stranger stands, or has gone", func() bool {
-			_, strangers, err := f.s.Survey(f.ctx, election, nil)
-			require.NoError(t, err)
-			return len(strangers) == number
-		})
+		strangertest.Stands(f.ctx, t, f.s, election, number)
 	}
 	t.Run("go-zookeeper's Lock", func(t *testing.T) {
 		election := newRoot()
@@ -81,8 +77,7 @@ func TestStrangers(t *testing.T) {
 				if prefix == "controller" {
 					flags = zk.FlagEphemeral
 				}
-				path, err := admin.Create(election+"/"+prefix, nil, flags, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
+				path := must.Get(admin.Create(election+"/"+prefix, nil, flags, zk.WorldACL(zk.PermAll)))(t)
 				return func() { require.NoError(t, admin.Delete(path, -1)) }
 			})
 		})
@@ -106,8 +101,7 @@ func TestSurvey(t *testing.T) {
 	sent := f.requests()
 	assert.Empty(t, survey())
 	assert.Len(t, sent(), 1, "requests")
-	_, err := admin.CreateContainer(f.dir+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	must.Get(admin.CreateContainer(f.dir+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)))(t)
 	for i := range 150 {
 		require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/notes-%d", f.dir, i), nil))
 	}
@@ -115,8 +109,7 @@ func TestSurvey(t *testing.T) {
 	assert.Empty(t, survey())
 	assert.Len(t, sent(), 102, "requests")
 	// Names as the recipes have them are looked at first.
-	stranger, err := admin.Create(f.dir+"/zzz-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	stranger := must.Get(admin.Create(f.dir+"/zzz-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll)))(t)
 	assert.Equal(t, []string{stranger}, survey())
 }
 
@@ -127,8 +120,7 @@ func TestSurveyWithoutRights(t *testing.T) {
 	admin := f.admin()
 	require.NoError(t, zktest.PutAll(admin, f.dir+"/a", nil))
 	require.NoError(t, zktest.PutAll(admin, f.dir+"/b", nil))
-	_, err := admin.SetACL(f.dir+"/a", zk.WorldACL(0), -1)
-	require.NoError(t, err)
+	must.Get(admin.SetACL(f.dir+"/a", zk.WorldACL(0), -1))(t)
 	_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
 	require.NoError(t, err)
 	require.Empty(t, strangers)

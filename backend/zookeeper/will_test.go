@@ -9,6 +9,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -17,8 +18,7 @@ import (
 func TestWillPresentsCredentials(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, enforcing(t), known)
-	w, err := f.s.Will()
-	require.NoError(t, err)
+	w := must.Get(f.s.Will())(t)
 	stranger, own := process(t, f.Servers, nil), process(t, f.Servers, known)
 	require.ErrorIs(t, backend.Execute(f.ctx, stranger.Backend, w), backend.ErrDenied)
 	f.awaitState(f.s, backend.Live) // the stranger has taken its link
@@ -34,8 +34,7 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
 	e := f.enqueue(f.s)
-	w, err := f.s.Will()
-	require.NoError(t, err)
+	w := must.Get(f.s.Will())(t)
 	by := process(t, f.Servers, nil)
 	asked := by.counts(proxytest.MatchOp(proxytest.OpClose))
 	release := by.TurnAway(proxytest.MatchOp(proxytest.OpClose), throttled)
@@ -47,8 +46,7 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	default:
 	}
 	release()
-	_, err = wait.Returned(f.t, executing)
-	require.NoError(t, err)
+	must.Get(wait.Returned(f.t, executing))(t)
 	f.s = f.open()
 	f.isGone(e.Key)
 }
@@ -57,8 +55,7 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 func TestWillAtAFrozenServer(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(time.Minute))
-	w, err := f.s.Will()
-	require.NoError(t, err)
+	w := must.Get(f.s.Will())(t)
 	by := process(t, []string{f.server.Addr(), f.server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 200 * time.Millisecond })
 	by.Proxies[0].Stall()
 	began := time.Now()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -24,8 +25,7 @@ var (
 // fakeServer calls serve for each connection, and returns a Backend that knows no other server.
 func fakeServer(t *testing.T, serve func(net.Conn)) *Backend {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -37,9 +37,7 @@ func fakeServer(t *testing.T, serve func(net.Conn)) *Backend {
 			_ = conn.Close()
 		}
 	}()
-	b, err := New(Config{Servers: []string{listener.Addr().String()}})
-	require.NoError(t, err)
-	return b
+	return must.Get(New(Config{Servers: []string{listener.Addr().String()}}))(t)
 }
 
 // readRequest returns the next frame, and nil at the end of the connection.

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 const deploy = "../../deploy"
@@ -64,12 +66,10 @@ type object struct {
 // TestManifests holds that what a manifest names is in it: ports, volumes, variables and
 // labels; that the command is run with what "elector run" wants; and that nothing is root.
 func TestManifests(t *testing.T) {
-	files, err := filepath.Glob(deploy + "/*.yaml")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob(deploy + "/*.yaml"))(t)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		require.NoError(t, err)
+		data := must.Get(os.ReadFile(file))(t)
 		labels, ports, runs := map[string]any{}, []string{}, 0
 		for in := yaml.NewDecoder(bytes.NewReader(data)); ; {
 			var o object
@@ -138,8 +138,7 @@ func checkPod(t *testing.T, file string, spec *yaml.Node) (ports []string, runs 
 // TestDockerfile holds that what it copies is there, that it builds with a Go that the module
 // takes, stamps the version where the command looks for it, and ends without root.
 func TestDockerfile(t *testing.T) {
-	data, err := os.ReadFile(deploy + "/Dockerfile")
-	require.NoError(t, err)
+	data := must.Get(os.ReadFile(deploy + "/Dockerfile"))(t)
 	text := string(data)
 	for _, m := range regexp.MustCompile(`(?m)^COPY ([^-].*) \S+$`).FindAllStringSubmatch(text, -1) {
 		for from := range strings.FieldsSeq(m[1]) {
@@ -147,8 +146,7 @@ func TestDockerfile(t *testing.T) {
 			assert.NoError(t, err, "COPY")
 		}
 	}
-	command, err := os.ReadFile("go.mod")
-	require.NoError(t, err)
+	command := must.Get(os.ReadFile("go.mod"))(t)
 	for _, m := range regexp.MustCompile(`(?m) => (\S+)$`).FindAllStringSubmatch(string(command), -1) {
 		assert.Contains(t, text, "COPY "+path.Join("cmd/elector", m[1], "go.mod")+" ", "go mod download needs it")
 	}
@@ -157,8 +155,7 @@ func TestDockerfile(t *testing.T) {
 	assert.True(t, image != nil && strings.HasPrefix(wanted[1], image[1]+"."), "it builds with %q, and go.mod wants %s", image, wanted[1])
 	// TestDist of the scripts holds that the linker finds it.
 	const stamp = "-X github.com/elector-go/elector/cmd/elector/internal/cli.release=$"
-	dist, err := os.ReadFile("../../scripts/dist.sh")
-	require.NoError(t, err)
+	dist := must.Get(os.ReadFile("../../scripts/dist.sh"))(t)
 	assert.Contains(t, text, stamp)
 	assert.Contains(t, string(dist), stamp)
 	for _, from := range regexp.MustCompile(`(?m)^FROM (gcr\S+)`).FindAllStringSubmatch(text, -1) {

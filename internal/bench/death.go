@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/crowd"
+	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/lastwill"
 	"github.com/elector-go/elector/strategy/fair"
@@ -182,18 +182,12 @@ func (v *victim) bury() error {
 		return err
 	}
 	_ = v.cmd.Wait() // it was killed
-	for late := time.Now().Add(patience); v.accompanied() && !gone(v.Companion); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(patience); v.accompanied() && !process.Ended(v.Companion); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			return errors.New("the companion of a dead process does not end")
 		}
 	}
 	return nil
-}
-
-// gone tells whether a process has ended, or is one that nobody has waited for.
-func gone(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
 
 func deathPart(ctx context.Context, l *lab) (section, error) {

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -68,8 +69,7 @@ func TestQuickServers(t *testing.T) {
 			var out bytes.Buffer
 			args := []string{"-quick", "-backend", k.name, "-parts", parts, "-samples", "3", "-n", "3", "-elections", "20"}
 			require.NoError(t, run(t.Context(), args, &out, io.Discard))
-			cfg, err := parse(args, io.Discard)
-			require.NoError(t, err)
+			cfg := must.Get(parse(args, io.Discard))(t)
 			title := k.make(cfg).facts().title
 			for _, name := range catalog.Names() {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: handover, %s\n", title, name))
@@ -85,31 +85,25 @@ func TestQuickServers(t *testing.T) {
 // Pings and the asking itself must not be taken for packets of a handover.
 func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
-	cfg, err := parse([]string{"-quick"}, io.Discard)
-	require.NoError(t, err)
+	cfg := must.Get(parse([]string{"-quick"}, io.Discard))(t)
 	z := &zooKeeper{site: site{cfg: cfg}}
 	require.NoError(t, z.start())
 	defer func() { require.NoError(t, z.Close()) }()
 	const timeout = 3 * time.Second // a ping each second
-	c, err := z.dial(t.Context(), timeout)
-	require.NoError(t, err)
+	c := must.Get(z.dial(t.Context(), timeout))(t)
 	defer c.close()
-	_, err = z.messages()
-	require.NoError(t, err)
+	must.Get(z.messages())(t)
 
 	before := z.traffic.Heartbeats.Load()
 	require.Eventually(t, func() bool { return z.traffic.Heartbeats.Load() >= before+3 }, wait.Patience, 10*time.Millisecond)
-	n, err := z.messages()
-	require.NoError(t, err)
+	n := must.Get(z.messages())(t)
 	assert.InDelta(t, 0, n, 2, "a ping may be on its way")
 
 	const reads = 50
 	for range reads {
-		_, _, err := c.conn.Exists("/")
-		require.NoError(t, err)
+		must.First(c.conn.Exists("/"))(t)
 	}
-	n, err = z.messages()
-	require.NoError(t, err)
+	n = must.Get(z.messages())(t)
 	assert.InDelta(t, 2*reads, n, 4, "a request and an answer each")
 }
 
@@ -118,25 +112,20 @@ func TestEtcdCountsNoKeepAlives(t *testing.T) {
 	s := &etcdService{site: site{cfg: config{servers: 1}}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()
-	client, err := s.client(grpc.WithStatsHandler(rpcs{&s.traffic}))
-	require.NoError(t, err)
+	client := must.Get(s.client(grpc.WithStatsHandler(rpcs{&s.traffic})))(t)
 	defer client.Close()
-	lease, err := client.Grant(t.Context(), 60)
-	require.NoError(t, err)
+	lease := must.Get(client.Grant(t.Context(), 60))(t)
 	for range 5 {
-		_, err := client.KeepAliveOnce(t.Context(), lease.ID)
-		require.NoError(t, err)
+		must.Get(client.KeepAliveOnce(t.Context(), lease.ID))(t)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	answers := client.Watch(ctx, "/k", clientv3.WithCreatedNotify())
 	<-answers
-	_, err = client.Put(t.Context(), "/k", "v")
-	require.NoError(t, err)
+	must.Get(client.Put(t.Context(), "/k", "v"))(t)
 	<-answers
 	assert.Equal(t, sent{requests: 2, watches: 1, heartbeats: 5}, s.sent())
-	n, err := s.messages()
-	require.NoError(t, err)
+	n := must.Get(s.messages())(t)
 	assert.Equal(t, 4+3, n, "two calls, and on the watch's stream a request, its answer and an event")
 }
 
@@ -148,18 +137,14 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 	client, release, err := s.client(&s.traffic)
 	require.NoError(t, err)
 	defer release()
-	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{TTL: "60s"}, nil)
-	require.NoError(t, err)
+	id := must.First(client.Session().CreateNoChecks(&api.SessionEntry{TTL: "60s"}, nil))(t)
 	for range 5 {
-		_, _, err := client.Session().Renew(id, nil)
-		require.NoError(t, err)
+		must.First(client.Session().Renew(id, nil))(t)
 	}
-	_, err = client.KV().Put(&api.KVPair{Key: "k"}, nil)
-	require.NoError(t, err)
+	must.Get(client.KV().Put(&api.KVPair{Key: "k"}, nil))(t)
 	_, meta, err := client.KV().Get("k", nil)
 	require.NoError(t, err)
-	_, _, err = client.KV().Get("k", &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: 10 * time.Millisecond})
-	require.NoError(t, err)
+	must.First(client.KV().Get("k", &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: 10 * time.Millisecond}))(t)
 	consistent := &api.QueryOptions{RequireConsistent: true}
 	_, _, _, err = client.Txn().Txn(api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: "k"}}}, consistent)
 	require.NoError(t, err)
@@ -167,11 +152,9 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 	require.NoError(t, err)
 	_, _, _, err = client.Txn().Txn(api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: "no"}}}, consistent)
 	require.NoError(t, err)
-	_, _, err = client.KV().Keys("k", "", consistent)
-	require.NoError(t, err)
+	must.First(client.KV().Keys("k", "", consistent))(t)
 	assert.Equal(t, sent{requests: 4, watches: 1, heartbeats: 8}, s.sent(), "what looks at what is awaited comes with renewals")
-	n, err := s.messages()
-	require.NoError(t, err)
+	n := must.Get(s.messages())(t)
 	assert.Equal(t, 2*5, n, "a request and an answer each")
 }
 
@@ -185,8 +168,7 @@ func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
 }
 
 func TestQuickGivesWayToFlags(t *testing.T) {
-	cfg, err := parse([]string{"-quick", "-samples", "7"}, io.Discard)
-	require.NoError(t, err)
+	cfg := must.Get(parse([]string{"-quick", "-samples", "7"}, io.Discard))(t)
 	assert.Equal(t, 7, cfg.samples)
 	assert.Equal(t, []int{3, 10}, cfg.n)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"sync"
 	"time"
@@ -121,7 +123,7 @@ func (z *zooKeeper) dial(ctx context.Context, ttl time.Duration) (c bareZooKeepe
 	ready := make(chan struct{})
 	once := sync.OnceFunc(func() { close(ready) })
 	c.server = z.addr()
-	c.conn, _, err = zk.Connect([]string{c.server}, ttl, zk.WithLogger(mute{}), zk.WithLogInfo(false), zk.WithDialer(z.tcp),
+	c.conn, _, err = zk.Connect([]string{c.server}, ttl, zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false), zk.WithDialer(z.tcp),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.State == zk.StateHasSession {
 				once()
@@ -142,7 +144,7 @@ func (z *zooKeeper) dial(ctx context.Context, ttl time.Duration) (c bareZooKeepe
 }
 
 func (z *zooKeeper) lock(path string, ttl time.Duration) (*lock, error) {
-	conn, _, err := zk.Connect([]string{z.addr()}, ttl, zk.WithLogger(mute{}))
+	conn, _, err := zk.Connect([]string{z.addr()}, ttl, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +155,6 @@ func (z *zooKeeper) lock(path string, ttl time.Duration) (*lock, error) {
 		close: conn.Close,
 	}, nil
 }
-
-type mute struct{}
-
-func (mute) Printf(string, ...any) {}
 
 func (c bareZooKeeper) close() { c.conn.Close() }
 

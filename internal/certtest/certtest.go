@@ -17,6 +17,10 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 // An Authority signs certificates.
@@ -106,14 +110,8 @@ type Files struct {
 // ForTest issues a certificate, and writes it to a temporary folder of the test.
 func (a *Authority) ForTest(t testing.TB, name string, changes ...Change) Files {
 	t.Helper()
-	made, err := a.Issue(name, changes...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(a.Issue(name, changes...))(t)
+	key := must.Get(x509.MarshalPKCS8PrivateKey(made.PrivateKey))(t)
 	encode := func(kind string, der []byte) []byte {
 		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	}
@@ -121,9 +119,7 @@ func (a *Authority) ForTest(t testing.TB, name string, changes ...Change) Files 
 	dir := t.TempDir()
 	write := func(file string, text []byte) string {
 		path := filepath.Join(dir, file)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
 	return Files{

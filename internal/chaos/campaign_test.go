@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -35,8 +36,7 @@ const (
 // TestSteppedCandidate builds the candidate whose clock can be stepped.
 func TestSteppedCandidate(t *testing.T) {
 	servertest.Long(t, "a build of the standard library")
-	program, err := buildStepped(t.Context(), t.TempDir())
-	require.NoError(t, err)
+	program := must.Get(buildStepped(t.Context(), t.TempDir()))(t)
 	about, err := exec.CommandContext(t.Context(), "go", "version", "-m", program).CombinedOutput()
 	require.NoError(t, err, string(about))
 	assert.Contains(t, string(about), "-tags="+clockTag)
@@ -124,8 +124,7 @@ func campaignForTest(t *testing.T, c trial) *result {
 	t.Helper()
 	few <- struct{}{}
 	defer func() { <-few }()
-	dir, err := os.MkdirTemp("", "chaos-")
-	require.NoError(t, err)
+	dir := must.Get(os.MkdirTemp("", "chaos-"))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("all that was recorded is in %s", dir)
@@ -133,8 +132,7 @@ func campaignForTest(t *testing.T, c trial) *result {
 		}
 		assert.NoError(t, os.RemoveAll(dir))
 	})
-	r, err := c.run(t.Context(), dir, testLog{t})
-	require.NoError(t, err)
+	r := must.Get(c.run(t.Context(), dir, testLog{t}))(t)
 	var b strings.Builder
 	r.print(&b)
 	t.Log(b.String())
@@ -195,8 +193,7 @@ func TestBroken(t *testing.T) {
 func TestElectorRun(t *testing.T) {
 	servertest.Long(t, "a campaign of faults")
 	t.Parallel()
-	elector, err := buildElector(t.Context(), t.TempDir())
-	require.NoError(t, err)
+	elector := must.Get(buildElector(t.Context(), t.TempDir()))(t)
 	r := campaignForTest(t, trial{backend: "etcd", servers: 1, strategy: "fair", faults: onProxies, seed: 3, length: short, elector: elector})
 	assert.Empty(t, r.violations)
 	assert.GreaterOrEqual(t, r.terms, 3)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/must"
 )
 
 const ms = int64(time.Millisecond)
@@ -199,8 +200,7 @@ func TestTorn(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`{"Process":"1.1","Token":1,"Asked":1,"Written":2}
 {"Process":"1.1","Tok{"Process":"2.1","Token":2,"Asked":3,"Written":4}
 {"Process":"2.1","Tok`), 0o644))
-	lines, err := loadLines(path)
-	require.NoError(t, err)
+	lines := must.Get(loadLines(path))(t)
 	assert.Equal(t, []line{{"1.1", 1, 1, 2}, {"2.1", 2, 3, 4}}, lines)
 }
 

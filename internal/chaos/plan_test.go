@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -78,14 +79,12 @@ func TestOptions(t *testing.T) {
 		{backend: "etcd", servers: 5, strategy: "kafka", faults: []string{"member"}, seed: 9, length: 30 * time.Second},
 		{backend: "consul", servers: 5, strategy: "kafka", faults: []string{"member"}, seed: 9, length: 30 * time.Second},
 	}, o.trials())
-	again, err := parse(strings.Fields(o.trials()[0].args()), io.Discard)
-	require.NoError(t, err)
+	again := must.Get(parse(strings.Fields(o.trials()[0].args()), io.Discard))(t)
 	assert.Equal(t, o.trials()[:1], again.trials())
 
 	o, err = parse(strings.Fields("-backend zookeeper,etcd,consul-ttl -servers 3 -strategy fair -stock"), io.Discard)
 	require.NoError(t, err)
-	again, err = parse(strings.Fields(o.trials()[1].args()), io.Discard)
-	require.NoError(t, err)
+	again = must.Get(parse(strings.Fields(o.trials()[1].args()), io.Discard))(t)
 	assert.True(t, again.trials()[0].stock)
 	_, err = parse(strings.Fields("-backend consul -stock"), io.Discard)
 	assert.ErrorContains(t, err, `-stock -backend "consul": there are zookeeper, etcd, consul-ttl`)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +45,7 @@ func startZooKeeper(servers int, network *networktest.Network, stock bool) (*ser
 
 // fillZooKeeper writes more than servers have in memory.
 func fillZooKeeper(ctx context.Context, addr string) error {
-	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func fillZooKeeper(ctx context.Context, addr string) error {
 // zooKeeperEntries walks the tree. A client waits for its session, which a quorum grants,
 // for as long as ctx lets it.
 func zooKeeperEntries(ctx context.Context, addr string) ([]string, error) {
-	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +98,3 @@ func zooKeeperEntries(ctx context.Context, addr string) ([]string, error) {
 	slices.Sort(found)
 	return found, nil
 }
-
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}

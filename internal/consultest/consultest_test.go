@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -24,8 +25,7 @@ func TestFaults(t *testing.T) {
 	root := servers.Root()[1:]
 	value := func(key string) string {
 		t.Helper()
-		pair, _, err := kv.Get(root+"/"+key, nil)
-		require.NoError(t, err)
+		pair := must.First(kv.Get(root+"/"+key, nil))(t)
 		if pair == nil {
 			return ""
 		}
@@ -60,12 +60,10 @@ func TestFaults(t *testing.T) {
 	assert.Empty(t, value("e"))
 	writes("e")
 
-	id, _, err := p.Client.Session().CreateNoChecks(&api.SessionEntry{TTL: "10s"}, nil)
-	require.NoError(t, err)
+	id := must.First(p.Client.Session().CreateNoChecks(&api.SessionEntry{TTL: "10s"}, nil))(t)
 	require.Equal(t, []string{id}, p.Sessions())
 	p.Expire()
-	session, _, err := p.Client.Session().Info(id, nil)
-	require.NoError(t, err)
+	session := must.First(p.Client.Session().Info(id, nil))(t)
 	assert.Nil(t, session)
 
 	_, meta, err := kv.Get(root+"/a", nil)
@@ -92,8 +90,7 @@ func TestFaults(t *testing.T) {
 
 	require.NoError(t, consultest.PutAll(servers.Members, "/"+root+"/deep/ü %zz", []byte("y")))
 	assert.Equal(t, "y", value("deep/ü %zz"))
-	pair, _, err := kv.Get(root+"/deep", nil)
-	require.NoError(t, err)
+	pair := must.First(kv.Get(root+"/deep", nil))(t)
 	assert.NotNil(t, pair)
 
 	// A member that is down is gone round, and a process may be kept to one.
@@ -115,6 +112,5 @@ func TestFaults(t *testing.T) {
 	require.ErrorAs(t, err, &status)
 	assert.Equal(t, http.StatusInternalServerError, status.Code)
 	remove()
-	_, _, err = kv.Get(root, nil)
-	require.NoError(t, err)
+	must.First(kv.Get(root, nil))(t)
 }

@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/servicetest"
@@ -63,11 +65,7 @@ func NewProcess(t testing.TB, servers []*servertest.Consul, o Options) *Process 
 	if o.Config.Logger == nil {
 		o.Config.Logger = asynclogtest.Stuck(t)
 	}
-	var err error
-	p.Backend, err = consul.New(p.Client, o.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.Backend = must.Get(consul.New(p.Client, o.Config))(t)
 	return p
 }
 
@@ -80,11 +78,7 @@ func (p *Process) newClient(o Options) (client *api.Client, closeIdle func()) {
 	cfg.Transport.Proxy, cfg.Transport.DialContext = nil, p.dial
 	p.t.Cleanup(cfg.Transport.CloseIdleConnections)
 	cfg.HttpClient = &http.Client{Transport: over{&p.wire, cfg.Transport}}
-	client, err := api.NewClient(cfg)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return client, cfg.Transport.CloseIdleConnections
+	return must.Get(api.NewClient(cfg))(p.t), cfg.Transport.CloseIdleConnections
 }
 
 // dial connects to the server of the connection before, or to another if that is down.
@@ -125,9 +119,7 @@ func (p *Process) Expire() {
 	p.Suspend()
 	defer p.Resume()
 	for _, id := range p.Sessions() {
-		if err := Destroy(p.Servers, id); err != nil {
-			p.t.Fatal(err)
-		}
+		require.NoError(p.t, Destroy(p.Servers, id))
 	}
 }
 

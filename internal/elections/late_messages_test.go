@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -47,8 +49,7 @@ func tryOn(t *testing.T, path string, servers *etcdtest.Servers, worsen func(p *
 // reportOf runs one test of this program, as a child, and some of its rules.
 func reportOf(t *testing.T, rules string) (report conformance.Report, said string) {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	path := filepath.Join(t.TempDir(), "report")
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
@@ -62,9 +63,7 @@ func reportOf(t *testing.T, rules string) (report conformance.Report, said strin
 	if err == nil {
 		err = json.Unmarshal(text, &report)
 	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
+	require.NoError(t, err, &out)
 	if broken := report.Count(conformance.Failed) > 0; broken != (ran != nil) {
 		t.Fatalf("rules are broken: %v, and it ended with %v:\n%s", broken, ran, &out)
 	}
@@ -124,7 +123,5 @@ func TestLateMessagesAreFound(t *testing.T) {
 		return
 	}
 	report, said := reportOf(t, "^session$/^(slow-replies|late-requests)$")
-	if len(report.Results) != 2 || report.Count(conformance.Failed) != 2 {
-		t.Errorf("%v\n%s", report, said)
-	}
+	assert.False(t, len(report.Results) != 2 || report.Count(conformance.Failed) != 2, "%v\n%s", report, said)
 }

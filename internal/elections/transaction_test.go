@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
@@ -57,8 +58,7 @@ func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 				term <- <-term // it leads
 			}
 			for n := -1; n != i+1; {
-				all, err := e.Candidates(ctx)
-				require.NoError(t, err)
+				all := must.Get(e.Candidates(ctx))(t)
 				n = len(all)
 			}
 		}
@@ -73,17 +73,13 @@ func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 		}
 		<-first.Context().Done()
 		third := <-terms[2]
-		if third == nil {
-			t.Fatal("the third does not lead")
-		}
+		require.NotNil(t, third, "the third does not lead")
 		for _, term := range []<-chan *elector.Term{terms[0], terms[1]} {
 			select {
 			case got := <-term:
 				early.Add(1)
 				_, err := got.Commit(ctx, elector.Put(path+"-late", nil))
-				if !errors.Is(err, elector.ErrDeposed) {
-					t.Errorf("the write of a deleted candidate: %v", err)
-				}
+				assert.ErrorIs(t, err, elector.ErrDeposed, "the write of a deleted candidate")
 				<-got.Context().Done()
 				if cause := context.Cause(got.Context()); !errors.Is(cause, elector.ErrDeposed) {
 					t.Errorf("the term of a deleted candidate ended with %v", cause)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -39,8 +40,7 @@ func TestOverTheEndOfZooKeepersNumbers(t *testing.T) {
 					TTL: svc.TTL, RetryMin: time.Millisecond, RetryMax: 100 * time.Millisecond,
 				}
 				cfg.Hooks = rec.Hooks(id, elector.Hooks{})
-				e, err := elector.New(cfg)
-				require.NoError(t, err)
+				e := must.Get(elector.New(cfg))(t)
 				t.Cleanup(func() { _ = e.Close(context.WithoutCancel(ctx)) })
 				return history.Record(e, rec, id)
 			}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -22,10 +23,7 @@ const oneTry = 10 * time.Second
 // Operator is a client of its own of the servers, as another tool would have.
 func Operator(t testing.TB, servers ...string) *clientv3.Client {
 	t.Helper()
-	client, err := newBare(servers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(newBare(servers))(t)
 	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
 	return client
 }

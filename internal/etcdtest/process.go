@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -25,6 +26,7 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/etcdclient"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servicetest"
 )
@@ -77,11 +79,7 @@ func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *P
 	if change != nil {
 		change(&cfg)
 	}
-	client, err := clientv3.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Client = client
+	p.Client = must.Get(clientv3.New(cfg))(t)
 	t.Cleanup(p.close)
 	return p
 }
@@ -96,11 +94,7 @@ func (p *Process) close() {
 // NewBackend makes a backend with a client.
 func NewBackend(t testing.TB, client *clientv3.Client) *etcd.Backend {
 	t.Helper()
-	b, err := etcd.New(client, etcd.Config{SessionTimeout: 10 * time.Second, Logger: asynclogtest.Stuck(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(etcd.New(client, etcd.Config{SessionTimeout: 10 * time.Second, Logger: asynclogtest.Stuck(t)}))(t)
 }
 
 // connecting has clients come back in time, as etcd.New asks for: gRPC's own second
@@ -127,9 +121,7 @@ func (p *Process) WatchesMade() int { return int(p.watches.Load()) }
 func (p *Process) Expire() {
 	p.t.Helper()
 	for _, lease := range p.Leases() {
-		if err := Revoke(p.Servers, lease); err != nil {
-			p.t.Fatal(err)
-		}
+		require.NoError(p.t, Revoke(p.Servers, lease))
 	}
 }
 

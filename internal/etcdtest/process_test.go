@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -29,8 +30,7 @@ func TestProcess(t *testing.T) {
 		return err
 	}
 	count := func(key string) int64 {
-		got, err := p.Client.Get(ctx, key, clientv3.WithPrefix())
-		require.NoError(t, err)
+		got := must.Get(p.Client.Get(ctx, key, clientv3.WithPrefix()))(t)
 		return got.Count
 	}
 
@@ -41,16 +41,14 @@ func TestProcess(t *testing.T) {
 	assert.EqualValues(t, 4, count("/a"))
 
 	// Wake-ups are held, and all else goes on: other watches are made, too.
-	n, err := servers.Watches()
-	require.NoError(t, err)
+	n := must.Get(servers.Watches())(t)
 	assert.Zero(t, n)
 	first := p.Client.Watch(ctx, "/a/b/c")
 	release := p.HoldWakeups()
 	require.NoError(t, PutAll(servers.Addrs(), "/a/b/c", []byte("z")))
 	second := p.Client.Watch(ctx, "/a/b/c", clientv3.WithRev(1))
 	require.NoError(t, put("/a/x"))
-	n, err = servers.Watches()
-	require.NoError(t, err)
+	n = must.Get(servers.Watches())(t)
 	assert.Equal(t, 2, n)
 	assert.Equal(t, 2, p.WatchesMade())
 	select {
@@ -65,8 +63,7 @@ func TestProcess(t *testing.T) {
 	assert.Len(t, (<-second).Events, 3)
 
 	// A lost reply is one of a write that was done, a lost request of none.
-	lease, err := p.Client.Grant(ctx, 60)
-	require.NoError(t, err)
+	lease := must.Get(p.Client.Grant(ctx, 60))(t)
 	p.LoseReply(MatchKind(backend.OpCreateEphemeral))
 	p.LoseRequest(MatchKind(backend.OpCompareAndSet))
 	assert.Equal(t, codes.Unavailable, status.Code(put("/a/create", clientv3.WithLease(lease.ID))))
@@ -78,7 +75,7 @@ func TestProcess(t *testing.T) {
 	require.Error(t, put("/a/another", clientv3.WithLease(lease.ID)))
 	short, done := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer done()
-	_, err = p.Client.Get(short, "/a")
+	_, err := p.Client.Get(short, "/a")
 	require.Error(t, err, "it is cut off")
 	p.Expire()
 	p.Resume()
@@ -89,8 +86,7 @@ func TestProcess(t *testing.T) {
 	require.NoError(t, servers.Start())
 	require.NoError(t, DeleteAll(servers.Addrs(), "/a"))
 	require.NoError(t, DeleteAll(servers.Addrs(), "/a"))
-	got, err := Operator(t, servers.Addrs()...).Get(ctx, "/", clientv3.WithPrefix())
-	require.NoError(t, err)
+	got := must.Get(Operator(t, servers.Addrs()...).Get(ctx, "/", clientv3.WithPrefix()))(t)
 	require.Len(t, got.Kvs, 1)
 	assert.Equal(t, "/ab", string(got.Kvs[0].Key))
 }

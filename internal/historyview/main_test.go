@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/elector-go/elector/conformance/history"
 )
 
@@ -55,9 +57,7 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			all += err.Error()
 		}
-		if !strings.Contains(all, c.says) {
-			t.Errorf("%q says %q, want %q", c.args, all, c.says)
-		}
+		assert.Contains(t, all, c.says, c.args)
 	}
 	text, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(text), "term 5 begins") {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -45,26 +46,21 @@ func TestLeak(t *testing.T) {
 	servertest.Long(t, "a load")
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			cfg, err := parse([]string{"-candidates", "10", "-ttl", "10s", "-server-heap", "256"}, io.Discard)
-			require.NoError(t, err)
-			w, err := k.start(cfg)
-			require.NoError(t, err)
+			cfg := must.Get(parse([]string{"-candidates", "10", "-ttl", "10s", "-server-heap", "256"}, io.Discard))(t)
+			w := must.Get(k.start(cfg))(t)
 			defer func() {
 				assert.NoError(t, w.close())
 			}()
 			q := newTrial(t.Context(), cfg.candidates, 1, w, &report{log: io.Discard})
 			require.NoError(t, q.found())
-			before, err := start(t.Context(), w)
-			require.NoError(t, err)
+			before := must.Get(start(t.Context(), w))(t)
 			require.NoError(t, q.gather(cfg, cfg.candidates))
 			require.NoError(t, q.join(cfg.join))
 			// The leader goes, and all others but one, who leads then.
 			q.leaving.Store(true)
 			require.NoError(t, q.Leave(q.Candidates[:cfg.candidates-1], patience))
-			err = settled(t.Context(), w, before, time.Second)
-			if err == nil {
-				t.Fatal("the candidate that was not closed is not found")
-			}
+			err := settled(t.Context(), w, before, time.Second)
+			require.Error(t, err, "the candidate that was not closed is not found")
 			found := []string{"goroutines, not", "1 sessions, not 0", " watches, not 0"}
 			if k.name == "memory" {
 				found = append(found, "entries, not")
@@ -72,9 +68,7 @@ func TestLeak(t *testing.T) {
 				found = append(found, "connections, not", "znodes, not", "1 ephemeral ones, not 0", "open files, not")
 			}
 			for _, leak := range found {
-				if !strings.Contains(err.Error(), leak) {
-					t.Errorf("%q is not found: %v", leak, err)
-				}
+				assert.ErrorContains(t, err, leak)
 			}
 			assert.NoError(t, q.leaveAll())
 			assert.NoError(t, settled(t.Context(), w, before, grace))
@@ -90,24 +84,18 @@ func TestOrder(t *testing.T) {
 	l.enter("c", 8)
 	assert.NoError(t, l.elected("b", 7))
 	for id, token := range map[string]uint64{"b": 8, "a": 9, "c": 7} {
-		if l.elected(id, token) == nil {
-			t.Errorf("%s may be elected with token %d", id, token)
-		}
+		assert.Error(t, l.elected(id, token), "%s may be elected with token %d", id, token)
 	}
 	l.leave("b")
 	assert.NoError(t, errors.Join(l.elected("c", 8), l.listed([]string{"c", "a"})))
 	for _, listed := range [][]string{{"a", "c"}, {"c"}, {"c", "a", "a"}, {}, {"c", "b"}} {
-		if l.listed(listed) == nil {
-			t.Errorf("%q may be listed", listed)
-		}
+		assert.Error(t, l.listed(listed), "%q may be listed", listed)
 	}
 }
 
 func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
 	_, err := parse([]string{"-backend", "memory,paper", "-candidates", "3", "-elections", "1", "-handovers", "0", "-join", "0", "-ttl", "1ms", "-server-heap", "1", "more"}, io.Discard)
 	for _, want := range []string{`-backend "paper"`, "-candidates 3", "-elections 1", "-handovers 0", "-join 0", "-ttl 1ms", "-server-heap 1", `"more"`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v has no word of %s", err, want)
-		}
+		assert.ErrorContains(t, err, want)
 	}
 }

@@ -30,8 +30,7 @@ var ports portAllocator
 type portAllocator struct {
 	mu    sync.Mutex
 	locks []net.Listener // one per block, open for the life of the process
-	fresh []int          // never handed out
-	freed []int          // handed out and given back, oldest first
+	free  []int          // in the order in which they are handed out
 }
 
 // Ports reserves n distinct loopback TCP ports on which nothing listens.
@@ -61,34 +60,26 @@ func Ports(n int) ([]int, error) {
 }
 
 // Release gives back ports obtained from Ports or Listen. The caller has
-// stopped whatever listened on them.
+// stopped whatever listened on them. They are the last to be handed out again,
+// which leaves stragglers of their last user the most time to notice that it is gone.
 func Release(released ...int) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
-	ports.freed = append(ports.freed, released...)
+	ports.free = append(ports.free, released...)
 }
 
 // listen listens on a port of its own. Caller holds mu.
 func (a *portAllocator) listen() (net.Listener, int, error) {
 	for {
-		if len(a.fresh) == 0 {
-			// Reusing the oldest freed port leaves stragglers of its last
-			// user the most time to notice that it is gone.
-			for len(a.freed) > 0 {
-				port := a.freed[0]
-				a.freed = a.freed[1:]
-				if l, err := net.Listen("tcp4", address(port)); err == nil {
-					return l, port, nil
-				}
-			}
-			if err := a.takeBlock(); err != nil {
-				return nil, 0, err
+		for len(a.free) > 0 {
+			port := a.free[0]
+			a.free = a.free[1:]
+			if l, err := net.Listen("tcp4", address(port)); err == nil {
+				return l, port, nil
 			}
 		}
-		port := a.fresh[0]
-		a.fresh = a.fresh[1:]
-		if l, err := net.Listen("tcp4", address(port)); err == nil {
-			return l, port, nil
+		if err := a.takeBlock(); err != nil {
+			return nil, 0, err
 		}
 	}
 }
@@ -105,7 +96,7 @@ func (a *portAllocator) takeBlock() error {
 		}
 		a.locks = append(a.locks, l)
 		for p := base + 1; p < base+blockSize; p++ {
-			a.fresh = append(a.fresh, p)
+			a.free = append(a.free, p)
 		}
 		return nil
 	}

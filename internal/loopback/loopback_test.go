@@ -17,9 +17,7 @@ func TestPortsAreDistinctAndLow(t *testing.T) {
 	defer Release(got...)
 	seen := make(map[int]bool)
 	for _, p := range got {
-		if seen[p] || p < firstPort || p >= lastPort {
-			t.Fatalf("port %d", p)
-		}
+		require.False(t, seen[p] || p < firstPort || p >= lastPort, "port %d", p)
 		seen[p] = true
 	}
 }

@@ -18,3 +18,6 @@ func Get[T any](v T, err error) func(t testing.TB) T {
 
 // Err is the error of a call whose result does not matter: assert.ErrorIs(t, must.Err(f()), want).
 func Err[T any](_ T, err error) error { return err }
+
+// First is Get for a call with a second result that does not matter.
+func First[T, U any](v T, _ U, err error) func(t testing.TB) T { return Get(v, err) }

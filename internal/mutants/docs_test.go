@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "write the tables of README.md")
@@ -42,13 +45,9 @@ func tables() string {
 // number.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before, _, ok := strings.Cut(string(text), marker)
-	if !ok {
-		t.Fatalf("%s has no line %q", readme, marker)
-	}
+	require.True(t, ok, "%s has no line %q", readme, marker)
 	want := before + marker + tables()
 	switch {
 	case want == string(text):
@@ -61,12 +60,8 @@ func TestDocs(t *testing.T) {
 	}
 
 	text, err = os.ReadFile(proof)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, count := range []string{fmt.Sprintf("There are %d mutants.", len(All())), fmt.Sprintf("%d rules have no mutant", len(unbroken))} {
-		if !strings.Contains(string(text), count) {
-			t.Errorf("%s does not say %q", proof, count)
-		}
+		assert.Contains(t, string(text), count, proof)
 	}
 }

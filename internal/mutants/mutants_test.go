@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/conformance"
 )
 
@@ -57,9 +60,7 @@ func TestMutants(t *testing.T) {
 			continue
 		}
 		want := r.mutant.Rules[r.suite]
-		if len(want) == 0 {
-			t.Errorf("mutant %q breaks no rule of suite %s; %q failed", r.mutant.Name, r.suite, r.failed)
-		}
+		assert.NotEmpty(t, want, "mutant %q breaks no rule of suite %s; %q failed", r.mutant.Name, r.suite, r.failed)
 		for _, rule := range want {
 			if !slices.Contains(rules[r.suite], rule) {
 				t.Errorf("mutant %q breaks %s, which is no rule of suite %s", r.mutant.Name, rule, r.suite)
@@ -103,9 +104,7 @@ func checkUnbroken(t *testing.T, rules map[string][]string, results []result) {
 		}
 	}
 	for rule := range unbroken {
-		if !all[rule] {
-			t.Errorf("%s is no rule, and on the list of those that no mutant breaks", rule)
-		}
+		assert.True(t, all[rule], "%s is no rule, and on the list of those that no mutant breaks", rule)
 	}
 }
 
@@ -114,9 +113,7 @@ func checkUnbroken(t *testing.T, rules map[string][]string, results []result) {
 func child(t *testing.T) string {
 	if !raced {
 		self, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return self
 	}
 	path := filepath.Join(t.TempDir(), "mutants.test")

@@ -3,6 +3,8 @@ package mutants
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -18,8 +20,6 @@ func TestEachStrategy(t *testing.T) {
 		}
 	}
 	for _, name := range catalog.Names() {
-		if !own[name] {
-			t.Errorf("no mutant breaks the strategy %s alone: add one of its recipe", name)
-		}
+		assert.True(t, own[name], "no mutant breaks the strategy %s alone: add one of its recipe", name)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/conformance/memtest"
@@ -51,9 +53,7 @@ func (m Mutant) try(t *testing.T, suite string, without []string) conformance.Re
 		return conformance.TestBackend(t, m.service(without, 2*lingering))
 	}
 	cfg, ok := strategies.Named(suite)
-	if !ok {
-		t.Fatalf("there is no strategy %q", suite)
-	}
+	require.True(t, ok, "there is no strategy %q", suite)
 	cfg.Service = m.service(without, 2*time.Minute)
 	cfg.Strategy = m.Strategy(cfg.Strategy)
 	if rank := cfg.Rank; rank != nil {
@@ -81,9 +81,7 @@ func TestSuite(t *testing.T) {
 		return // TestMutants starts the children
 	}
 	m, ok := Named(name)
-	if !ok {
-		t.Fatalf("there is no mutant %q", name)
-	}
+	require.True(t, ok, "there is no mutant %q", name)
 	var without []string
 	if list := os.Getenv(envWithout); list != "" {
 		without = strings.Split(list, ",")
@@ -92,7 +90,5 @@ func TestSuite(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(os.Getenv(envReport), report, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

@@ -3,6 +3,9 @@ package networktest
 import (
 	"errors"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // ForTest makes a network that is closed when the test ends, after the servers
@@ -28,17 +31,10 @@ func IfAny(tb testing.TB, hosts int) (*Network, error) {
 		return nil, errors.New("make test-all tries networks")
 	}
 	w, err := New(hosts)
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrNoNetwork):
+	if errors.Is(err, ErrNoNetwork) {
 		return nil, err
-	default:
-		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			tb.Errorf("close the network: %v", err)
-		}
-	})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { assert.NoError(tb, w.Close(), "close the network") })
 	return w, nil
 }

@@ -7,8 +7,22 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+)
+
+var (
+	// ErrNoNetwork is wrapped by every error that means that this process may not
+	// have network namespaces, or that this kernel cannot break a network.
+	ErrNoNetwork = errors.New("no networks of our own here")
+
+	// ErrNotInstalled is wrapped by the errors that name a program that is missing from
+	// this machine.
+	ErrNotInstalled = errors.New("not installed")
+
+	// ErrClosed is wrapped by the errors of what comes after Close.
+	ErrClosed = errors.New("closed")
 )
 
 // Network is a network of a cluster's own, whose members can be cut off from each
@@ -29,6 +43,19 @@ type Network struct {
 	dropped map[[2]int]bool // from one host to another
 	closed  bool
 }
+
+// A Site is where a server runs.
+type Site struct {
+	IP    string // the only address it listens on
+	Netns string // network namespace, "" for that of the tests
+	Host  int    // its number in its Network
+}
+
+// Local is the site of all servers without a Network.
+var Local = Site{IP: "127.0.0.1"}
+
+// Addr is the address of one of its ports.
+func (s Site) Addr(port int) string { return net.JoinHostPort(s.IP, strconv.Itoa(port)) }
 
 // Take returns the next n sites that no server has. Without a network, w is nil and all are
 // Local.

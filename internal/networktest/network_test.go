@@ -3,19 +3,18 @@
 package networktest
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -91,8 +90,7 @@ type talker struct {
 
 func startTalker(t *testing.T, at Site, how string) talker {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	p := process.New(process.Spec{
 		Name: "talker", Path: self, Env: []string{talkerEnv + "=" + how}, Netns: at.Netns,
 		LogPath: filepath.Join(t.TempDir(), "log"),
@@ -123,9 +121,7 @@ func (x talker) mustHearNothing() {
 		time.Sleep(time.Second)
 		return x.said("heard") == before
 	})
-	if x.said("over") > 0 {
-		x.t.Fatal("the connection is over, and was to be silent")
-	}
+	require.Zero(x.t, x.said("over"), "the connection is over, and was to be silent")
 }
 
 // startPair connects the first host and another one.
@@ -213,23 +209,15 @@ func TestNetworkLeavesNothing(t *testing.T) {
 	w := ForTest(t, 2)
 	x, _ := startPair(t, w, 1)
 	require.NoError(t, w.Drop(0, 1))
-	if len(names(t, w)) != 4 {
-		t.Fatalf("a network has %v", names(t, w))
-	}
+	require.Len(t, names(t, w), 4)
 	pid := x.PID()
 	require.NoError(t, w.block.remove())
-	if left := names(t, w); len(left) > 0 {
-		t.Fatalf("left: %v", left)
-	}
-	wait.For(t, "the process on the host is gone", func() bool { return gone(pid) })
+	require.Empty(t, names(t, w))
+	wait.For(t, "the process on the host is gone", func() bool { return process.Gone(pid) })
 	require.NoError(t, w.Close())
 	require.NoError(t, w.Close())
-	if left := names(t, w); len(left) > 0 {
-		t.Fatalf("left by Close: %v", left)
-	}
-	if err := w.Drop(0, 1); err == nil {
-		t.Fatal("a closed network can be broken")
-	}
+	require.Empty(t, names(t, w))
+	require.ErrorIs(t, w.Drop(0, 1), ErrClosed)
 }
 
 // TestNetworkOfTheDead has a process make a network and be killed, and the next one
@@ -241,13 +229,10 @@ func TestNetworkOfTheDead(t *testing.T) {
 	x.mustSay("made")
 	_, name, _ := strings.Cut(strings.TrimSpace(x.LogTail(100)), " ")
 	there := func() bool {
-		names, err := netnsNames()
-		require.NoError(t, err)
+		names := must.Get(netnsNames())(t)
 		return slices.Contains(names, name)
 	}
-	if !there() {
-		t.Fatalf("no %s", name)
-	}
+	require.True(t, there(), "no %s", name)
 	require.NoError(t, x.Kill())
 	require.NoError(t, sweep())
 	// Another process may have had its lock first, and be about to remove it.
@@ -256,12 +241,5 @@ func TestNetworkOfTheDead(t *testing.T) {
 
 func names(t *testing.T, w *Network) []string {
 	t.Helper()
-	names, err := w.Names()
-	require.NoError(t, err)
-	return names
-}
-
-// gone reports whether there is no such process and no such process group.
-func gone(pid int) bool {
-	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH)
+	return must.Get(w.Names())(t)
 }

@@ -11,5 +11,5 @@ func childAttr(user string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Setpgid: true, Credential: rights}, err
 }
 
-// WaitStopped does nothing here: a frozen server may run for another moment.
-func WaitStopped(int) error { return nil }
+// waitStopped does nothing here: a frozen server may run for another moment.
+func waitStopped(int) error { return nil }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // childAttr gives the child its own process group, and has the kernel kill it
@@ -16,11 +18,11 @@ func childAttr(user string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: rights}, err
 }
 
-// WaitStopped blocks until no thread runs of a process that was sent SIGSTOP, or
+// waitStopped blocks until no thread runs of a process that was sent SIGSTOP, or
 // until it has ended. One thread takes the signal, and while that one waits for a
 // processor the others go on: they may still answer a request.
-func WaitStopped(pid int) error {
-	deadline := time.Now().Add(10 * time.Second)
+func waitStopped(pid int) error {
+	deadline := time.Now().Add(wait.Patience)
 	for moving(pid) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("process %d still runs after SIGSTOP", pid)

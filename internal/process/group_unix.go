@@ -48,7 +48,20 @@ func pauseGroup(p *os.Process) error {
 	if err := signalGroup(p, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return WaitStopped(p.Pid)
+	return waitStopped(p.Pid)
+}
+
+// Freeze stops a process of any kind, and blocks until none of its threads runs.
+func Freeze(pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return waitStopped(pid)
+}
+
+// Gone reports whether there is no such process and no such process group.
+func Gone(pid int) bool {
+	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH)
 }
 
 func signalGroup(p *os.Process, sig syscall.Signal) error {

@@ -5,6 +5,7 @@
 package process
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -38,14 +39,16 @@ type Process struct {
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd     // latest run, nil before the first
-	done   chan struct{} // closed when the latest run has been reaped
+	done   chan struct{} // closed when the latest run has been reaped, and before the first
 	result error         // of the latest run, set before done is closed
 	paused bool
 }
 
 // New makes a process without starting it.
 func New(spec Spec) *Process {
-	return &Process{Spec: spec}
+	done := make(chan struct{})
+	close(done)
+	return &Process{Spec: spec, done: done}
 }
 
 // Start runs the program and returns once it has been started; it does not
@@ -130,9 +133,6 @@ func Run(spec Spec) error {
 
 // runningLocked reports whether there is an unreaped child. Caller holds mu.
 func (p *Process) runningLocked() bool {
-	if p.cmd == nil {
-		return false
-	}
 	select {
 	case <-p.done:
 		return false
@@ -170,11 +170,6 @@ func (p *Process) PID() int {
 func (p *Process) Exited() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.done == nil {
-		closed := make(chan struct{})
-		close(closed)
-		return closed
-	}
 	return p.done
 }
 
@@ -272,14 +267,12 @@ func (p *Process) LogTail(n int64) string {
 	if err != nil {
 		return ""
 	}
-	if off := info.Size() - n; off > 0 {
-		if _, err := f.Seek(off, io.SeekStart); err != nil {
-			return ""
-		}
-	}
-	tail, err := io.ReadAll(f)
-	if err != nil {
-		return ""
-	}
+	tail, _ := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-n), n)) // what can be read of it
 	return string(tail)
+}
+
+// Ended tells whether a process has ended, or is one that nobody has waited for. It takes Linux.
+func Ended(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }

@@ -5,7 +5,6 @@ package process
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -34,17 +34,11 @@ func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 	p := shell(t, "sleep 60 & echo $!; wait")
 	require.NoError(t, p.Start())
 	wait.For(t, "the grandchild is announced", func() bool { return strings.HasSuffix(p.LogTail(100), "\n") })
-	grandchild, err := strconv.Atoi(strings.TrimSpace(p.LogTail(100)))
-	require.NoError(t, err)
+	grandchild := must.Get(strconv.Atoi(strings.TrimSpace(p.LogTail(100))))(t)
 	require.NoError(t, p.Kill())
-	if p.Running() || p.PID() != 0 {
-		t.Fatal("still running after kill")
-	}
+	require.False(t, p.Running() || p.PID() != 0, "still running after kill")
 	// The grandchild is reaped by init, which may take a moment.
-	wait.For(t, "the grandchild is gone", func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(grandchild) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	wait.For(t, "the grandchild is gone", func() bool { return Ended(grandchild) })
 }
 
 func TestProcessStartsAgainAndAppendsToItsLog(t *testing.T) {
@@ -55,32 +49,27 @@ func TestProcessStartsAgainAndAppendsToItsLog(t *testing.T) {
 		require.NoError(t, p.Start())
 		<-p.Exited()
 	}
-	if log := p.LogTail(100); log != "run\nrun\n" || copied.String() != log {
-		t.Fatalf("log %q, copy %q", log, copied.String())
-	}
-	if err := p.ExitError(); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "run\n") {
-		t.Fatalf("exit error %v", err)
-	}
+	require.Equal(t, "run\nrun\n", p.LogTail(100))
+	require.Equal(t, "run\nrun\n", copied.String())
+	require.ErrorIs(t, p.ExitError(), ErrNotRunning)
+	require.ErrorContains(t, p.ExitError(), "run\n")
 }
 
 func TestRun(t *testing.T) {
 	spec := Spec{Name: "shell", Path: "/bin/sh", Args: []string{"-c", "id -un"}, LogPath: filepath.Join(t.TempDir(), "log")}
 	require.NoError(t, Run(spec))
 	spec.Args = []string{"-c", "echo why; exit 3"}
-	if err := Run(spec); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "why") {
-		t.Fatalf("error %v", err)
-	}
+	err := Run(spec)
+	require.ErrorContains(t, err, "exit status 3")
+	require.ErrorContains(t, err, "why")
 	spec.User = "no-such-user"
-	if err := Run(spec); err == nil || !strings.Contains(err.Error(), "no-such-user") {
-		t.Fatalf("error %v", err)
-	}
+	require.ErrorContains(t, Run(spec), "no-such-user")
 	if os.Geteuid() != 0 {
 		return // only root has others' rights
 	}
 	spec.User, spec.Args, spec.LogPath = "nobody", []string{"-c", "id -un; id -G | wc -w"}, filepath.Join(t.TempDir(), "log")
 	require.NoError(t, Run(spec))
-	log, err := os.ReadFile(spec.LogPath)
-	require.NoError(t, err)
+	log := must.Get(os.ReadFile(spec.LogPath))(t)
 	if got := strings.Fields(string(log)); len(got) != 2 || got[0] != "nobody" || got[1] != "1" {
 		t.Fatalf("user and number of groups: %q", got)
 	}
@@ -89,9 +78,7 @@ func TestRun(t *testing.T) {
 func TestProcessRefusesASecondStart(t *testing.T) {
 	p := shell(t, "sleep 60")
 	require.NoError(t, p.Start())
-	if p.Start() == nil {
-		t.Fatal("started twice")
-	}
+	require.Error(t, p.Start(), "started twice")
 }
 
 func TestProcessStopResumesAPausedOne(t *testing.T) {
@@ -99,13 +86,9 @@ func TestProcessStopResumesAPausedOne(t *testing.T) {
 	require.NoError(t, p.Start())
 	wait.For(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
 	require.NoError(t, p.Pause())
-	if !p.Paused() {
-		t.Fatal("not paused")
-	}
+	require.True(t, p.Paused(), "not paused")
 	require.NoError(t, p.Stop(wait.Patience))
-	if log := p.LogTail(100); !strings.Contains(log, "bye") {
-		t.Fatalf("was killed, not asked: %q", log)
-	}
+	require.Contains(t, p.LogTail(100), "bye", "it was killed, not asked")
 }
 
 func TestProcessStopKillsAStubbornOne(t *testing.T) {
@@ -113,20 +96,14 @@ func TestProcessStopKillsAStubbornOne(t *testing.T) {
 	require.NoError(t, p.Start())
 	wait.For(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
 	require.NoError(t, p.Stop(100*time.Millisecond))
-	if p.Running() {
-		t.Fatal("still running")
-	}
+	require.False(t, p.Running(), "still running")
 }
 
 func TestProcessMissingProgram(t *testing.T) {
 	p := New(Spec{Name: "x", Path: "/nonexistent", LogPath: filepath.Join(t.TempDir(), "log")})
-	if p.Start() == nil || p.Running() {
-		t.Fatal("a missing program was started")
-	}
+	require.False(t, p.Start() == nil || p.Running(), "a missing program was started")
 	require.NoError(t, p.Kill())
-	if err := p.Pause(); !errors.Is(err, ErrNotRunning) {
-		t.Fatalf("pause: %v", err)
-	}
+	require.ErrorIs(t, p.Pause(), ErrNotRunning)
 }
 
 // Threads come and go while a child runs; only the whole process's end may
@@ -137,19 +114,13 @@ func TestProcessSurvivesThreadsDiesWithTestBinary(t *testing.T) {
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), orphanEnv+"="+filepath.Join(t.TempDir(), "log"))
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	out := must.Get(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err)
+	line := must.Get(bufio.NewReader(out).ReadString('\n'))(t)
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed, as intended
-	wait.For(t, "the orphan is gone", func() bool {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		return err != nil || strings.Contains(string(stat), ") Z ")
-	})
+	wait.For(t, "the orphan is gone", func() bool { return Ended(pid) })
 }
 
 func TestProcessOutlivesTheStartingThread(t *testing.T) {
@@ -161,7 +132,5 @@ func TestProcessOutlivesTheStartingThread(t *testing.T) {
 	}()
 	require.NoError(t, <-errs)
 	time.Sleep(100 * time.Millisecond)
-	if !p.Running() {
-		t.Fatal("the child died with the thread that asked for it")
-	}
+	require.True(t, p.Running(), "the child died with the thread that asked for it")
 }

@@ -1,8 +1,14 @@
 package proxytest
 
 import (
+	"crypto/tls"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Jitter is that of the proxies that are started for tests, see Proxy.Delay. It must not be
@@ -22,17 +28,27 @@ func ZooKeeperForTest(tb testing.TB, target string, shared ...*Rules) *Proxy {
 	return forTest(tb, target, func(p *Proxy) { p.zooKeeper = append([]*Rules{&p.Rules}, shared...) })
 }
 
-func forTest(tb testing.TB, target string, prepare func(*Proxy)) *Proxy {
+// TLSForTest is ForTest for a proxy that speaks TLS with clients and plain TCP with
+// the server. Its certificate is made for the occasion, for 127.0.0.1 and localhost;
+// the returned configuration is for clients and trusts nothing else.
+func TLSForTest(tb testing.TB, target string) (*Proxy, *tls.Config) {
 	tb.Helper()
-	p, err := start(target, prepare)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p.Delay(0, Jitter)
-	tb.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			tb.Errorf("close proxy: %v", err)
+	authority := must.Get(certtest.New())(tb)
+	cert := must.Get(authority.Issue("servertest"))(tb)
+	p := forTest(tb, target, func(p *Proxy) {
+		p.tls = &tls.Config{
+			Certificates: []tls.Certificate{cert},
+			MinVersion:   tls.VersionTLS12,
+			NextProtos:   []string{"h2"}, // gRPC clients insist on it; others ask for nothing
 		}
 	})
+	return p, &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
+}
+
+func forTest(tb testing.TB, target string, prepare func(*Proxy)) *Proxy {
+	tb.Helper()
+	p := must.Get(start(target, prepare))(tb)
+	p.Delay(0, Jitter)
+	tb.Cleanup(func() { assert.NoError(tb, p.Close()) })
 	return p
 }

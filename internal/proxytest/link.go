@@ -20,9 +20,8 @@ const (
 // Link is one client connection through a Proxy, with its connection to the
 // server.
 type Link struct {
-	proxy  *Proxy
-	number int
-	raw    net.Conn // the client's TCP connection
+	proxy *Proxy
+	raw   net.Conn // the client's TCP connection
 
 	stalled gate // in addition to the proxy's
 
@@ -248,4 +247,34 @@ func (l *Link) pass(gates ...*gate) bool {
 		}
 	}
 	return true
+}
+
+// gate lets goroutines pass or has them wait. The zero gate is open.
+type gate struct {
+	mu     sync.Mutex
+	barred chan struct{} // nil while open, closed to let waiters pass
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.barred == nil {
+		g.barred = make(chan struct{})
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.barred != nil {
+		close(g.barred)
+		g.barred = nil
+	}
+}
+
+// barrier returns a channel that is closed when the gate opens, nil if it is open.
+func (g *gate) barrier() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.barred
 }

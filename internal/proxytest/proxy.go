@@ -54,7 +54,7 @@ type Proxy struct {
 	refuse        bool
 	delay, jitter time.Duration
 	behind        time.Duration // more than that, towards clients
-	links         map[*Link]struct{}
+	links         []*Link       // open ones, oldest first
 	closed        bool
 }
 
@@ -68,7 +68,7 @@ func start(target string, prepare func(*Proxy)) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: listener, port: port, target: target, links: make(map[*Link]struct{})}
+	p := &Proxy{listener: listener, port: port, target: target}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	prepare(p)
 	p.wg.Go(p.accept)
@@ -182,12 +182,7 @@ func (p *Proxy) latency(toClient bool) time.Duration {
 func (p *Proxy) Links() []*Link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	links := make([]*Link, 0, len(p.links))
-	for link := range p.links {
-		links = append(links, link)
-	}
-	slices.SortFunc(links, func(a, b *Link) int { return a.number - b.number })
-	return links
+	return slices.Clone(p.links)
 }
 
 // accept runs until the listener is closed.
@@ -206,20 +201,20 @@ func (p *Proxy) accept() {
 			}
 			continue
 		}
-		number := int(p.accepted.Add(1))
+		p.accepted.Add(1)
 		p.mu.Lock()
 		if p.refuse || p.closed {
 			p.mu.Unlock()
 			reset(conn)
 			continue
 		}
-		link := &Link{proxy: p, number: number, raw: conn, done: make(chan struct{})}
-		p.links[link] = struct{}{}
+		link := &Link{proxy: p, raw: conn, done: make(chan struct{})}
+		p.links = append(p.links, link)
 		p.mu.Unlock()
 		p.wg.Go(func() {
 			link.run()
 			p.mu.Lock()
-			delete(p.links, link)
+			p.links = slices.DeleteFunc(p.links, func(other *Link) bool { return other == link })
 			p.mu.Unlock()
 		})
 	}

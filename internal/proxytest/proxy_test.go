@@ -15,17 +15,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
 // server serves each of its connections so.
 func server(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -53,8 +54,7 @@ func echoServer(t *testing.T, tag string) string {
 
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.Addr())
-	require.NoError(t, err)
+	conn := must.Get(net.Dial("tcp", p.Addr()))(t)
 	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	return conn
@@ -62,18 +62,14 @@ func dial(t *testing.T, p *Proxy) net.Conn {
 
 func send(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
-	_, err := io.WriteString(conn, text)
-	require.NoError(t, err)
+	must.Get(io.WriteString(conn, text))(t)
 }
 
 func receive(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
-	_, err := io.ReadFull(conn, got)
-	require.NoError(t, err)
-	if string(got) != want {
-		t.Fatalf("received %q, want %q", got, want)
-	}
+	must.Get(io.ReadFull(conn, got))(t)
+	require.Equal(t, want, string(got))
 }
 
 // silent checks that nothing arrives for a while.
@@ -81,17 +77,14 @@ func silent(t *testing.T, conn net.Conn) {
 	t.Helper()
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	n, err := conn.Read(make([]byte, 1))
-	if n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("received %d bytes, %v", n, err)
-	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "received %d bytes", n)
 	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 }
 
 func isReset(t *testing.T, conn net.Conn) {
 	t.Helper()
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
-		t.Fatalf("read: %v, want a reset", err)
-	}
+	_, err := conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
 // refuses tells that a new connection is reset. It may be while it is being made.
@@ -120,14 +113,10 @@ func TestProxyPassesBytesAndHalfClose(t *testing.T) {
 		got, err := io.ReadAll(conn)
 		sending.Wait()
 		require.NoError(t, err)
-		if string(got) != text+"tail" {
-			t.Errorf("received %d bytes for %d, or others", len(got), len(text))
-		}
+		assert.True(t, string(got) == text+"tail", "received %d bytes for %d, or others", len(got), len(text))
 	}
 	wait.For(t, "links go", func() bool { return len(p.Links()) == 0 })
-	if p.Accepted() != 3 {
-		t.Errorf("accepted %d", p.Accepted())
-	}
+	assert.Equal(t, 3, p.Accepted())
 }
 
 func TestProxyCutAndRefuse(t *testing.T) {
@@ -138,9 +127,7 @@ func TestProxyCutAndRefuse(t *testing.T) {
 		receive(t, conn, "x")
 	}
 	links := p.Links()
-	if len(links) != 2 {
-		t.Fatalf("links %v", links)
-	}
+	require.Len(t, links, 2)
 	links[0].Cut()
 	isReset(t, a)
 	send(t, b, "y")
@@ -198,9 +185,7 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 	}
 	receive(t, conn, "abcd")
-	if took := time.Since(begin); took < 60*time.Millisecond {
-		t.Fatalf("only %v there and back", took)
-	}
+	require.GreaterOrEqual(t, time.Since(begin), 60*time.Millisecond, "there and back")
 	p.Delay(0, 0)
 	send(t, conn, "e")
 	receive(t, conn, "e")
@@ -209,14 +194,11 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 	begin = time.Now()
 	send(t, conn, "f")
 	receive(t, conn, "f")
-	if took := time.Since(begin); took < 60*time.Millisecond {
-		t.Fatalf("only %v back", took)
-	}
+	require.GreaterOrEqual(t, time.Since(begin), 60*time.Millisecond, "back")
 }
 
 func TestProxyOfADeadTarget(t *testing.T) {
-	ports, err := loopback.Ports(1)
-	require.NoError(t, err)
+	ports := must.Get(loopback.Ports(1))(t)
 	defer loopback.Release(ports...)
 	refuses(t, ForTest(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))))
 }
@@ -224,8 +206,7 @@ func TestProxyOfADeadTarget(t *testing.T) {
 func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
 	target := echoServer(t, "")
 	before := runtime.NumGoroutine()
-	p, err := New(target)
-	require.NoError(t, err)
+	p := must.Get(New(target))(t)
 	conn, stalled := dial(t, p), dial(t, p)
 	send(t, conn, "x")
 	receive(t, conn, "x")

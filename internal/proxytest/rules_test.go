@@ -5,17 +5,16 @@ package proxytest
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -84,8 +83,7 @@ func connect(t *testing.T, p *Proxy) *client {
 	t.Helper()
 	c := &client{t: t, Conn: dial(t, p)}
 	require.NoError(t, writeFrame(c, make([]byte, 44)))
-	_, err := readFrame(c)
-	require.NoError(t, err)
+	must.Get(readFrame(c))(t)
 	return c
 }
 
@@ -95,10 +93,8 @@ func (c *client) send(opcode int32, payload string) {
 	c.xid++
 	frame := binary.BigEndian.AppendUint32(nil, uint32(8+len(payload)))
 	frame = binary.BigEndian.AppendUint32(frame, c.xid)
-	_, err := c.Write(frame)
-	require.NoError(c.t, err)
-	_, err = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(opcode)), payload...))
-	require.NoError(c.t, err)
+	must.Get(c.Write(frame))(c.t)
+	must.Get(c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(opcode)), payload...)))(c.t)
 }
 
 // reply reads the reply to the latest request.
@@ -108,9 +104,7 @@ func (c *client) reply() (body string, code int32, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	if xid := binary.BigEndian.Uint32(frame); xid != c.xid {
-		c.t.Fatalf("a reply to %d, and not %d", xid, c.xid)
-	}
+	require.Equal(c.t, c.xid, binary.BigEndian.Uint32(frame), "the request that it is a reply to")
 	return string(frame[16:]), int32(binary.BigEndian.Uint32(frame[12:])), nil
 }
 
@@ -118,35 +112,21 @@ func (c *client) reply() (body string, code int32, err error) {
 func (c *client) ask(opcode int32, payload string) {
 	c.t.Helper()
 	c.send(opcode, payload)
-	if body, code, err := c.reply(); body != payload || code != 0 || err != nil {
-		c.t.Fatalf("%d: %d bytes, or others, code %d, %v", opcode, len(body), code, err)
-	}
+	body, code, err := c.reply()
+	require.NoError(c.t, err)
+	require.True(c.t, body == payload && code == 0, "%d: %d bytes, or others, code %d", opcode, len(body), code)
 }
 
 // isOver checks that the link is closed without a reply.
 func (c *client) isOver() {
 	c.t.Helper()
-	if _, _, err := c.reply(); !errors.Is(err, io.EOF) {
-		c.t.Fatalf("reply: %v, want the end", err)
-	}
-}
-
-func within[T any](t *testing.T, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(wait.Patience):
-		t.Fatal("no report")
-		panic("unreachable")
-	}
+	_, _, err := c.reply()
+	require.ErrorIs(c.t, err, io.EOF)
 }
 
 func (f *fake) must(t *testing.T, did ...int32) {
 	t.Helper()
-	if got := f.did(); !slices.Equal(got, did) {
-		t.Fatalf("the server did %v, want %v", got, did)
-	}
+	require.Equal(t, did, f.did(), "what the server did")
 }
 
 func TestFramesPass(t *testing.T) {
@@ -164,7 +144,7 @@ func TestDropReplyLosesTheReplyOnly(t *testing.T) {
 	c.ask(OpExists, "x")
 	c.send(OpCreate, "x")
 	c.isOver()
-	if req := within(t, lost); req.Opcode != OpCreate || string(req.Payload) != "x" || req.Zxid != 2 || req.Err != 0 {
+	if req := wait.Receive(t, "a report", lost); req.Opcode != OpCreate || string(req.Payload) != "x" || req.Zxid != 2 || req.Err != 0 {
 		t.Fatalf("report %+v", req)
 	}
 	connect(t, p).ask(OpCreate, "y") // the rule is spent
@@ -175,13 +155,13 @@ func TestDropRequestLosesTheRequest(t *testing.T) {
 	p, f := through(t)
 	lost := p.DropRequest(MatchOp(OpConnect), 1)
 	require.NoError(t, writeFrame(dial(t, p), make([]byte, 44)))
-	within(t, lost)
+	wait.Receive(t, "a report", lost)
 	lost = p.DropRequest(MatchOp(OpMulti), 2)
 	for range 2 {
 		c := connect(t, p)
 		c.send(OpMulti, "x")
 		c.isOver()
-		if req := within(t, lost); req.Opcode != OpMulti || req.Zxid != 0 {
+		if req := wait.Receive(t, "a report", lost); req.Opcode != OpMulti || req.Zxid != 0 {
 			t.Fatalf("report %+v", req)
 		}
 	}
@@ -202,10 +182,8 @@ func TestRefuseReplyAndTurnAway(t *testing.T) {
 			t.Fatalf("%q, code %d, %v", body, code, err)
 		}
 	}
-	within(t, refused)
-	if n := release(); n != 1 {
-		t.Fatalf("%d were turned away", n)
-	}
+	wait.Receive(t, "a report", refused)
+	require.Equal(t, 1, release(), "requests that were turned away")
 	c.ask(OpCreate, "y")
 	c.ask(OpDelete, "y")
 	f.must(t, OpCreate, OpExists, OpCreate, OpDelete)
@@ -216,9 +194,7 @@ func TestHoldReply(t *testing.T) {
 	c := connect(t, p)
 	held, release := p.HoldReply(MatchOp(OpCreate))
 	c.send(OpCreate, "x")
-	if req := within(t, held); req.Zxid != 1 {
-		t.Fatalf("report %+v", req)
-	}
+	require.EqualValues(t, 1, wait.Receive(t, "a report", held).Zxid)
 	f.must(t, OpCreate)
 	silent(t, c)
 	release()
@@ -243,16 +219,12 @@ func TestOnRequestMayActOnTheProxy(t *testing.T) {
 	c.send(OpSetData, "x")
 	isReset(t, c)
 	for _, want := range []int32{OpConnect, OpGetData, OpSetData} {
-		if got := within(t, seen); got != want {
-			t.Fatalf("saw %d, want %d", got, want)
-		}
+		require.Equal(t, want, wait.Receive(t, "a report", seen))
 	}
 	stop()
 	lost := p.DropRequest(MatchOp(OpGetData), 1)
 	p.ClearRules()
 	connect(t, p).ask(OpGetData, "y")
-	if len(seen) > 0 || len(lost) > 0 {
-		t.Fatal("a rule goes on after its end")
-	}
+	require.Zero(t, len(seen)+len(lost), "a rule goes on after its end")
 	f.must(t, OpGetData, OpGetData)
 }

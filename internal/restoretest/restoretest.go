@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -50,8 +48,7 @@ func behindItself(t *testing.T, s Service, strategy elector.Strategy) {
 	defer runs.Wait()
 	defer cancel()
 	for i := range 3 {
-		e, err := elector.New(elector.Config{Backend: s.Client(t), Strategy: strategy, Election: "/restored", ID: fmt.Sprint(i)})
-		require.NoError(t, err)
+		e := must.Get(elector.New(elector.Config{Backend: s.Client(t), Strategy: strategy, Election: "/restored", ID: fmt.Sprint(i)}))(t)
 		t.Cleanup(func() { _ = e.Close(context.Background()) }) // a session may not have found its link again
 		runs.Go(func() {
 			for ctx.Err() == nil {
@@ -128,11 +125,5 @@ func (p *play) stand(ctx context.Context, e elector.Elector) {
 
 func (p *play) leads(t *testing.T) *elector.Term {
 	t.Helper()
-	select {
-	case term := <-p.terms:
-		return term
-	case <-time.After(wait.Patience):
-		t.Fatal("nobody leads")
-		return nil
-	}
+	return wait.Receive(t, "somebody leads", p.terms)
 }

@@ -1,9 +1,9 @@
 package servertest
 
 import (
-	"errors"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 func TestBuildFailureShowsWhatGoSays(t *testing.T) {
@@ -12,12 +12,10 @@ func TestBuildFailureShowsWhatGoSays(t *testing.T) {
 		"nobody": "no such file or directory",
 	} {
 		_, err := buildServer(folder, "example.com/nobody")
-		if !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v", folder, err)
-		}
+		assert.ErrorIs(t, err, ErrNotInstalled, folder)
+		assert.ErrorContains(t, err, says, folder)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := buildServer("etcd", "go.etcd.io/etcd/server/v3"); !errors.Is(err, ErrNotInstalled) {
-		t.Errorf("no go: %v", err)
-	}
+	_, err := buildServer("etcd", "go.etcd.io/etcd/server/v3")
+	assert.ErrorIs(t, err, ErrNotInstalled, "no go")
 }

@@ -80,6 +80,14 @@ func startCluster[S Member](on *networktest.Network, n, portsEach int, make func
 	return c, nil
 }
 
+// alone returns the only server of a cluster that was started.
+func alone[S Member](c *Cluster[S], err error) (s S, _ error) {
+	if err != nil {
+		return s, err
+	}
+	return c.Members[0], nil
+}
+
 // Addrs returns all members' client addresses, of those that are down too.
 func (c *Cluster[S]) Addrs() []string {
 	addrs := make([]string, len(c.Members))

@@ -58,11 +58,7 @@ func ConsulCommand() (path string, err error) { return consulBinary() }
 // was never built on this machine, it builds it first, which takes minutes. The
 // caller closes it.
 func StartConsul(cfg ConsulConfig) (*Consul, error) {
-	c, err := StartConsulCluster(1, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return c.Members[0], nil
+	return alone(StartConsulCluster(1, cfg))
 }
 
 // StartConsulAgent starts a client agent that joins the servers, and blocks until

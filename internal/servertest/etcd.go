@@ -45,11 +45,7 @@ var etcdBinary = sync.OnceValues(func() (string, error) {
 // StartEtcd starts a server of its own and blocks until it serves. Where it was
 // never built on this machine, it builds it first. The caller closes it.
 func StartEtcd(cfg EtcdConfig) (*Etcd, error) {
-	c, err := StartEtcdCluster(1, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return c.Members[0], nil
+	return alone(StartEtcdCluster(1, cfg))
 }
 
 // newEtcd prepares a member of a group without starting it. On success the

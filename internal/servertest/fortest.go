@@ -1,6 +1,13 @@
 package servertest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/must"
+)
 
 // ZooKeeperForTest starts a server that is closed when the test ends. If it
 // cannot be started, not being installed included, the test fails at once. If
@@ -61,10 +68,7 @@ func clusterForTest[S Member, C any](tb testing.TB, start func(int, C) (*Cluster
 	if n > 1 {
 		Long(tb, "several servers")
 	}
-	c, err := start(n, cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := must.Get(start(n, cfg))(tb)
 	CloseAfterTest(tb, nil, c.Members...)
 	return c
 }
@@ -82,17 +86,13 @@ func Long(tb testing.TB, takes string) {
 // test at once if err says that they could not be started.
 func CloseAfterTest[S closable](tb testing.TB, err error, servers ...S) {
 	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	for _, s := range servers {
 		tb.Cleanup(func() {
 			if tb.Failed() {
 				tb.Logf("end of the log of %s at %s:\n%s", s.Name(), s.Addr(), s.LogTail(4096))
 			}
-			if err := s.Close(); err != nil {
-				tb.Errorf("close %s: %v", s.Name(), err)
-			}
+			assert.NoError(tb, s.Close(), "close %s", s.Name())
 		})
 	}
 }

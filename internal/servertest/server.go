@@ -15,6 +15,20 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
+var (
+	// ErrNotInstalled is wrapped by every error that means a server's
+	// programs are missing from this machine, or could not be built. The
+	// message names what to install, or has the go command's output.
+	ErrNotInstalled = errors.New("server not installed")
+
+	// ErrClosed is returned by operations on a server after Close.
+	ErrClosed = errors.New("closed")
+
+	// ErrNotServing is returned when a process answers but does not serve
+	// clients, for example a ZooKeeper server without a quorum.
+	ErrNotServing = errors.New("server is not serving requests")
+)
+
 const (
 	// stopGrace is how long a server may take to end after SIGTERM.
 	stopGrace = 10 * time.Second

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/wait"
@@ -83,9 +85,7 @@ func TestClusterOnNetwork(t *testing.T) {
 			cfg.Network = networktest.ForTest(t, 4)
 			c := ConsulClusterForTest(t, 3, cfg)
 			agent := ConsulAgentForTest(t, c.Members, cfg)
-			if agent.Host() != 3 {
-				t.Fatalf("the agent has host %d", agent.Host())
-			}
+			require.Equal(t, 3, agent.Host(), "the agent's")
 			require.NoError(t, agent.put("by-agent"))
 			checkHas(t, c.Members[0], "by-agent", true)
 			require.NoError(t, agent.Close())
@@ -119,35 +119,24 @@ func TestStartFailureShowsTheLog(t *testing.T) {
 
 func checkHas(t *testing.T, s kv, key string, want bool) {
 	t.Helper()
-	got, err := s.has(key)
-	require.NoError(t, err)
-	if got != want {
-		t.Fatalf("%s has %s: %v", s.Name(), key, got)
-	}
+	got := must.Get(s.has(key))(t)
+	require.Equal(t, want, got, "%s has %s", s.Name(), key)
 }
 
 // checkLifecycle takes a server that is alone from one state to the next.
 func checkLifecycle(t *testing.T, s kv) {
 	t.Helper()
 	require.NoError(t, s.put("kept"))
-	if s.Start() == nil {
-		t.Fatal("started twice")
-	}
+	require.Error(t, s.Start(), "started twice")
 
 	addr, pid := s.Addr(), s.PID()
 	require.NoError(t, s.Kill())
-	if s.Running() || !gone(pid) {
-		t.Fatal("running after Kill")
-	}
-	if err := s.put("lost"); err == nil {
-		t.Fatal("a killed server answers")
-	}
+	require.False(t, s.Running() || !process.Gone(pid), "running after Kill")
+	require.Error(t, s.put("lost"), "a killed server answers")
 	begin := time.Now()
 	require.NoError(t, s.Start())
 	t.Logf("back %v after a kill", time.Since(begin))
-	if s.Addr() != addr || s.PID() == pid {
-		t.Fatal("not the same server again")
-	}
+	require.False(t, s.Addr() != addr || s.PID() == pid, "not the same server again")
 	checkHas(t, s, "kept", true)
 	begin = time.Now()
 	require.NoError(t, s.Stop())
@@ -176,19 +165,16 @@ func checkLifecycle(t *testing.T, s kv) {
 	pid = s.PID()
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
-	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !gone(pid) {
+	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !process.Gone(pid) {
 		t.Fatalf("Close left something behind: %v", err)
 	}
-	if err := s.Start(); !errors.Is(err, ErrClosed) {
-		t.Fatalf("Start after Close: %v", err)
-	}
+	require.ErrorIs(t, s.Start(), ErrClosed)
 }
 
 // checkCluster takes leader, quorum and data from a cluster of three.
 func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	t.Helper()
-	old, err := c.Leader()
-	require.NoError(t, err)
+	old := must.Get(c.Leader())(t)
 	if len(c.Addrs()) != 3 || len(c.Followers()) != 2 {
 		t.Fatalf("members at %v, of which %d follow", c.Addrs(), len(c.Followers()))
 	}
@@ -196,19 +182,15 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 
 	begin := time.Now()
 	require.NoError(t, old.Kill())
-	leader, err := c.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	leader := must.Get(c.WaitLeader(wait.Patience))(t)
 	t.Logf("new leader %v after the kill", time.Since(begin))
-	if leader == old {
-		t.Fatal("a dead server leads")
-	}
+	require.False(t, leader == old, "a dead server leads")
 	checkHas(t, leader, "before", true)
 
 	begin = time.Now()
 	require.NoError(t, leader.Pause())
-	if _, err := c.Leader(); !errors.Is(err, ErrNotServing) {
-		t.Fatalf("one of three servers leads: %v", err)
-	}
+	_, err := c.Leader()
+	require.ErrorIs(t, err, ErrNotServing, "one of three servers leads")
 	for _, s := range c.Members {
 		if s == old || s == leader {
 			continue
@@ -216,9 +198,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 		_, late := any(s).(*ZooKeeper) // a follower serves until syncLimit
 		wait.For(t, "the one of three says that it does not serve", func() bool {
 			err := s.WaitReady(time.Second)
-			if err == nil && !late {
-				t.Fatal("one of three servers serves")
-			}
+			require.False(t, err == nil && !late, "one of three servers serves")
 			return errors.Is(err, ErrNotServing)
 		})
 	}
@@ -244,8 +224,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 			break
 		}
 	}
-	leader, err = c.WaitLeader(wait.Patience)
-	require.NoError(t, err)
+	leader = must.Get(c.WaitLeader(wait.Patience))(t)
 	checkHas(t, leader, "before", true)
 
 	var pids []int
@@ -261,35 +240,27 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	}
 	require.NoError(t, c.Close())
 	for _, pid := range pids {
-		if pid == 0 || !gone(pid) {
-			t.Errorf("process %d is left after Close", pid)
-		}
+		assert.False(t, pid == 0 || !process.Gone(pid), "process %d is left after Close", pid)
 	}
 }
 
 // checkCutOff cuts the leader off and awaits another, and that all serve when it is over.
 func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluster[S]) {
 	t.Helper()
-	old, err := c.Leader()
-	require.NoError(t, err)
+	old := must.Get(c.Leader())(t)
 	for i, s := range c.Members {
-		if s.Host() != i {
-			t.Fatalf("member %d has host %d", i, s.Host())
-		}
+		require.Equal(t, i, s.Host(), "the member's")
 	}
 	begin := time.Now()
 	require.NoError(t, w.CutOff(old.Host()))
 	// A leader of Consul's dials the one that is cut off, ten seconds each time, before it
 	// answers consistent reads.
 	for {
-		leader, err := c.WaitLeader(wait.Patience)
-		require.NoError(t, err)
+		leader := must.Get(c.WaitLeader(wait.Patience))(t)
 		if leader != old {
 			break
 		}
-		if time.Since(begin) > wait.Patience {
-			t.Fatal("the one that is cut off leads for good")
-		}
+		require.False(t, time.Since(begin) > wait.Patience, "the one that is cut off leads for good")
 	}
 	t.Logf("new leader %v after the cut", time.Since(begin))
 	require.NoError(t, w.Heal())
@@ -300,9 +271,6 @@ func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluste
 	t.Logf("all serve %v after it was healed", time.Since(begin))
 	require.NoError(t, c.Close())
 	require.NoError(t, w.Close())
-	left, err := w.Names()
-	require.NoError(t, err)
-	if len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
+	left := must.Get(w.Names())(t)
+	assert.Empty(t, left)
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 // Shared is a server that the tests of one program share. Tests keep to keys of their own
@@ -35,11 +37,7 @@ func Share[S closable](start func() (S, error)) *Shared[S] {
 // could not be started.
 func (s *Shared[S]) ForTest(tb testing.TB) S {
 	tb.Helper()
-	server, err := s.start()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return server
+	return must.Get(s.start())(tb)
 }
 
 // Main runs the tests, closes the shared servers, and returns the exit code, 1 if the tests

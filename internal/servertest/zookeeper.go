@@ -22,11 +22,7 @@ type ZooKeeper struct {
 // StartZooKeeper starts a standalone server and blocks until it serves. The
 // caller closes it.
 func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
-	e, err := StartZooKeeperEnsemble(1, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return e.Members[0], nil
+	return alone(StartZooKeeperEnsemble(1, cfg))
 }
 
 // newZooKeeper prepares a server without starting it: number id of the

@@ -8,11 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -25,10 +30,7 @@ func Beside(t *testing.T, b backend.Backend, election string, stand func() (leav
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	candidate := func(id string) elector.Elector {
-		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id}))(t)
 		t.Cleanup(func() { _ = e.Close(context.Background()) }) // the service may have gone
 		return e
 	}
@@ -43,9 +45,7 @@ func Beside(t *testing.T, b backend.Backend, election string, stand func() (leav
 	wins := func(when string, e elector.Elector) *elector.Term {
 		t.Helper()
 		term, err := e.Campaign(ctx)
-		if err != nil {
-			t.Fatalf("%s: %v", when, err)
-		}
+		require.NoError(t, err, when)
 		return term
 	}
 	first, second := candidate("first"), candidate("second")
@@ -60,12 +60,20 @@ func Beside(t *testing.T, b backend.Backend, election string, stand func() (leav
 	if !term.Valid() {
 		t.Fatalf("a stranger has ended the term: %v", context.Cause(term.Context()))
 	}
-	if err := term.Resign(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, term.Resign(ctx))
 	refused("it enters again", first)
 	leave()
 	wins("the stranger has gone again", second)
+}
+
+// Stands waits until so many strangers stand in an election.
+func Stands(ctx context.Context, t testing.TB, s *backend.Session, election string, number int) {
+	t.Helper()
+	wait.For(t, "the stranger stands, or has gone", func() bool {
+		_, strangers, err := s.Survey(ctx, election, nil)
+		require.NoError(t, err)
+		return len(strangers) == number
+	})
 }
 
 // Start starts a tool that stands in an election until stop is called. That closes its
@@ -75,21 +83,11 @@ func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 	var output strings.Builder
 	tool.Stdout, tool.Stderr = &output, &output
 	tool.WaitDelay = time.Second // a process of the tool's own may still have them
-	input, err := tool.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tool.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(tool.StdinPipe())(t)
+	require.NoError(t, tool.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- tool.Wait() }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		_ = input.Close()
 		if signal != nil {
 			_ = tool.Process.Signal(signal) // unless it has ended
@@ -101,7 +99,7 @@ func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 			<-ended
 			t.Errorf("%v does not end: %s", tool.Args, output.String())
 		}
-	}
+	})
 	t.Cleanup(stop)
 	return stop
 }
@@ -110,9 +108,7 @@ func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 // is skipped.
 func Kazoo(t *testing.T) (python string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it takes kazoo: make test-all")
-	}
+	servertest.Long(t, "kazoo")
 	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
 		if exec.Command(name, "-c", "import kazoo").Run() == nil {
 			return name
@@ -125,9 +121,7 @@ func Kazoo(t *testing.T) (python string) {
 // Etcdctl returns etcd's own command. With go test -short the test is skipped.
 func Etcdctl(t *testing.T) (path string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it takes etcdctl: make test-all")
-	}
+	servertest.Long(t, "etcdctl")
 	path, err := exec.LookPath("etcdctl")
 	if err != nil {
 		t.Fatalf("no etcdctl in PATH: 'make setup-all' gets it: %v", err)

@@ -2,27 +2,27 @@ package zktest
 
 import (
 	"errors"
+	"io"
+	"log"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
 // Operator is a connection of its own to the servers, as another tool would have.
 func Operator(t testing.TB, servers ...string) *zk.Conn {
 	t.Helper()
-	conn, err := connect(servers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(connect(servers))(t)
 	t.Cleanup(conn.Close)
 	return conn
 }
 
 func connect(servers []string) (*zk.Conn, error) {
-	conn, events, err := zk.Connect(servers, 30*time.Second, zk.WithLogger(silent{}))
+	conn, events, err := zk.Connect(servers, 30*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -39,10 +39,6 @@ func connect(servers []string) (*zk.Conn, error) {
 		}
 	}
 }
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 // persistently repeats what failed because there was no connection.
 func persistently(do func() error) error {

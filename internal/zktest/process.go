@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
@@ -51,11 +52,7 @@ func NewProcess(t testing.TB, servers []string, change func(*zookeeper.Config)) 
 	if change != nil {
 		change(&cfg)
 	}
-	b, err := zookeeper.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Backend = b
+	p.Backend = must.Get(zookeeper.New(cfg))(t)
 	return p
 }
 
@@ -120,10 +117,7 @@ func (p *Process) Expire() {
 	p.t.Helper()
 	p.Suspend()
 	servers := slices.Compact(slices.Sorted(slices.Values(p.Servers)))
-	by, err := zookeeper.New(zookeeper.Config{Servers: servers, ConnectTimeout: 5 * time.Second})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	by := must.Get(zookeeper.New(zookeeper.Config{Servers: servers, ConnectTimeout: 5 * time.Second}))(p.t)
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	for _, w := range p.wills() {

@@ -11,10 +11,10 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -23,8 +23,7 @@ var beside = []string{"catalog", "entries"}
 
 // TestComplete holds that each package of a strategy is listed, once, under its own name.
 func TestComplete(t *testing.T) {
-	folders, err := os.ReadDir("..")
-	require.NoError(t, err)
+	folders := must.Get(os.ReadDir(".."))(t)
 	names := catalog.Names()
 	for _, f := range folders {
 		if name := f.Name(); f.IsDir() && !slices.Contains(beside, name) && !slices.Contains(names, name) {
@@ -35,9 +34,7 @@ func TestComplete(t *testing.T) {
 		if _, err := os.Stat(filepath.Join("..", name, name+".go")); err != nil {
 			t.Errorf("the strategy %q is not in a package of its name: %v", name, err)
 		}
-		if slices.Contains(names[:i], name) {
-			t.Errorf("%q is listed twice", name)
-		}
+		assert.False(t, slices.Contains(names[:i], name), "%q is listed twice", name)
 		if item, ok := catalog.Named(name); !ok || item.Strategy.Name() != name {
 			t.Errorf("by %q one finds %v, %v", name, item, ok)
 		}
@@ -64,10 +61,8 @@ func try(t *testing.T, item catalog.Item) {
 	} else if err == nil {
 		defer func() { _ = e.Close(t.Context()) }()
 	}
-	leads, err := stand("1")
-	require.NoError(t, err)
-	waits, err := stand("2")
-	require.NoError(t, err)
+	leads := must.Get(stand("1"))(t)
+	waits := must.Get(stand("2"))(t)
 	if _, err := leads.Campaign(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +72,7 @@ func try(t *testing.T, item catalog.Item) {
 		done <- err
 	}()
 	synctest.Wait()
-	all, err := leads.Candidates(t.Context())
-	require.NoError(t, err)
+	all := must.Get(leads.Candidates(t.Context()))(t)
 	if listed := len(all) == 2; listed != item.Lists {
 		t.Errorf("with one who waits Candidates is %+v, and Lists is %v", all, item.Lists)
 	}
@@ -97,16 +91,14 @@ func TestDocuments(t *testing.T) {
 		{"docs/strategies.md", "\n| a candidate joins | %s | ", "the table of costs has no row: go test ./conformance -run TestCosts -args -update"},
 		{"docs/operations.md", "\n| %s | ", "what stands in the service is not said"},
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(c.file)))
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(c.file))))(t)
 		for _, name := range catalog.Names() {
 			if line := fmt.Sprintf(c.line, name); !strings.Contains(string(text), line) {
 				t.Errorf("%s, strategy %s: %s: nothing reads %q", c.file, name, c.what, line)
 			}
 		}
 	}
-	text, err := os.ReadFile("../../docs/strategies.md")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("../../docs/strategies.md"))(t)
 	if head := "|  | " + strings.Join(catalog.Names(), " | ") + " |\n"; !strings.Contains(string(text), head) {
 		t.Errorf("docs/strategies.md: the table that compares has no column for each: nothing reads %q", head)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
@@ -22,8 +23,7 @@ func TestObserverOfALongQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meter := meter.New(memory.New(memory.Options{}), nil)
 		open := func() *backend.Session {
-			s, err := meter.Open(t.Context(), backend.OpenOptions{})
-			require.NoError(t, err)
+			s := must.Get(meter.Open(t.Context(), backend.OpenOptions{}))(t)
 			t.Cleanup(func() { _ = s.Close(t.Context()) })
 			return s
 		}
@@ -34,8 +34,7 @@ func TestObserverOfALongQueue(t *testing.T) {
 		var queue []backend.Entry
 		enqueue := func() {
 			me := layout.Candidate{ID: fmt.Sprint(len(queue))}
-			made, err := s.Commit(t.Context(), nil, backend.Enqueue("/e", me.Encode()))
-			require.NoError(t, err)
+			made := must.Get(s.Commit(t.Context(), nil, backend.Enqueue("/e", me.Encode())))(t)
 			queue = append(queue, made...)
 		}
 		for range candidates {

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/conformance/history"
 )
 
@@ -14,19 +17,13 @@ func TestChronicleIsSaved(t *testing.T) {
 	h.note("the %s", "beginning")
 	h.During(history.Force, "somebody deletes")()
 	path, ok := strings.CutPrefix(h.save(t), "history saved: ")
-	if !ok {
-		t.Fatal(path)
-	}
+	require.True(t, ok, path)
 	loaded, err := history.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if n := len(loaded.Events); n != 2 || !strings.Contains(loaded.Events[0].Text, "the beginning") || loaded.Events[1].Election != "/e" {
 		t.Errorf("loaded %v", loaded.Events)
 	}
-	if !loaded.Promised.Ordered {
-		t.Errorf("what was promised is lost: %+v", loaded.Promised)
-	}
+	assert.True(t, loaded.Promised.Ordered, "what was promised is lost: %+v", loaded.Promised)
 	if got := h.tail(); !strings.Contains(got, "the beginning") {
 		t.Errorf("tail is %q", got)
 	}

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/conformance/internal/judge"
 	"github.com/elector-go/elector/conformance/kit"
 )
@@ -43,9 +46,7 @@ func TestMistypedRule(t *testing.T) {
 		return
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for rule, fails := range map[string]bool{"holds": false, "hodls": true} {
 		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMistypedRule$/^rules$/^x$/^"+rule+"$")
 		cmd.Env = append(os.Environ(), env+"=1")
@@ -100,9 +101,7 @@ func TestServiceIsBroughtBack(t *testing.T) {
 					end(t)
 				}})
 			})
-			if !up {
-				t.Error("the service is away")
-			}
+			assert.True(t, up, "the service is away")
 		})
 	}
 }

@@ -1,4 +1,4 @@
-// Package asynclogtest has a log that is stuck, as one is that goes to a pipe that nobody reads.
+// Package asynclogtest has a log for tests that is stuck, as one is that goes to a pipe that nobody reads.
 package asynclogtest
 
 import (

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/cli"
 	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -79,8 +80,7 @@ func TestNoSocket(t *testing.T) {
 	a := start(t, file)
 	assert.Equal(t, cli.Failed, a.Exit())
 	assert.Contains(t, a.Log.String(), file+" is there, and is no socket")
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(file))(t)
 	assert.Equal(t, "precious", string(text))
 
 	l, err := net.Listen("unix", stream) // of another program
@@ -89,8 +89,7 @@ func TestNoSocket(t *testing.T) {
 	a = start(t, stream)
 	assert.Equal(t, cli.Failed, a.Exit())
 	assert.Contains(t, a.Log.String(), "is there an agent already?")
-	conn, err := net.Dial("unix", stream)
-	require.NoError(t, err)
+	conn := must.Get(net.Dial("unix", stream))(t)
 	require.NoError(t, conn.Close())
 }
 
@@ -122,7 +121,6 @@ func TestOneServes(t *testing.T) {
 	}
 	require.Len(t, all, 1)
 	all[0].Says(serves)
-	conn, err := net.Dial("unixpacket", socket)
-	require.NoError(t, err)
+	conn := must.Get(net.Dial("unixpacket", socket))(t)
 	require.NoError(t, conn.Close())
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -122,8 +123,7 @@ func TestMisuse(t *testing.T) {
 		assert.Contains(t, stderr, "--help'", c.args)
 		assert.Empty(t, stdout, c.args)
 	}
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	left := must.Get(os.ReadDir(dir))(t)
 	assert.Empty(t, left)
 }
 
@@ -172,8 +172,7 @@ func TestCompletion(t *testing.T) {
 
 // Each command has help with its exit codes and examples, and docs/command.md tells of it.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/command.md")
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile("../../../../docs/command.md"))(t)
 	for _, c := range newRoot().Commands() {
 		assert.Contains(t, string(page), "| `elector "+c.Name(), c.Name())
 		assert.Contains(t, c.Long, "EXIT STATUS", c.Name())
@@ -184,8 +183,7 @@ func TestPage(t *testing.T) {
 func TestMan(t *testing.T) {
 	dir := t.TempDir()
 	run(t, OK, "man", dir)
-	page, err := os.ReadFile(filepath.Join(dir, "elector-compare.1"))
-	require.NoError(t, err)
+	page := must.Get(os.ReadFile(filepath.Join(dir, "elector-compare.1")))(t)
 	for _, section := range []string{".SH NAME", ".SH SYNOPSIS", ".SH EXIT STATUS", ".SH ENVIRONMENT", ".SH OPTIONS", ".SH EXAMPLE"} {
 		assert.Contains(t, string(page), section)
 	}
@@ -215,19 +213,15 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(at, []byte(strings.Repeat("old", 1<<20)), 0o600))
 	stdout, _ := run(t, OK, append(small, "--json", at, "--html", page, "--charts", charts)...)
 	assert.Contains(t, stdout, "\nmem://\n")
-	text, err := os.ReadFile(at)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(at))(t)
 	r := parsed(t, text)
 	assert.Len(t, r.Runs, 4)
 	assert.Equal(t, "elector compare --strategy fair,unfair --n 2,4 --changes 4 --crashes 0 --delay 0s --ttl 1m0s --json "+at+" --html "+page+" --charts "+charts, r.Method.Command)
-	html, err := os.ReadFile(page)
-	require.NoError(t, err)
+	html := must.Get(os.ReadFile(page))(t)
 	assert.Contains(t, string(html), "</html>")
-	svg, err := os.ReadFile(filepath.Join(charts, "cost-mem.svg"))
-	require.NoError(t, err)
+	svg := must.Get(os.ReadFile(filepath.Join(charts, "cost-mem.svg")))(t)
 	assert.Contains(t, string(svg), "</svg>")
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	left := must.Get(os.ReadDir(dir))(t)
 	assert.Len(t, left, 3)
 
 	stdout, _ = run(t, OK, append(small, "--json", "-")...)
@@ -274,8 +268,7 @@ func TestInterrupt(t *testing.T) {
 	p.Signal(syscall.SIGINT)
 	assert.Equal(t, Interrupted, p.Exit())
 	assert.Contains(t, p.Log.String(), "elector: interrupted") // that it is cleaning up is told beside that, and may come too late
-	text, err := os.ReadFile(at)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(at))(t)
 	r := parsed(t, text)
 	require.Less(t, len(r.Runs), len(n))
 	assert.Empty(t, r.Runs[0].Truncated)

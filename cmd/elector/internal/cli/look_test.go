@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/standtest"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -86,8 +87,7 @@ func looks(t *testing.T, url string) {
 
 // A service that takes the connection and says nothing is waited for as long as was said.
 func TestLookAtSilence(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	out, errs := run(t, Failed, "status", "etcd://"+l.Addr().String(), "/jobs/reindex", "--timeout", "200ms")
 	assert.Empty(t, out)
@@ -97,8 +97,7 @@ func TestLookAtSilence(t *testing.T) {
 // nowhere is an address at which nothing listens.
 func nowhere(t *testing.T) string {
 	t.Helper()
-	ports, err := loopback.Ports(1)
-	require.NoError(t, err)
+	ports := must.Get(loopback.Ports(1))(t)
 	t.Cleanup(func() { loopback.Release(ports...) })
 	return fmt.Sprintf("127.0.0.1:%d", ports[0])
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -49,8 +50,7 @@ func inTerminal(t *testing.T, args ...string) terminal {
 
 func (p terminal) types(keys string) {
 	p.t.Helper()
-	_, err := io.WriteString(p.user, keys)
-	require.NoError(p.t, err)
+	must.Get(io.WriteString(p.user, keys))(p.t)
 }
 
 const interruptKey = "\x03" // Ctrl-C

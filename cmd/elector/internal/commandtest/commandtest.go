@@ -2,11 +2,9 @@
 package commandtest
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,22 +28,7 @@ func Main(command func() int) {
 }
 
 // A Buffer is what somebody writes while others read.
-type Buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *Buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *Buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
+type Buffer = wait.Log
 
 // A Process is the command, or a program that runs it.
 type Process struct {

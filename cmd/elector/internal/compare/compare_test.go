@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/crowd"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -34,8 +35,7 @@ func config() Config {
 // the messages it takes. It holds how that grows, too.
 func TestExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out, err := Run(t.Context(), config())
-		require.NoError(t, err)
+		out := must.Get(Run(t.Context(), config()))(t)
 		require.Len(t, out.Runs, len(catalog.Names())*3)
 		turns := make(map[int]float64) // Jain's index where each has its turn, by N
 		for _, r := range out.Runs {
@@ -115,8 +115,7 @@ func TestSlowCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
 		c.Strategies, c.N, c.Changes, c.Delay = []string{"ranked"}, []int{100}, 2, 5*time.Second
-		out, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		out := must.Get(Run(t.Context(), c))(t)
 		assert.Greater(t, out.Runs[0].Resigned.Max, 90*c.Delay)
 	})
 }
@@ -182,8 +181,7 @@ func testGrowth(t *testing.T, all []report.Growth) {
 
 // testRoundTrip holds that JSON keeps all.
 func testRoundTrip(t *testing.T, out report.Report) {
-	text, err := json.Marshal(out)
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(out))(t)
 	var back report.Report
 	require.NoError(t, json.Unmarshal(text, &back))
 	assert.Equal(t, out, back)
@@ -195,8 +193,7 @@ func TestCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
 		c.N, c.Changes, c.Crashes, c.Churn, c.TTL = []int{6}, 20, 0.25, 1.5, time.Second
-		out, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		out := must.Get(Run(t.Context(), c))(t)
 		for _, r := range out.Runs {
 			assert.Equal(t, 15, r.Resigned.N, r.Strategy)
 			assert.Equal(t, 5, r.Crashed.N, r.Strategy)
@@ -222,11 +219,9 @@ func TestCrashes(t *testing.T) {
 		}
 		assert.Equal(t, 5, out.Method.Crashes)
 		testRoundTrip(t, out)
-		again, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		again := must.Get(Run(t.Context(), c))(t)
 		c.Seed++
-		other, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		other := must.Get(Run(t.Context(), c))(t)
 		assert.Equal(t, out.Runs[0].Fairness, again.Runs[0].Fairness, "the same seed")
 		assert.NotEqual(t, out.Runs[0].Fairness, other.Runs[0].Fairness, "another seed")
 	})
@@ -237,8 +232,7 @@ func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
 		c.N, c.Strategies = []int{10}, []string{"unfair"}
-		out, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		out := must.Get(Run(t.Context(), c))(t)
 		require.NotNil(t, out.Runs[0].Sample)
 		assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, out.Runs[0].Sample.Present)
 		kinds := make(map[report.EventKind]int)
@@ -296,8 +290,7 @@ func TestNoFigures(t *testing.T) {
 		assert.Error(t, err)
 		require.Len(t, out.Runs, 1)
 		assert.True(t, out.Runs[0].Empty())
-		text, err := json.Marshal(out.Runs[0])
-		require.NoError(t, err)
+		text := must.Get(json.Marshal(out.Runs[0]))(t)
 		assert.JSONEq(t, `{"service": "mem://", "strategy": "fair", "n": 10, "truncated": "interrupted"}`, string(text))
 	})
 }
@@ -313,8 +306,7 @@ func TestProgress(t *testing.T) {
 			last, most = done, of
 		}
 		c.Ran = func(report.Run) { ran++ }
-		_, err := Run(t.Context(), c)
-		require.NoError(t, err)
+		must.Get(Run(t.Context(), c))(t)
 		assert.Equal(t, len(catalog.Names())*(3+4), most)
 		assert.Equal(t, most, last)
 		assert.Equal(t, len(catalog.Names()), ran)

@@ -5,17 +5,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/go-zookeeper/zk"
-	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -54,11 +55,8 @@ func TestZooKeeper(t *testing.T) {
 	servertest.Long(t, "a minute of measuring")
 	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
-	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
-	require.NoError(t, err)
-	defer conn.Close()
-	before, _, err := conn.Children("/")
-	require.NoError(t, err)
+	conn := zktest.Operator(t, server.Addr())
+	before := must.First(conn.Children("/"))(t)
 
 	out := real(t, "zk://"+server.Addr()+"?timeout=10s")
 	for _, r := range out.Runs {
@@ -67,8 +65,7 @@ func TestZooKeeper(t *testing.T) {
 		assert.LessOrEqual(t, r.Server["received"], 3*r.PerChange.Operations, r.Strategy)
 		assert.Empty(t, r.ServerNote)
 	}
-	after, _, err := conn.Children("/")
-	require.NoError(t, err)
+	after := must.First(conn.Children("/"))(t)
 	assert.ElementsMatch(t, before, after, "nothing stays behind")
 }
 
@@ -81,11 +78,8 @@ func TestEtcd(t *testing.T) {
 		assert.Positive(t, r.Server["received"], r.Strategy)
 		assert.Empty(t, r.ServerNote)
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.URL()}})
-	require.NoError(t, err)
-	defer client.Close()
-	keys, err := client.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	require.NoError(t, err)
+	operator := etcdtest.Operator(t, server.Addr())
+	keys := must.Get(operator.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly()))(t)
 	assert.Empty(t, keys.Kvs, "nothing stays behind")
 }
 
@@ -98,13 +92,7 @@ func TestConsul(t *testing.T) {
 		assert.Empty(t, r.Server, "this server keeps no running counts")
 		assert.NotEmpty(t, r.ServerNote)
 	}
-	cfg := api.DefaultConfig()
-	cfg.Address = server.Addr()
-	client, err := api.NewClient(cfg)
-	require.NoError(t, err)
-	defer cfg.Transport.CloseIdleConnections()
-	keys, _, err := client.KV().Keys("", "", nil)
-	require.NoError(t, err)
+	keys := must.First(must.Get(consultest.Operator(server))(t).KV().Keys("", "", nil))(t)
 	assert.Empty(t, keys, "nothing stays behind")
 }
 

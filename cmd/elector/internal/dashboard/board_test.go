@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/must"
 )
 
 // TestSpans holds what the page's line of terms is made of.
@@ -141,8 +142,7 @@ func TestCodes(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	denied := memory.New(memory.Options{}).Client("stranger")
 	t.Cleanup(denied.Deny())
-	in, err := inspect.New(denied, inspect.Options{})
-	require.NoError(t, err)
+	in := must.Get(inspect.New(denied, inspect.Options{}))(t)
 	t.Cleanup(func() { assert.NoError(t, in.Close(context.Background())) })
 	b := newBoard(in, "/")
 	begin := b.listed(t.Context(), inspect.Listing{Elections: []inspect.View{{Election: "/a", Strategy: "fair"}}}, nil)
@@ -180,8 +180,7 @@ func TestHostileSize(t *testing.T) {
 	f.see(v)
 	assert.Len(t, f.Candidates, mostCandidates)
 	assert.Equal(t, 5000-mostCandidates, f.More)
-	data, err := json.Marshal(f.Election)
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(f.Election))(t)
 	assert.Less(t, len(data), mostCandidates*1500)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/cmd/elector/internal/standtest"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -25,10 +26,8 @@ import (
 // start serves a dashboard of the service.
 func start(t *testing.T, url string, c Config) (s *server, address string) {
 	t.Helper()
-	b, err := dial.Open(t.Context(), url)
-	require.NoError(t, err)
-	in, err := inspect.New(b, inspect.Options{})
-	require.NoError(t, err)
+	b := must.Get(dial.Open(t.Context(), url))(t)
+	in := must.Get(inspect.New(b, inspect.Options{}))(t)
 	c.Service, c.Log = url, slog.New(slog.DiscardHandler)
 	s = newServer(in, c)
 	over := make(chan struct{})
@@ -133,8 +132,7 @@ func TestDesignate(t *testing.T) {
 // post gives an order.
 func post(t *testing.T, address, token string, o order) (code int, said done) {
 	t.Helper()
-	body, err := json.Marshal(o)
-	require.NoError(t, err)
+	body := must.Get(json.Marshal(o))(t)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"/act", strings.NewReader(string(body)))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -146,11 +144,9 @@ func post(t *testing.T, address, token string, o order) (code int, said done) {
 
 func send(t *testing.T, r *http.Request) (code int, body string) {
 	t.Helper()
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	answer := must.Get(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	text := must.Get(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(text)
 }
 
@@ -185,8 +181,7 @@ func TestRefuses(t *testing.T) {
 		"IPv6":             {address, "GET", "/page.js", "", map[string]string{"Host": "[::1]:4041"}, http.StatusOK},
 		"another file":     {address, "GET", "/server.go", "", nil, http.StatusNotFound},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, c.address+c.path, strings.NewReader(c.body))
-		require.NoError(t, err)
+		r := must.Get(http.NewRequestWithContext(t.Context(), c.method, c.address+c.path, strings.NewReader(c.body)))(t)
 		for name, value := range c.headers {
 			r.Header.Set(name, value)
 		}
@@ -207,10 +202,8 @@ func TestEvents(t *testing.T) {
 	s, address := start(t, url, Config{Path: "/"})
 	shows(t, s, "/a", leads("host-1"))
 	shows(t, s, "/b", leads("host-1"))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events", nil)
-	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events", nil))(t)
+	answer := must.Get(http.DefaultClient.Do(r))(t)
 	defer answer.Body.Close()
 	assert.Equal(t, "text/event-stream", answer.Header.Get("Content-Type"))
 	lines := bufio.NewScanner(answer.Body)
@@ -240,8 +233,7 @@ func TestEvents(t *testing.T) {
 	for len(s.pages) < mostPages {
 		s.pages <- struct{}{}
 	}
-	r, err = http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events", nil)
-	require.NoError(t, err)
+	r = must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events", nil))(t)
 	code, _ := send(t, r)
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 }
@@ -260,8 +252,7 @@ func TestAnotherLeader(t *testing.T) {
 		assert.Equal(t, http.StatusConflict, code, said)
 		assert.Contains(t, said.Error, "the leader has changed")
 	}
-	v, err := s.in.Leader(t.Context(), "/jobs/reindex")
-	require.NoError(t, err)
+	v := must.Get(s.in.Leader(t.Context(), "/jobs/reindex"))(t)
 	assert.Nil(t, v.Leader.Asked)
 }
 

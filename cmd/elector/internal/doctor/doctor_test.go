@@ -27,6 +27,7 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
@@ -39,8 +40,7 @@ func check(t *testing.T, url, path string) Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
-	r, err := Check(ctx, url, path)
-	require.NoError(t, err)
+	r := must.Get(Check(ctx, url, path))(t)
 	require.NoError(t, ctx.Err(), "%v", r)
 	return r
 }
@@ -135,8 +135,7 @@ func TestZooKeeperEnsemble(t *testing.T) {
 // answers is a server of a test's own. It answers to the first four bytes of each connection, and closes it.
 func answers(t *testing.T, answer func(conn net.Conn, word []byte)) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { assert.NoError(t, l.Close()) })
 	go func() {
 		for {
@@ -226,8 +225,7 @@ func TestZooKeeperWithoutWords(t *testing.T) {
 func TestZooKeeperRights(t *testing.T) {
 	url := "zk://" + servertest.SharedZooKeeper(t).Addr()
 	operator := zktest.Operator(t, servertest.SharedZooKeeper(t).Addr())
-	_, err := operator.Create("/anns", nil, 0, zk.DigestACL(zk.PermAll, "ann", "right"))
-	require.NoError(t, err)
+	must.Get(operator.Create("/anns", nil, 0, zk.DigestACL(zk.PermAll, "ann", "right")))(t)
 	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:wrong")
 	says(t, check(t, url, "/anns").Service, "rights", Fail, "may not read below /anns")
 	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:right")
@@ -237,11 +235,9 @@ func TestZooKeeperRights(t *testing.T) {
 func TestConsul(t *testing.T) {
 	servertest.Long(t, "an agent, a server that is frozen, and refusals that are asked again")
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true, Config: "limits { http_max_conns_per_client = 40 }"})
-	operator, err := consultest.Operator(server)
-	require.NoError(t, err)
+	operator := must.Get(consultest.Operator(server))(t)
 	token := func(rules string) string {
-		policy, _, err := operator.ACL().PolicyCreate(&api.ACLPolicy{Name: nonce(), Rules: rules}, nil)
-		require.NoError(t, err)
+		policy := must.First(operator.ACL().PolicyCreate(&api.ACLPolicy{Name: nonce(), Rules: rules}, nil))(t)
 		made, _, err := operator.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}, nil)
 		require.NoError(t, err)
 		return made.SecretID
@@ -280,8 +276,7 @@ func TestConsul(t *testing.T) {
 	says(t, r.Servers[0].Findings, "role", OK, "server, leader")
 	says(t, r.Servers[0].Findings, "connections", Warn, "enough for 8 candidates")
 	says(t, r.Service, "session", OK, "15s")
-	keys, _, err := operator.KV().Keys("", "", nil)
-	require.NoError(t, err)
+	keys := must.First(operator.KV().Keys("", "", nil))(t)
 	assert.Empty(t, keys, "nothing stays behind")
 
 	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{NoSync: true})
@@ -291,12 +286,11 @@ func TestConsul(t *testing.T) {
 	r = check(t, "consul://"+agent.Addr()+"?check=10s", "/")
 	says(t, r.Servers[0].Findings, "leave", Warn, "ends the sessions")
 
-	settings, err := operator.Operator().AutopilotGetConfiguration(nil)
-	require.NoError(t, err)
+	settings := must.Get(operator.Operator().AutopilotGetConfiguration(nil))(t)
 	settings.CleanupDeadServers = false
 	require.NoError(t, operator.Operator().AutopilotSetConfiguration(settings, nil))
 	says(t, check(t, url+"?check=10s", "/").Servers[0].Findings, "autopilot", OK, "stay")
-	_, err = operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, ID: "00000000-1111-2222-3333-444444444444", Address: "127.0.0.1"}, nil)
+	_, err := operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, ID: "00000000-1111-2222-3333-444444444444", Address: "127.0.0.1"}, nil)
 	require.NoError(t, err)
 	says(t, check(t, url, "/").Service, "node", Warn, "an agent's")
 
@@ -341,17 +335,13 @@ func TestEtcdRights(t *testing.T) {
 	says(t, check(t, url, "/").Service, "rights", Fail, "may not")
 
 	t.Setenv("ETCDCTL_USER", "root:root")
-	b, err := dial.Open(t.Context(), url)
-	require.NoError(t, err)
+	b := must.Get(dial.Open(t.Context(), url))(t)
 	defer b.Close()
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	defer s.Close(t.Context())
-	left, _, err := s.Children(t.Context(), "/", 10)
-	require.NoError(t, err)
+	left := must.First(s.Children(t.Context(), "/", 10))(t)
 	assert.Equal(t, []string{"/jobs"}, left)
-	left, _, err = s.Children(t.Context(), "/jobs", 10)
-	require.NoError(t, err)
+	left = must.First(s.Children(t.Context(), "/jobs", 10))(t)
 	assert.Empty(t, left, "nothing else stays behind")
 }
 
@@ -359,9 +349,8 @@ func TestEtcdAlarm(t *testing.T) {
 	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	operator := etcdtest.Operator(t, server.Addr())
-	status, err := operator.Status(t.Context(), server.Addr())
-	require.NoError(t, err)
-	_, err = pb.NewMaintenanceClient(operator.ActiveConnection()).Alarm(t.Context(), &pb.AlarmRequest{
+	status := must.Get(operator.Status(t.Context(), server.Addr()))(t)
+	_, err := pb.NewMaintenanceClient(operator.ActiveConnection()).Alarm(t.Context(), &pb.AlarmRequest{
 		Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
 	})
 	require.NoError(t, err)
@@ -373,11 +362,9 @@ func TestEtcdAlarm(t *testing.T) {
 // TestTLS has servers that speak TLS: credentials are those of candidates, and a certificate that is not trusted is told.
 func TestTLS(t *testing.T) {
 	servertest.Long(t, "three servers")
-	ca, err := certtest.New()
-	require.NoError(t, err)
+	ca := must.Get(certtest.New())(t)
 	files := ca.ForTest(t, "server")
-	ports, err := loopback.Ports(3)
-	require.NoError(t, err)
+	ports := must.Get(loopback.Ports(3))(t)
 	t.Cleanup(func() { loopback.Release(ports...) })
 	servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Listen: []string{fmt.Sprintf("https://127.0.0.1:%d", ports[0])},
 		Args: []string{"--cert-file", files.Cert, "--key-file", files.Key}})
@@ -416,12 +403,10 @@ func TestBabble(t *testing.T) {
 func TestMemory(t *testing.T) {
 	r := check(t, "mem://doctor", "/a/b")
 	assert.Equal(t, OK, r.Level, "%v", r)
-	b, err := dial.Open(t.Context(), "mem://doctor")
-	require.NoError(t, err)
-	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	require.NoError(t, err)
+	b := must.Get(dial.Open(t.Context(), "mem://doctor"))(t)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	defer s.Close(t.Context())
-	_, err = s.Get(t.Context(), "/a")
+	_, err := s.Get(t.Context(), "/a")
 	assert.ErrorIs(t, err, backend.ErrNoEntry)
 
 	_, err = Check(t.Context(), "mem://", "a")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -19,8 +20,7 @@ import (
 // no service. It has all that a report can have, in sizes that a report has.
 func sample(t *testing.T) report.Report {
 	t.Helper()
-	data, err := json.Marshal(makeUp())
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(makeUp()))(t)
 	var r report.Report
 	require.NoError(t, json.Unmarshal(data, &r))
 	return r

@@ -21,6 +21,7 @@ import (
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -53,8 +54,7 @@ func awaitCandidates(t testing.TB, url string, n int) []inspect.Candidate {
 	b, err := dial.Open(context.Background(), url)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, b.Close()) }()
-	in, err := inspect.New(b, inspect.Options{})
-	require.NoError(t, err)
+	in := must.Get(inspect.New(b, inspect.Options{}))(t)
 	defer func() { assert.NoError(t, in.Close(context.Background())) }()
 	var v inspect.View
 	wait.For(t, fmt.Sprint(n, " stand"), func() bool {
@@ -269,8 +269,7 @@ func TestCut(t *testing.T) {
 // TestAway has no service at the start: it says so, and ends when it is told to.
 func TestAway(t *testing.T) {
 	t.Parallel()
-	port, err := loopback.Ports(1)
-	require.NoError(t, err)
+	port := must.Get(loopback.Ports(1))(t)
 	defer loopback.Release(port...)
 	p := start(t, fmt.Sprintf("zk://127.0.0.1:%d", port[0]), election, "--", "true")
 	p.Says("trying again")
@@ -288,14 +287,13 @@ func TestTerminal(t *testing.T) {
 trap "echo term >> \$0/log; exit 5" TERM
 `+waits, j.dir)
 	p := process{commandtest.New(t, "script", "--quiet", "--return", "--command", line, "/dev/null"), t}
-	keys, err := p.Cmd.StdinPipe()
-	require.NoError(t, err)
+	keys := must.Get(p.Cmd.StdinPipe())(t)
 	p.Cmd.Stdout = &p.Log
 	p.Begin()
 	j.await("^began", 1, 0)
 	assert.Equal(t, 1, j.told("^no input$"))
 	p.begun(1)
-	_, err = keys.Write([]byte{3}) // Ctrl-C
+	_, err := keys.Write([]byte{3}) // Ctrl-C
 	require.NoError(t, err)
 	assert.Equal(t, 5, p.Exit())
 	assert.Equal(t, 1, j.told("^term$"))

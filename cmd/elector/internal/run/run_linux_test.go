@@ -23,6 +23,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -128,8 +129,7 @@ func TestHTTP(t *testing.T) {
 	for path, want := range map[string]string{
 		"/leader": `"ok":true`, "/replica": `"ok":false`, "/healthz": `"ok":true`, "/status": `"role":"leading"`, "/metrics": `elector_is_leader{election="/jobs/report"} 1`,
 	} {
-		answer, err := http.Get("http://" + address[1] + path)
-		require.NoError(t, err)
+		answer := must.Get(http.Get("http://" + address[1] + path))(t)
 		body, err := io.ReadAll(answer.Body)
 		require.NoError(t, errors.Join(err, answer.Body.Close()))
 		assert.Contains(t, string(body), want, path)
@@ -151,12 +151,10 @@ func TestHTTPSlowClients(t *testing.T) {
 		"GET /leader HTTP/1.1\r\nHost: a\r\n\r\n":                          "idle",
 		"POST /leader HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n": "the body does not come",
 	} {
-		conn, err := net.Dial("tcp", address[1])
-		require.NoError(t, err)
-		_, err = conn.Write([]byte(request))
-		require.NoError(t, err)
+		conn := must.Get(net.Dial("tcp", address[1]))(t)
+		must.Get(conn.Write([]byte(request)))(t)
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(wait.Patience)))
-		_, err = io.Copy(io.Discard, conn)
+		_, err := io.Copy(io.Discard, conn)
 		assert.NoError(t, errors.Join(err, conn.Close()), "not closed: %s", why)
 	}
 }
@@ -164,8 +162,7 @@ func TestHTTPSlowClients(t *testing.T) {
 // An address that is taken is told before anything is begun.
 func TestHTTPTaken(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	c := stand(t, service(), "anna", []string{"true"}, func(c *run.Config) { c.HTTP = l.Addr().String() })
 	assert.ErrorContains(t, c.wait(), "--http: listen tcp "+l.Addr().String())
@@ -248,9 +245,7 @@ func standing(t *testing.T, s *memory.Service) []elector.Candidate {
 	e, err := elector.New(elector.Config{Backend: s.Client("looks"), Strategy: fair.New(), Election: election, ID: "looks"})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, e.Close(t.Context())) }()
-	all, err := e.Candidates(t.Context())
-	require.NoError(t, err)
-	return all
+	return must.Get(e.Candidates(t.Context()))(t)
 }
 
 // A command that ignores SIGTERM is killed after the grace, with what it has started.
@@ -273,8 +268,7 @@ func TestOnce(t *testing.T) {
 `+waits), func(c *run.Config) { c.Once = true })
 	j.await("^began", 1, 1)
 	c.begun(1)
-	_, err := elector.Ask(t.Context(), s.Client("operator"), fair.New(), election, elector.Request{})
-	require.NoError(t, err)
+	must.Get(elector.Ask(t.Context(), s.Client("operator"), fair.New(), election, elector.Request{}))(t)
 	assert.Equal(t, run.Exit{Code: 7}, c.wait())
 }
 
@@ -370,11 +364,8 @@ func TestDeposed(t *testing.T) {
 // watchdogOf returns the parent of a process.
 func watchdogOf(t testing.TB, pid string) int {
 	t.Helper()
-	stat, err := os.ReadFile("/proc/" + pid + "/stat")
-	require.NoError(t, err)
-	parent, err := strconv.Atoi(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1])
-	require.NoError(t, err)
-	return parent
+	stat := must.Get(os.ReadFile("/proc/" + pid + "/stat"))(t)
+	return must.Get(strconv.Atoi(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1]))(t)
 }
 
 // Somebody kills the watchdog: the command ends, and its group.

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
+	"github.com/elector-go/elector/internal/must"
+	processes "github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -73,8 +75,7 @@ func TestWill(t *testing.T) {
 		assert.Zero(t, j.told("^overlap"), j.log())
 		anna.Says("ended the session of a dead process")
 		assert.Equal(t, 1, strings.Count(anna.Log.String(), "campaigning"), "the companion does not stand")
-		files, err := os.ReadFile(filepath.Join(j.dir, "files"))
-		require.NoError(t, err)
+		files := must.Get(os.ReadFile(filepath.Join(j.dir, "files")))(t)
 		assert.Contains(t, string(files), "/lock")
 		assert.NotContains(t, string(files), "memfd", "the command could say that it is gone")
 	})
@@ -103,8 +104,8 @@ func TestWillAndWatchdogKilled(t *testing.T) {
 	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
 		j, anna, _ := duel(t, url(addr), locks+begins+`echo "began $ELECTOR_TOKEN $ELECTOR_ID" >> $0/log; exec sleep 1000`, 1)
 		watchdog := watchdogOf(t, j.pids()[0])
-		freeze(t, anna.Cmd.Process.Pid) // so that neither sees the other's end
-		freeze(t, watchdog)
+		require.NoError(t, processes.Freeze(anna.Cmd.Process.Pid)) // so that neither sees the other's end
+		require.NoError(t, processes.Freeze(watchdog))
 		died := time.Now()
 		anna.Signal(syscall.SIGKILL)
 		require.NoError(t, syscall.Kill(watchdog, syscall.SIGKILL))
@@ -127,7 +128,7 @@ func TestWillWaits(t *testing.T) {
 	// session: be that.
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	freeze(t, watchdog)
+	require.NoError(t, processes.Freeze(watchdog))
 	defer syscall.Kill(watchdog, syscall.SIGKILL) // it has ended, unless this has failed
 	anna.Signal(syscall.SIGKILL)
 	anna.Says("a process has died")
@@ -214,8 +215,7 @@ func TestAgentOfContainer(t *testing.T) {
 	standAs(t, url, "ben", command).Says("campaigning")
 	elector := childrenOf(t, anna.Cmd.Process.Pid)
 	require.Len(t, elector, 1)
-	pid, err := strconv.Atoi(elector[0])
-	require.NoError(t, err)
+	pid := must.Get(strconv.Atoi(elector[0]))(t)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	j.await("^began .* ben", 1, 4)
 	assert.Zero(t, j.told("^overlap"), j.log())
@@ -246,30 +246,12 @@ func TestWatchdogKilledWithoutDescriptors(t *testing.T) {
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
 
-// freeze stops a process, and waits until all its threads have stopped.
-func freeze(t testing.TB, pid int) {
-	t.Helper()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	wait.For(t, "it is frozen", func() bool {
-		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
-		require.NoError(t, err)
-		for _, thread := range threads {
-			if stat, err := os.ReadFile(thread); err == nil && !strings.Contains(string(stat), ") T ") {
-				return false
-			}
-		}
-		return len(threads) > 0
-	})
-}
-
 // childrenOf are those of a process.
 func childrenOf(t *testing.T, pid int) (all []string) {
 	t.Helper()
-	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
-	require.NoError(t, err)
+	tasks := must.Get(filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children"))(t)
 	for _, task := range tasks {
-		text, err := os.ReadFile(task)
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(task))(t)
 		all = append(all, strings.Fields(string(text))...)
 	}
 	return all

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/must"
 )
 
 // A machine that has slept for an hour since the last heartbeat was told: the instant that the watchdog
@@ -30,8 +32,7 @@ func TestUntilAfterSleep(t *testing.T) {
 	c.end()
 	var instants []time.Duration
 	for lines := bufio.NewScanner(told); lines.Scan(); {
-		at, err := strconv.ParseInt(strings.TrimSpace(lines.Text()), 10, 64)
-		require.NoError(t, err)
+		at := must.Get(strconv.ParseInt(strings.TrimSpace(lines.Text()), 10, 64))(t)
 		instants = append(instants, time.Duration(at-before).Round(time.Minute))
 	}
 	assert.Equal(t, []time.Duration{time.Minute, 2*time.Minute - time.Hour, 3 * time.Minute}, instants)
