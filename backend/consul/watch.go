@@ -217,16 +217,12 @@ func (r *registry) run(t *watch) {
 			since = 0
 		}
 		t.since = since
-		crowded := t.crowded && since != 0
+		rests := t.crowded && since != 0
 		r.mu.Unlock()
-		if crowded {
+		if rests {
 			r.rest(ctx)
 		}
-		var a answer
-		err := ctx.Err()
-		if err == nil {
-			a, err = r.ask(ctx, t, since)
-		}
+		a, err := r.ask(ctx, t, since)
 		interrupted := ctx.Err() != nil
 		stop()
 		r.mu.Lock()
@@ -298,17 +294,12 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 // show what changes, a third of the TTL apart, and stop ends the rest: see look. Where the waits
 // share the heartbeats' client it does not ask again, as it might be given their connection.
 func (r *registry) rest(ctx context.Context) {
-	if !r.s.b.waitsApart() {
-		<-ctx.Done()
-		return
+	if every := r.s.lease.every(); r.s.b.waitsApart() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, every/2+rand.N(every))
+		defer cancel()
 	}
-	every := r.s.lease.every()
-	timer := time.NewTimer(every/2 + rand.N(every))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	<-ctx.Done()
 }
 
 // rides tells whether to send a query again after an error. Caller holds registry.mu.

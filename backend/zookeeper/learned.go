@@ -53,7 +53,7 @@ func (m *learned) proof(e backend.Entry, gen uint64) (proof, bool) {
 type own struct {
 	rev     uint64
 	version int32
-	old     bool   // it has been found to be outdated
+	old     bool   // it was found outdated
 	gen     uint64 // the link that it was made on
 }
 

@@ -207,7 +207,7 @@ func sessionCloseCut(r *run) {
 	c.Resume()
 	back := time.Now()
 	_, err := closing.result()
-	confirmed := r.confirmed("close while the link is cut", back, err)
+	confirmed := r.Confirmed("close while the link is cut", back, err)
 	other.misses(e.Key)
 	if confirmed && back.Sub(began) < time.Second { // Close tries for some seconds only
 		s.soon("the link was back", back)

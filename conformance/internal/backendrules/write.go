@@ -213,7 +213,7 @@ func writeUpdateOfAnothers(r *run) {
 		made, err := owner.Commit(r.ctx, []backend.Condition{backend.IfExists(e), backend.IfUnchanged(asked)}, backend.Update(e, []byte("answered")))
 		r.Must("update by the owner of what another session has written", err)
 		check("update by the owner", made[0], "answered")
-		if e.Key == dir+"/seat" { // whoever writes to it by its key does not take it over
+		if e.Key == dir+"/seat" { // a write by its key does not take it over
 			answered := writer.put(e.Key, "put", made[0].Version)
 			check("compare-and-set by another session", answered, "put")
 			check("compare-and-set by the owner", owner.put(e.Key, "put", answered.Version), "put")

@@ -171,13 +171,10 @@ func (a *arena) resign(t *elector.Term) {
 	a.ends(t, elector.ErrResigned)
 }
 
-// close closes a candidate, and waits for the confirmation. Backends give a server one to three seconds to confirm the end of a
-// session (ZooKeeper's client library gives it one). A machine that stands still for as long leaves that to the session's timeout.
+// close closes a candidate, and waits for the confirmation.
 func (a *arena) close(c *candidate) {
 	began := time.Now()
-	if err := c.real.Close(a.within()); a.Service.Virtual || time.Since(began) < time.Second {
-		a.Must("Close of "+c.id, err)
-	}
+	a.Confirmed("Close of "+c.id, began, c.real.Close(a.within()))
 }
 
 // expire ends the candidate's sessions in the service.

@@ -95,6 +95,18 @@ func (t *Try) Must(what string, err error) {
 	}
 }
 
+// Confirmed fails the rule on the error of a Close that the service could answer since began, and tells whether there was
+// none. Backends give a server one to three seconds to confirm the end of a session (ZooKeeper's client library gives it
+// one). A machine that stands still for as long leaves that to the session's timeout.
+func (t *Try) Confirmed(what string, began time.Time, err error) bool {
+	t.T.Helper()
+	if err != nil && !t.Service.Virtual && time.Since(began) >= time.Second {
+		return false
+	}
+	t.Must(what, err)
+	return true
+}
+
 // Refused fails the rule unless err is all of want.
 func (t *Try) Refused(what string, err error, want ...error) {
 	t.T.Helper()

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -22,7 +21,7 @@ import (
 // A reader reads what a command that goes on has printed.
 type reader struct {
 	t    *testing.T
-	out  commandtest.Buffer
+	out  wait.Log
 	read int
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -261,7 +262,7 @@ func TestInterrupt(t *testing.T) {
 		n = append(n, strconv.Itoa(2+i))
 	}
 	p := commandtest.New(t, os.Args[0], "compare", "--strategy", "fair", "--n", strings.Join(n, ","), "--changes", "100", "--crashes", "0", "--ttl", "1m", "--json", at)
-	var stdout commandtest.Buffer
+	var stdout wait.Log
 	p.Cmd.Stdout = &stdout
 	p.Begin()
 	p.Says(" 2 candidates: done")

@@ -27,13 +27,10 @@ func Main(command func() int) {
 	}
 }
 
-// A Buffer is what somebody writes while others read.
-type Buffer = wait.Log
-
 // A Process is the command, or a program that runs it.
 type Process struct {
 	Cmd    *exec.Cmd
-	Log    Buffer // its standard error, unless Cmd has another
+	Log    wait.Log // its standard error, unless Cmd has another
 	Exited chan struct{}
 	t      testing.TB
 }

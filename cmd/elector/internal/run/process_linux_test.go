@@ -318,7 +318,7 @@ func TestTwice(t *testing.T) {
 func TestStandardFiles(t *testing.T) {
 	t.Parallel()
 	p := commandtest.New(t, os.Args[0], "run", "mem://", election, "--log-format", "json", "--", "sh", "-c", "cat; echo error >&2; exit 9")
-	var out commandtest.Buffer
+	var out wait.Log
 	p.Cmd.Stdin, p.Cmd.Stdout = strings.NewReader("input\n"), &out
 	p.Begin()
 	assert.Equal(t, 9, p.Exit())

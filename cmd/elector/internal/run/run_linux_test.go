@@ -21,7 +21,6 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/cmd/elector/internal/run"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
@@ -36,7 +35,7 @@ var errTold = errors.New("told to end")
 // A candidate runs a job in this process, with a memory service: only its commands are real processes.
 type candidate struct {
 	t    *testing.T
-	log  commandtest.Buffer
+	log  wait.Log
 	end  context.CancelCauseFunc
 	done chan struct{}
 	err  error // of Run, after done
