@@ -222,7 +222,11 @@ func (r *registry) run(t *watch) {
 		if rests {
 			r.rest(ctx)
 		}
-		a, err := r.ask(ctx, t, since)
+		var a answer
+		err := ctx.Err() // a client's own transport may send a request whose ctx has ended
+		if err == nil {
+			a, err = r.ask(ctx, t, since)
+		}
 		interrupted := ctx.Err() != nil
 		stop()
 		r.mu.Lock()
