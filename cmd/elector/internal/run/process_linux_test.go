@@ -139,6 +139,7 @@ func TestWatchdogKilledAlone(t *testing.T) {
 	j := newJob(t)
 	p := start(t, append([]string{"mem://", election, "--"}, j.command(heeds+forks+escapes+waits)...)...)
 	j.await("^began", 1, 3)
+	p.begun(1) // else it never says so
 	first := j.pids()
 	require.NoError(t, syscall.Kill(watchdogOf(t, first[0]), syscall.SIGKILL))
 	j.await("^began", 2, 6)
