@@ -132,7 +132,7 @@ type Client struct {
 
 	// LoseRequest arms a fault: the next commit that has an op of this kind never
 	// gets to the service, and the link breaks; it can be made anew at once. It
-	// fires once.
+	// fires once; armed twice it loses what is sent again, too.
 	LoseRequest func(kind backend.OpKind)
 
 	// DelayRequest arms a fault: the next commit that has an op of this kind is on its way for d

@@ -59,6 +59,15 @@ var awaitMutants = []Mutant{
 			}
 			return now(ctx, s, known)
 		}))),
+	mutant("what is known given back", rules{Backend: {"await/several"}},
+		"Of entries that have not changed Await returns what it was given, whatever value that has.",
+		ofSession(answering(func(c *backend.Call) {
+			for i, known := range c.KnownEntries {
+				if c.Entries[i].Same(known) {
+					c.Entries[i] = known
+				}
+			}
+		}, backend.CallAwait))),
 	mutant("answers in the order of the keys", rules{Backend: {"await/several"}},
 		"What Await returns is in the order of the keys instead of the order given.",
 		ofSession(answering(func(c *backend.Call) {
@@ -172,6 +181,49 @@ var readMutants = []Mutant{
 			}
 			return err
 		}))),
+	mutant("predecessor by the key alone", rules{Backend: {"read/predecessor"}},
+		"Predecessor of an incarnation that is gone is that of the one that stands under its key.",
+		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
+			e, err := s.Get(ctx, c.Key)
+			if err == nil {
+				c.Found, err = s.Predecessor(ctx, e)
+			}
+			return err
+		}))),
+	mutant("predecessor of any kind", rules{Backend: {"read/predecessor"}},
+		"Predecessor of the oldest enqueued entry is an ephemeral one beside it that is older still.",
+		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			err := c.By(ctx, s)
+			if err != nil || c.Found.Exists() {
+				return err
+			}
+			_, beside, err := s.Survey(ctx, backend.Parent(c.Key), func(backend.Entry) string { return "" })
+			for _, key := range beside {
+				if e, err := s.Get(ctx, key); err == nil && e.Rev < c.Entry.Rev {
+					c.Found = e
+				}
+			}
+			return err
+		}))),
+	mutant("listings counted from the directory's beginning", rules{Backend: {"await/operator"}},
+		"The revision of a listing begins at zero when its directory is made.",
+		ofSession(func(s *backend.Session, o *over) {
+			since := func(ctx context.Context, dir string) uint64 {
+				e, _ := s.Get(ctx, dir) // of what is not there it is zero
+				return e.Rev
+			}
+			all(on(backend.CallList, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+				err := c.By(ctx, s)
+				c.Listing.Rev -= min(c.Listing.Rev, since(ctx, c.Key))
+				return err
+			}), on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
+				known := c.KnownListing
+				known.Rev += since(ctx, known.Dir)
+				c.Listing, err = s.AwaitList(ctx, known)
+				c.Listing.Rev -= min(c.Listing.Rev, since(ctx, known.Dir))
+				return err
+			}))(s, o)
+		})),
 	mutant("list read before it is watched", rules{Backend: {"list/nothing-missed"}},
 		"AwaitList reads first and subscribes then: a change in between is missed.",
 		ofSession(on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) error {

@@ -62,6 +62,52 @@ var lostMutants = []Mutant{
 			}
 			return answer(ctx, s, c)
 		}))),
+	mutant("ghost of a deadline", rules{Backend: {"lost-reply/cancelled"}},
+		"An entry whose creation could not be reported, because a deadline passed, stays.",
+		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+			if errors.Is(c.cut, context.DeadlineExceeded) {
+				return nil, driver.Indeterminate(c.cut)
+			}
+			return answer(ctx, s, c)
+		}))),
+	mutant("done and told as denied", rules{Backend: {"lost-reply/denied"}},
+		"A commit whose reply was lost is ErrDenied alone where the service refuses since what the session asks.",
+		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+			if errors.Is(c.cut, backend.ErrDenied) {
+				return nil, c.cut
+			}
+			return answer(ctx, s, c)
+		}))),
+	mutant("request lost again told as a conflict", rules{Backend: {"lost-request/once"}},
+		"A commit whose request was lost twice is ErrConflict.",
+		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
+			if c.again {
+				return nil, fmt.Errorf("memory: commit: %w", backend.ErrConflict)
+			}
+			return answer(ctx, s, c)
+		}))),
+	mutant("late entry stays", rules{Backend: {"late/left"}},
+		"A commit of one ephemeral entry that is given up is done a second later, and what it made stays.",
+		ofSession(doneLate(func(all []*givenUp, ops []backend.Op) {
+			for _, g := range all {
+				g.overtaken = true
+			}
+		}, func(op backend.Op) bool { return op.Ephemeral() }))),
+	mutant("overtaken by its first op alone", rules{Backend: {"late/overtaken"}},
+		"A commit that was given up is done late unless the first op of a later one was about its keys.",
+		ofSession(doneLate(func(all []*givenUp, ops []backend.Op) {
+			for _, g := range all {
+				g.overtaken = g.overtaken || g.about(ops[0].Key)
+			}
+		}, writes))),
+	mutant("last one overtaken alone", rules{Backend: {"late/overtaken"}},
+		"Of several commits that were given up a later one overtakes only that which was given up last.",
+		ofSession(doneLate(func(all []*givenUp, ops []backend.Op) {
+			for _, op := range ops {
+				last := all[len(all)-1]
+				last.overtaken = last.overtaken || last.about(op.Key)
+			}
+		}, writes))),
 	mutant("commit given up done late", rules{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
 		"A commit that is given up before it is answered is done a second later, whatever has been done since.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) (made []backend.Entry, err error) {
@@ -95,6 +141,49 @@ var lostMutants = []Mutant{
 		ofSession(told(backend.ErrIndeterminate, errors.New("connection lost")))),
 }
 
+// A givenUp is a commit that was given up while its request was under way.
+type givenUp struct {
+	commit
+	overtaken bool
+}
+
+// about tells whether it has an op on key.
+func (g *givenUp) about(key string) bool {
+	return slices.ContainsFunc(g.ops, func(op backend.Op) bool { return op.Key == key })
+}
+
+// writes tells whether an op is about an entry that there is.
+func writes(op backend.Op) bool { return !op.Ephemeral() }
+
+// doneLate does commits of one op that were given up, of which pick picks the op, a second later, but for those that
+// overtakes has marked when a later commit has succeeded.
+func doneLate(overtakes func(all []*givenUp, later []backend.Op), pick func(backend.Op) bool) worsening {
+	return func(s *backend.Session, o *over) {
+		var mu sync.Mutex
+		var all []*givenUp
+		commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			made, err := c.by(ctx, s)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil && len(all) > 0 && len(c.ops) > 0:
+				overtakes(all, c.ops)
+			case errors.Is(err, backend.ErrIndeterminate) && ctx.Err() != nil && len(c.ops) == 1 && pick(c.ops[0]):
+				g := &givenUp{commit: c}
+				all = append(all, g)
+				time.AfterFunc(time.Second, func() {
+					mu.Lock()
+					defer mu.Unlock()
+					if !g.overtaken {
+						_, _ = g.by(context.Background(), s)
+					}
+				})
+			}
+			return made, err
+		})(s, o)
+	}
+}
+
 // link is what a client can do with its connection.
 type link interface {
 	Suspend()
@@ -104,6 +193,7 @@ type link interface {
 // lost is a commit whose reply or request was lost.
 type lost struct {
 	commit
+	again   bool // its request was lost twice
 	reached bool // the service has it, and answered:
 	made    []backend.Entry
 	err     error
@@ -185,6 +275,9 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 			return c.by(ctx, s)
 		}
 		lost := &lost{commit: c, reached: !l.request}
+		if l.request {
+			_, lost.again = b.next(c.ops)
+		}
 		if lost.reached {
 			lost.made, lost.err = c.by(ctx, s)
 		}

@@ -43,6 +43,29 @@ var scaleMutants = []Mutant{
 			now, err := s.Await(ctx, known[:8]...)
 			return append(now, known[8:]...), err
 		}))),
+	mutant("ninth stranger not seen", rules{Backend: {"read/survey"}},
+		"Survey tells of eight strangers at most.",
+		ofSession(answering(func(c *backend.Call) { c.Strangers = c.Strangers[:min(8, len(c.Strangers))] }, backend.CallSurvey))),
+	mutant("version of one byte", rules{Backend: {"scale/directory"}},
+		"A CompareAndSet compares the last eight bits of versions.",
+		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
+			for i, op := range c.ops {
+				if op.Kind != backend.OpCompareAndSet || op.Version == 0 {
+					continue
+				}
+				if e, err := s.Get(ctx, op.Key); err == nil && uint8(e.Version) == uint8(op.Version) {
+					c.ops[i].Version = e.Version
+				}
+			}
+		}))),
+	mutant("discard of what is often written to", rules{Backend: {"write/update-of-anothers"}},
+		"Discard of an entry that was written to three times since it was made confirms, and does nothing.",
+		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
+			if now, err := s.Get(ctx, e.Key); err == nil && now.Version > e.Version+2 {
+				return nil
+			}
+			return s.Discard(ctx, e)
+		}))),
 	mutant("wait that goes deaf", rules{Backend: {"await/blocks"}},
 		"What changes later than half an hour after Await has begun is not noticed.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {

@@ -154,6 +154,43 @@ var sessionMutants = []Mutant{
 				})), nil
 			}}
 		})),
+	mutant("close again says nil", rules{Backend: {"session/close-suspended"}},
+		"A second Close returns nil, whatever the first one has returned.",
+		ofSession(func(s *backend.Session, o *over) {
+			var closed atomic.Bool
+			closes(func(ctx context.Context, s *backend.Session) error {
+				if closed.Swap(true) {
+					return nil
+				}
+				return s.Close(ctx)
+			})(s, o)
+		})),
+	mutant("one session of a process comes back", rules{Backend: {"session/states"}},
+		"When the link of a process is back only the session that was opened first is live again.",
+		ofBackend(func(b backend.Backend) backend.Backend {
+			var opened, cut atomic.Bool
+			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+				s, err := b.Open(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				first := !opened.Swap(true)
+				return worsened(s, func(s *backend.Session, o *over) {
+					o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
+						state, err := s.AwaitState(ctx, prev)
+						cut.CompareAndSwap(false, state == backend.Suspended)
+						return state, err
+					}
+					o.state = func() backend.State {
+						state := s.State()
+						if state == backend.Live && cut.Load() && !first {
+							return backend.Suspended
+						}
+						return state
+					}
+				}), nil
+			}}
+		})),
 	mutant("unconfirmed close says nil", rules{Backend: {"session/close-suspended"}},
 		"Close of a session that is out of touch returns nil though the service has confirmed nothing.",
 		ofSession(closes(func(ctx context.Context, s *backend.Session) error {
@@ -243,6 +280,22 @@ var willMutants = []Mutant{
 			w.Session = fmt.Sprintf("s%d", n+1) // so memory names them
 			return errors.Join(err, b.Execute(ctx, w))
 		}))),
+	mutant("old will said to be executed", rules{Backend: {"will/out-of-touch"}},
+		"Execute of a will whose session was opened longer ago than its timeout says that it is over, and does nothing.",
+		ofBackend(func(b backend.Backend) backend.Backend {
+			return &executes{below{&opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+				s, err := b.Open(ctx, o)
+				if err == nil {
+					openedAt.Store(s.ID(), time.Now())
+				}
+				return s, err
+			}}}, func(ctx context.Context, b below, w backend.Will) error {
+				if at, is := openedAt.Load(w.Session); is && time.Since(at.(time.Time)) > w.TTL {
+					return nil
+				}
+				return b.Execute(ctx, w)
+			}}
+		})),
 	mutant("will executed without its secret", rules{Backend: {"will/wrong"}},
 		"Execute does not look at the secret.",
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
@@ -281,6 +334,9 @@ var willMutants = []Mutant{
 			return err
 		}))),
 }
+
+// openedAt is when the sessions of a mutant were opened, by ID: another process asks.
+var openedAt sync.Map
 
 // executing is the backend of a mutant that executes wills otherwise.
 func executing(execute func(context.Context, below, backend.Will) error) func(backend.Backend) backend.Backend {

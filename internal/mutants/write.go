@@ -98,6 +98,21 @@ var writeMutants = []Mutant{
 			}
 			return c.by(ctx, s)
 		}))),
+	mutant("deletes done last", rules{Backend: {"write/atomic"}},
+		"The Deletes of a commit are done after its other ops.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			last := func(op backend.Op) int { return max(0, int(op.Kind-backend.OpUpdate)) }
+			ops := slices.SortedStableFunc(slices.Values(c.ops), func(a, b backend.Op) int { return last(a) - last(b) })
+			made, err := s.Commit(ctx, c.conditions, ops...)
+			if err != nil {
+				return nil, err
+			}
+			var inOrder []backend.Entry
+			for _, op := range c.ops {
+				inOrder = append(inOrder, made[slices.IndexFunc(ops, func(o backend.Op) bool { return o.Kind == op.Kind && o.Key == op.Key })])
+			}
+			return inOrder, nil
+		}))),
 	mutant("ops done one by one",
 		rules{
 			Backend: {"write/atomic", "write/compare-and-set-parent", "write/conflict", "write/too-large"},

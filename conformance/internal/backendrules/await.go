@@ -113,7 +113,8 @@ func awaitSeveral(r *run) {
 	known = append(known, backend.Entry{Key: dir + "/seat"}, known[0]) // twice the same, too
 	shows := func(waiting *task[[]backend.Entry], want ...backend.Entry) {
 		now := waiting.value()
-		r.FailIf(!slices.EqualFunc(now, want, backend.Entry.Same), "there is %+v; await returned %+v", want, now)
+		is := func(a, b backend.Entry) bool { return a.Same(b) && string(a.Value) == string(b.Value) }
+		r.FailIf(!slices.EqualFunc(now, want, is), "there is %+v; await returned %+v", want, now)
 	}
 	other.sees(known[:many]...)
 	for _, i := range []int{2, many - 1, 1, many * 3 / 4} {
@@ -121,9 +122,12 @@ func awaitSeveral(r *run) {
 		for _, e := range known {
 			each = append(each, s.await(e))
 		}
-		waiting := s.waits(known...)
+		bare := slices.Clone(known) // what it was given stays as it was; a value is not part of what is known
+		for k := range bare {
+			bare[k].Value = nil
+		}
+		waiting := s.waits(bare...)
 		other.delete(known[i])
-		known = slices.Clone(known) // what it was given stays as it was
 		known[i] = backend.Entry{Key: known[i].Key}
 		shows(waiting, known...)
 		isGone(each[i])
@@ -356,7 +360,8 @@ func awaitOperator(r *run) {
 	for _, known := range [][]backend.Entry{{a}, {b, a}, {seat}, {s.get(dir)}} {
 		all = append(all, s.waits(known...))
 	}
-	listing := s.waitsList(s.list(dir))
+	before := s.list(dir)
+	listing := s.waitsList(before)
 	r.Must("operator's delete", r.Service.Delete(dir))
 	for _, t := range all {
 		now := t.value()
@@ -370,6 +375,9 @@ func awaitOperator(r *run) {
 	s.dir("d")
 	c := s.enqueue(dir, "z")
 	s.lists(dir, c)
+	if now := s.list(dir); now.Rev <= before.Rev {
+		r.Failf("the listing of the old directory was %+v, and that of the new one is %+v", before, now)
+	}
 	s.comesAfter(c, backend.Entry{})
 	_, err := s.Predecessor(r.ctx, b)
 	r.Refused("predecessor of an entry of the old directory", err, backend.ErrNoEntry)

@@ -7,12 +7,16 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 // lateRules are about commits that were given up, and may yet be done.
 var lateRules = []rule{
 	promise("late/overtaken", lateOvertaken,
 		"Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
+		"DelayRequest"),
+	promise("late/left", lateLeft,
+		"An ephemeral entry whose commit was given up, and is done late, is removed, and is not made after the session's end.",
 		"DelayRequest"),
 	promise("late/given-up", lateGivenUp,
 		"A commit that is given up at any moment does not undo one that comes right after it."),
@@ -25,9 +29,8 @@ func lateOvertaken(r *run) {
 	delay := r.Service.TTL / 2
 	put := func(name string) backend.Entry { return s.put(dir+"/"+name, "first", 0) }
 	late := []byte("late")
-	updated, own, deleted, remade, beside := put("updated"), s.enqueue(dir, "first"), put("deleted"), put("remade"), put("beside")
-	var checks []func()
-	for _, try := range []struct {
+	updated, own, deleted, remade, beside, second := put("updated"), s.enqueue(dir, "first"), put("deleted"), put("remade"), put("beside"), put("second")
+	tries := []struct {
 		what  string
 		late  []backend.Op
 		later func() backend.Entry // returns what there is then
@@ -56,13 +59,18 @@ func lateOvertaken(r *run) {
 		}, {
 			"several ops before an Update", []backend.Op{backend.CompareAndSet(dir+"/more", nil, 0), backend.Delete(beside)},
 			func() backend.Entry { return s.set(beside, "later") },
+		}, {
+			"an Update before an Update that comes second", []backend.Op{backend.Update(second, late)},
+			func() backend.Entry {
+				return s.commit(backend.CompareAndSet(dir+"/before", nil, 0), backend.Update(second, []byte("later")))[1]
+			},
 		},
-	} {
-		sent := c.DelayRequest(try.late[0].Kind, delay)
-		late := s.committing("commit whose request is late", try.late...)
-		r.Until(try.what+": the request is under way", sent)
-		late.stop()
-		late.fails(try.what, backend.ErrIndeterminate, context.Canceled)
+	}
+	for _, try := range tries { // so that several are under way
+		s.late(c, delay, try.what, try.late...)
+	}
+	var checks []func()
+	for _, try := range tries {
 		want := try.later()
 		checks = append(checks, func() {
 			if got := s.peek(want.Key); got.Rev != want.Rev || !got.Same(want) && want.Exists() || string(got.Value) != string(want.Value) {
@@ -74,6 +82,38 @@ func lateOvertaken(r *run) {
 	for _, check := range checks {
 		check()
 	}
+}
+
+// late gives a commit up whose request is under way for so long.
+func (s sess) late(c *kit.Client, delay time.Duration, what string, ops ...backend.Op) {
+	sent := c.DelayRequest(ops[0].Kind, delay)
+	late := s.committing("commit whose request is late", ops...)
+	s.r.Until(what+": the request is under way", sent)
+	late.stop()
+	late.fails(what, backend.ErrIndeterminate, context.Canceled)
+}
+
+func lateLeft(r *run) {
+	c, s, other, dir := r.process((*run).open)
+	delay := r.Service.TTL / 2
+	keep := s.enqueue(dir, "keep")
+	none := func() {
+		time.Sleep(delay + r.Service.TTL/4) // for what was late to be done
+		other.misses(dir + "/seat")
+		other.none("get of what was made late", dir+"/seat")
+	}
+	ops := []backend.Op{backend.Enqueue(dir, []byte("late")), backend.CreateEphemeral(dir+"/seat", []byte("late"))}
+	for _, op := range ops {
+		s.late(c, delay, "a late "+op.Kind.String(), op)
+	}
+	none()
+	other.lists(dir, keep)
+	for _, op := range ops {
+		s.late(c, delay, "a late "+op.Kind.String()+" of a session that is closed", op)
+	}
+	s.close()
+	none()
+	other.lists(dir)
 }
 
 func lateGivenUp(r *run) {

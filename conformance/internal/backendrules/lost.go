@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -21,11 +22,24 @@ var lostRules = []rule{
 	promise("lost-reply/session-lost", lostSession,
 		"A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
 		"CutReply"),
+	promise("lost-reply/denied", lostDenied,
+		"A commit that was done, and whose reply was lost, never fails plainly because the service refuses the session's requests since.",
+		"CutReply", "Deny"),
 	promise("lost-reply/once", lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }),
 		"A commit whose reply was lost is done once, and returns what it made, whichever ops it has.",
 		"LoseReply"),
-	promise("lost-request/once", lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }),
-		"A commit whose request was lost is done once, and returns what it made, whichever ops it has.",
+	promise("lost-request/once", lostOnce(func(c *kit.Client) func(backend.OpKind) {
+		lost := 0
+		return func(kind backend.OpKind) {
+			for lost++; ; lost++ {
+				c.LoseRequest(kind)
+				if lost%2 == 0 {
+					return
+				}
+			}
+		}
+	}),
+		"A commit whose request was lost, once or again, is done once, and returns what it made, whichever ops it has.",
 		"LoseRequest"),
 }
 
@@ -217,6 +231,29 @@ func lostCancelled(r *run) {
 		other.misses(dir + "/seat")
 		// And what it stood in the way of can be done.
 		s.delete(s.create(dir+"/seat", "y"))
+	}
+	if r.Service.Virtual { // elsewhere a deadline measures the machine
+		c.CutReply(backend.OpEnqueue)
+		ctx, cancel := context.WithTimeout(r.ctx, r.Service.TTL/4)
+		defer cancel()
+		_, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil))
+		r.Refused("commit whose deadline has passed", err, backend.ErrIndeterminate, context.DeadlineExceeded)
+		time.Sleep(r.Service.TTL / 4)
+		c.Resume()
+		other.lists(dir, keep)
+	}
+}
+
+func lostDenied(r *run) {
+	c, s, other, dir := r.process((*run).open)
+	for _, op := range []backend.Op{backend.CompareAndSet(dir+"/record", []byte("x"), 0), backend.Enqueue(dir, []byte("x"))} {
+		commit := s.cutOff(c, other, op)
+		release := sync.OnceFunc(c.Deny())
+		defer release() // if the rule is broken before
+		c.Resume()
+		r.Settle()
+		release()
+		_, _ = s.truth(op.Kind.String()+", and denied since", commit)
 	}
 }
 

@@ -93,6 +93,11 @@ func readSurvey(r *run) {
 	other.delete(b)
 	s.misses(b.Key)
 	shows(dir, known.Key)
+	var many []backend.Entry
+	for range 12 {
+		many = append(many, s.enqueue(dir, "x"))
+	}
+	shows(dir, known.Key, many...)
 }
 
 func readChildren(r *run) {
@@ -223,6 +228,7 @@ func readPredecessor(r *run) {
 	s, other, dir := r.pair()
 	is := s.comesAfter
 	none := backend.Entry{}
+	s.create(dir+"/older", "x")
 	a := s.enqueue(dir, "a")
 	is(a, none)
 	s.create(dir+"/seat", "x")
@@ -244,7 +250,9 @@ func readPredecessor(r *run) {
 	is(d, a)
 	s.delete(a)
 	is(d, none)
-	for _, gone := range []backend.Entry{a, b, c} {
+	another := d // incarnation, which never was
+	another.Rev++
+	for _, gone := range []backend.Entry{a, b, c, another} {
 		_, err := s.Predecessor(r.ctx, gone)
 		r.Refused("predecessor of an entry that is gone", err, backend.ErrNoEntry)
 	}

@@ -78,7 +78,7 @@ func scaleCommit(r *run) {
 }
 
 func scaleDirectory(r *run) {
-	const n, apart = 300, 20
+	const n, apart = 300, 100
 	s, other, dir := r.pair()
 	writes := other.put(r.key("writes"), "x", 0)
 	var all []backend.Entry
@@ -89,6 +89,9 @@ func scaleDirectory(r *run) {
 				writes = other.set(writes, "x")
 			}
 		}
+	}
+	for _, of := range []uint64{1, 256} {
+		other.refused(fmt.Sprintf("put over the version %d before", of), backend.ErrConflict, nil, backend.CompareAndSet(writes.Key, nil, writes.Version-of))
 	}
 	s.lists(dir, all...)
 	s.comesAfter(all[n-1], all[n-2])

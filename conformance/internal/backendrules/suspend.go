@@ -38,9 +38,12 @@ var suspendRules = []rule{
 
 func sessionStates(r *run) {
 	c := r.client()
-	s := r.open(c)
+	s, beside := r.open(c), r.open(c)
 	s.awaitState(backend.Live).blocked("the session was live all the time")
-	r.linkAgain(c, s)
+	for range 2 {
+		r.linkAgain(c, s)
+		r.Until("the process's other session is live again, too", func() bool { return beside.State() == backend.Live })
+	}
 }
 
 func sessionSuspendedBriefly(r *run) {
@@ -220,15 +223,20 @@ func sessionCloseSuspended(r *run) {
 	other.sees(e)
 	gone := other.await(e)
 	c.Suspend()
-	closing := r.do("close while suspended", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, r.Service.TTL/4)
-		defer cancel()
-		return s.Close(ctx)
-	})
+	closing := func() *task[struct{}] {
+		return r.do("close while suspended", func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, r.Service.TTL/4)
+			defer cancel()
+			return s.Close(ctx)
+		})
+	}
+	first := closing()
 	got := s.awaitState(backend.Live).value()
 	r.FailIf(got != backend.Lost && got != backend.Suspended, "state is %v", got)
-	if _, err := closing.result(); err == nil {
-		r.Failf("close says that the service confirmed, but the link was cut")
+	for i, t := range []*task[struct{}]{first, closing()} {
+		if _, err := t.result(); err == nil {
+			r.Failf("close %d says that the service confirmed, but the link was cut", i+1)
+		}
 	}
 	s.is(backend.Lost, "after close")
 	isGone(gone)

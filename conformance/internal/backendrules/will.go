@@ -84,11 +84,18 @@ func (s sess) gone(key string) {
 
 func willExecuted(outOfTouch bool) func(x *willing) {
 	return func(x *willing) {
+		will := x.will
+		if outOfTouch { // the one that was told before the link was cut, long ago
+			x.linkAgain(x.c, x.s)
+			time.Sleep(time.Duration(x.times(0, 2)) * x.s.TTL())
+		} else { // told again
+			will = x.s.will()
+		}
 		end := x.s.ending()
 		if outOfTouch {
 			x.c.Suspend()
 		}
-		x.execute(x.client(), x.will).value()
+		x.execute(x.client(), will).value()
 		for _, e := range end.entries {
 			x.other.gone(e.Key)
 		}

@@ -232,14 +232,17 @@ func writeUpdateOfAnothers(r *run) {
 	writer.sees(e)
 	e = writer.set(e, "asked again")
 	writer.sees(gone)
-	writer.set(gone, "asked")
+	for i := range 3 {
+		writer.set(gone, fmt.Sprint("asked", i))
+	}
 	r.Must("discard of an entry that another session has written to", owner.Discard(r.ctx, gone))
+	last.misses(gone.Key)
 	writer.close()
 	last.sees(e)
 	_, err := last.Commit(r.ctx, []backend.Condition{backend.IfUnchanged(e)})
 	r.Must("look for the entry after the writer's end", err)
 	owner.close()
-	last.misses(e.Key, gone.Key)
+	last.misses(e.Key)
 }
 
 func writeAtomic(r *run) {
@@ -260,7 +263,9 @@ func writeAtomic(r *run) {
 	}
 	s.lists(queues, out[4])
 	r.isNew("the second enqueue of a commit", out[4], out[4].Key, "v", s.ID())
-	queue := s.list(dir).Keys
+	queue, empty := s.list(dir).Keys, s.get(s.dir("empty"))
+	s.refused("create under what the commit has deleted", backend.ErrNoParent, nil, backend.Delete(empty), backend.CreateEphemeral(empty.Key+"/seat", nil))
+	s.has("after a refused commit", empty)
 	for _, last := range []struct {
 		op  backend.Op
 		err error
