@@ -30,7 +30,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-TESTED = cmd/elector examples/fencing examples/recipes internal/fencetest adapter/gocron metrics/otel metrics/prometheus
+TESTED = cmd/elector examples/fencing examples/recipes examples/webservice internal/fencetest adapter/gocron metrics/otel metrics/prometheus
 MODULES = . $(TESTED)
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
@@ -61,7 +61,7 @@ RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./back
 MEMORY = ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \
-	./examples/controller ./examples/deputy ./examples/jobrunner ./examples/quickstart ./examples/remove ./examples/replicas ./examples/singleton ./examples/start
+	./examples/controller ./examples/deputy ./examples/jobrunner ./examples/quickstart ./examples/remove ./examples/replicas ./examples/start
 TOOLS = ./internal/bench ./internal/chaos ./internal/consultest ./internal/etcdclient ./internal/etcdtest ./internal/load ./internal/loopback \
 	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest ./scripts
 

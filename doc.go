@@ -30,27 +30,20 @@
 //
 //	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 //	defer stop()
-//	e, err := elector.New(elector.Config{
+//	return elector.Lead(ctx, elector.Config{
 //		Backend:  b,               // of zookeeper.New, etcd.New, consul.New or memory.New
 //		Strategy: fair.New(),      // or of another package in strategy/
 //		Election: "/jobs/reindex",
 //		ID:       hostname,
-//	})
-//	…
-//	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
+//	}, func(ctx context.Context, t *elector.Term) error {
 //		return work(ctx, t.Token()) // returns when ctx ends
 //	})
-//	if errors.Is(err, context.Canceled) {
-//		err = nil // SIGTERM: Run has returned after work had, and the seat is free
-//	}
-//	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second) // ctx has ended
-//	defer cancel()
-//	return errors.Join(err, e.Close(closing))
 //
 // docs/start.md is a tutorial: from nothing to a job that runs once, with its test.
 //
-// [Elector.Campaign] is the same by hand. [Elector.Observe] follows who leads, and
-// [Elector.Status] tells what the process knows. [Ask] asks a leader to go, and [Fit] asks the application whether it can lead.
+// [Lead] is [New], [Run] and Close in one. A program that needs its Elector, too, such as a server that
+// asks for each request whether it leads ([Elector.Term]), calls the three. [Elector.Campaign] is Run by
+// hand. [Elector.Observe] follows who leads, and [Elector.Status] tells what the process knows. [Ask] asks a leader to go, and [Fit] asks the application whether it can lead.
 // [Remove] removes what an election leaves when its candidates have gone. [NewTerm] makes
 // terms for a fake of your own tests.
 // docs/candidate.svg draws the states of a candidate, with the hooks and the errors on

@@ -51,6 +51,10 @@ type Elector interface {
 	// again is of no use.
 	Observe(ctx context.Context) iter.Seq2[Leader, error]
 
+	// Term returns the term in which this candidate leads now, or nil if it does not lead. It asks
+	// nobody, and does not block: a handler of requests can call it for each.
+	Term() *Term
+
 	// Status tells what the elector knows at this moment. It asks nobody, and does not block.
 	Status() Status
 
@@ -163,6 +167,16 @@ type elector struct {
 
 	behind   string          // ID of sess, if it may show less than one before it has shown
 	followed <-chan struct{} // closed when the monitor of sess has ended; guarded by opening
+}
+
+func (e *elector) Term() *Term {
+	e.mu.Lock()
+	seat := e.seat
+	e.mu.Unlock()
+	if seat == nil || !seat.valid() {
+		return nil
+	}
+	return seat.term
 }
 
 // bind returns ctx, which also ends when the elector closes, and then with

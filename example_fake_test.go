@@ -30,6 +30,7 @@ func (f *standIn) Candidates(context.Context) ([]elector.Candidate, error) { ret
 func (f *standIn) Observe(context.Context) iter.Seq2[elector.Leader, error] {
 	return func(func(elector.Leader, error) bool) {}
 }
+func (f *standIn) Term() *elector.Term         { return nil }
 func (f *standIn) Status() elector.Status      { return elector.Status{} }
 func (f *standIn) Close(context.Context) error { return nil }
 

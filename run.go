@@ -10,6 +10,27 @@ import (
 	"github.com/elector-go/elector/internal/asynclog"
 )
 
+// Lead takes part in an election until ctx ends: it is [New], [Run] and Close in one, for a program that
+// needs its Elector for nothing else.
+//
+// It returns nil when ctx has ended, lead has returned, and the service has confirmed that nothing of this
+// candidate is left, and when lead returns nil while its term holds. Otherwise the error says what went
+// wrong: it is that of New, what [Run] returns beyond ctx's error, and that of Close, which gets five
+// seconds. A panic of lead goes on to the caller, after the release.
+func Lead(ctx context.Context, cfg Config, lead func(ctx context.Context, t *Term) error) (err error) {
+	e, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = errors.Join(err, e.Close(closing))
+	}()
+	_, err = run(ctx, e, lead)
+	return err
+}
+
 // Run campaigns, calls lead while this candidate leads, and campaigns again when
 // the term is lost. It returns
 //
@@ -37,23 +58,38 @@ import (
 // A term that is lost is lost all the same: others may lead while such a function
 // still runs, and only fencing protects what it writes.
 func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) error {
+	stopped, err := run(ctx, e, lead)
+	switch {
+	case stopped == nil:
+		return err
+	case err == nil:
+		return stopped
+	}
+	return errors.Join(stopped, err)
+}
+
+// run is Run. stopped is the error of ctx, if that is why it has returned, and err what went wrong beside that.
+func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) (stopped, err error) {
 	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
 	const longestAsked = time.Second // others lead meanwhile, or wait for this one to make a quorum
 	var pause backoff
 	for {
 		t, err := e.Campaign(ctx)
+		if err != nil && ctx.Err() != nil {
+			return err, nil // what is left of the campaign, if anything, is what Close returns, too
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		began := time.Now()
 		held, why, err := leadOnce(ctx, t, lead)
 		switch {
 		case errors.Is(err, ErrStop):
-			return err
+			return nil, err
 		case ctx.Err() != nil:
-			return errors.Join(ended(ctx), unlessCancelled(err))
+			return ended(ctx), unlessCancelled(err)
 		case held && err == nil:
-			return nil
+			return nil, nil
 		}
 		if time.Since(began) > good {
 			pause.attempt = 0
@@ -64,7 +100,7 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 		}
 		wait := pause.next(shortest, most)
 		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
-			return errors.Join(cause, unlessCancelled(err))
+			return cause, unlessCancelled(err)
 		}
 	}
 }

@@ -43,20 +43,9 @@ func run() (err error) {
 
 // stand is one candidate, until ctx ends. While it leads, it does the job.
 func stand(ctx context.Context, b backend.Backend, election, id string, job func(context.Context, *elector.Term) error) error {
-	e, err := elector.New(elector.Config{
+	return elector.Lead(ctx, elector.Config{
 		Backend: b, Strategy: fair.New(), Election: election, ID: id, Logger: slog.Default(),
-	})
-	if err != nil {
-		return err
-	}
-	err = elector.Run(ctx, e, job)
-	slog.Info("shutting down", "why", err)
-	if errors.Is(err, context.Canceled) {
-		err = nil // a signal: Run has returned after the job had stopped
-	}
-	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second) // ctx has ended
-	defer cancel()
-	return errors.Join(err, e.Close(closing))
+	}, job)
 }
 
 // work is what only the leader may do: here a line per second.

@@ -43,5 +43,5 @@ func numbered(ctx context.Context, t *elector.Term) error {
 			slog.Info("report written", "number", number, "token", t.Token())
 		}
 	}
-	return err // Run resigns, campaigns again, and the next leader reads first
+	return err // Lead resigns, campaigns again, and the next leader reads first
 }

@@ -14,6 +14,21 @@ import (
 
 // termMutants break rules about what is reported of a term.
 var termMutants = []Mutant{
+	mutant("term shown that is over", rules{"fair": {"term/busy"}},
+		"Term returns the last term that there was.",
+		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
+			var last atomic.Pointer[elector.Term]
+			return other(func(o *otherwise) {
+				o.term = last.Load
+				o.campaign = func(ctx context.Context) (*elector.Term, error) {
+					t, err := e.Campaign(ctx)
+					if err == nil {
+						last.Store(t)
+					}
+					return t, err
+				}
+			})(cfg, e)
+		})),
 	mutant("elected twice", rules{"fair": {"term/once"}},
 		"Elected is called twice for one term.",
 		ofConfig(func(c *elector.Config) {
@@ -258,12 +273,13 @@ type otherwise struct {
 	observe  func(context.Context) iter.Seq2[elector.Leader, error]
 	leader   func(context.Context) (elector.Leader, error)
 	status   func() elector.Status
+	term     func() *elector.Term
 }
 
 // other is the elector of a mutant that has some methods replaced.
 func other(replace func(*otherwise)) electorOf {
 	return func(_ elector.Config, e elector.Elector) elector.Elector {
-		o := &otherwise{e, e.Campaign, e.Close, e.Observe, e.Leader, e.Status}
+		o := &otherwise{e, e.Campaign, e.Close, e.Observe, e.Leader, e.Status, e.Term}
 		replace(o)
 		return o
 	}
@@ -276,6 +292,7 @@ func (o *otherwise) Observe(ctx context.Context) iter.Seq2[elector.Leader, error
 }
 func (o *otherwise) Leader(ctx context.Context) (elector.Leader, error) { return o.leader(ctx) }
 func (o *otherwise) Status() elector.Status                             { return o.status() }
+func (o *otherwise) Term() *elector.Term                                { return o.term() }
 
 // onTerm is the elector of a mutant whose terms do something otherwise. What worsen
 // gets does what the term does.

@@ -27,7 +27,7 @@ var reportRules = []rule{
 	promise("term/once", termOnce, needs{needHooks, "Delete", "Expire"},
 		"Each term is reported by one Elected and one Ended with its cause, in this order, each after the one before has returned; its candidate is not elected again before that."),
 	promise("term/busy", termBusy, nil,
-		"An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it."),
+		"An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it. Term is its term while it leads, and nil before and after."),
 	promise("term/outlives-campaign", termOutlivesCampaign, nil,
 		"The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on."),
 	promise("term/proclaim", termProclaim, needs{"Delete"},
@@ -158,7 +158,15 @@ func termBusy(a *arena) {
 	}
 	a.holds(t)
 	b.blocked()
-	b.succeeds(t)
+	leads := func(c *candidate, want *elector.Term) {
+		got := c.e.Term()
+		a.FailIf((got == nil) != (want == nil) || got != nil && got.Token() != want.Token(), "Term of candidate %s is %v, want %v", c.id, got, want)
+	}
+	leads(leader, t)
+	leads(waiting, nil)
+	next := b.succeeds(t)
+	leads(leader, nil)
+	leads(waiting, next)
 }
 
 func termOutlivesCampaign(a *arena) {
