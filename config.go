@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,6 +84,15 @@ type Config struct {
 	// Fit, if its Check is set, asks the application whether it can lead. One that is not fit stands
 	// aside, and a leader that is not asks itself to go.
 	Fit Fit
+
+	// Standby, if not nil, prepares for a term while the candidate waits, such as by filling a cache.
+	// Run and Lead call it for each campaign, on a goroutine of its own, and call lead after it has
+	// returned nil. elected is closed when the candidate is elected: until then Standby may keep up to date
+	// what it has loaded. A candidate that is elected first waits for Standby, and keeps the seat
+	// meanwhile. ctx ends with the campaign, with the term, and when the leader is asked to go. An error
+	// ends Run, which returns it: the candidate withdraws, or releases the seat. A panic is not recovered.
+	// Campaign does not call it, nor Run of an Elector that only wraps one that New has made.
+	Standby func(ctx context.Context, elected <-chan struct{}) error
 
 	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
 	// and end, requests to go, and sessions that are suspended and live again. Warn: what is

@@ -74,16 +74,23 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 	const longestAsked = time.Second // others lead meanwhile, or wait for this one to make a quorum
 	var pause backoff
 	for {
-		t, err := e.Campaign(ctx)
-		if err != nil && ctx.Err() != nil {
-			return err, nil // what is left of the campaign, if anything, is what Close returns, too
-		}
+		campaign, standby := prepare(ctx, e)
+		t, err := e.Campaign(campaign)
 		if err != nil {
+			switch failed := standby.end(); {
+			case failed != nil:
+				return nil, failed
+			case ctx.Err() != nil:
+				return err, nil // what is left of the campaign, if anything, is what Close returns, too
+			}
 			return nil, err
 		}
 		began := time.Now()
-		held, why, err := leadOnce(ctx, t, lead)
+		held, why, err := leadOnce(ctx, t, standby.before(lead))
+		failed := standby.end()
 		switch {
+		case failed != nil:
+			return nil, failed
 		case errors.Is(err, ErrStop):
 			return nil, err
 		case ctx.Err() != nil:
