@@ -1,6 +1,6 @@
 module github.com/elector-go/elector
 
-go 1.26.7
+go 1.26.7 // which github.com/hashicorp/consul/api needs
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
