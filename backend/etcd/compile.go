@@ -89,8 +89,8 @@ func (p *plan) guard(g backend.Condition) error {
 
 func (p *plan) op(i int, op backend.Op) error {
 	key, value := p.c.keys[i], string(op.Value)
-	if p.state[key] != untouched {
-		return fmt.Errorf("%s is written to twice in one commit: etcd does not do that", key)
+	if p.state[key] != untouched { // a CompareAndSet before it has made this ancestor
+		return p.onAncestor(op)
 	}
 	have, known := p.look(key)
 	now := toEntry(key, have)
@@ -160,6 +160,20 @@ func (p *plan) op(i int, op backend.Op) error {
 		p.size += len(key) + opOverhead
 	}
 	return nil
+}
+
+// onAncestor refuses an op on what a CompareAndSet before it makes. The one that could be done, which expects
+// version 1, etcd cannot do: it writes to a key once in a transaction.
+func (p *plan) onAncestor(op backend.Op) error {
+	switch {
+	case op.Kind == backend.OpCreateEphemeral:
+		return fmt.Errorf("%s: %w", op.Key, backend.ErrExists)
+	case op.Kind == backend.OpCompareAndSet && op.Version != 1:
+		return fmt.Errorf("%s has version 1, not %d: %w", op.Key, op.Version, backend.ErrConflict)
+	case op.Kind == backend.OpCompareAndSet:
+		return fmt.Errorf("%s is written to twice in one commit: etcd does not do that", op.Key)
+	}
+	return fmt.Errorf("%s with revision %d: %w", op.Key, op.Rev, backend.ErrNoEntry)
 }
 
 // put adds the write of an op; i is -1 for an ancestor.

@@ -44,6 +44,10 @@ func writePutParent(r *run) {
 			gone := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
 			s.refused("put and create with a guard that does not hold", backend.ErrCondition, []backend.Condition{gone}, put, backend.CreateEphemeral(seat, nil))
 			s.refused("create before the put that makes its parent", backend.ErrNoParent, nil, backend.CreateEphemeral(seat, nil), put)
+			parent := backend.Parent(put.Key)
+			s.refused("create of what the put before it makes", backend.ErrExists, nil, put, backend.CreateEphemeral(parent, nil))
+			s.refused("put of what the put before it makes", backend.ErrConflict, nil, put, backend.CompareAndSet(parent, nil, 0))
+			s.refused("update of nothing where the put before it makes something", backend.ErrNoEntry, nil, put, backend.Update(backend.Entry{Key: parent, Rev: 1}, nil))
 			s.none("get of an ancestor that a refused commit would have made", made)
 
 			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
