@@ -20,7 +20,8 @@ type Designation struct {
 }
 
 // Designate has a candidate outrank all others, until that is taken back by a Designation without an
-// ID. It is kept in the election's record, and outlives candidates, terms and servers. Of several
+// ID. It is kept in the election's record, and outlives candidates, terms and servers, but not an
+// operator who deletes the record or the election's directory. Of several
 // candidates with the ID the best one is preferred. strategy is the one that the election was founded
 // with (ErrStrategyMismatch).
 //
