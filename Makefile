@@ -14,7 +14,7 @@
 # make dist VERSION=v0.1.0 makes archives of the command for six platforms, in dist/
 # make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #
-# The proofs of docs/proof.md, at length:
+# The proofs of docs/internals/proof.md, at length:
 #
 # make mutants  prints which rules of the suites fail on which mutant
 # make prove    explores every order of steps for as long as PROVE says, for each strategy

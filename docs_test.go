@@ -233,13 +233,13 @@ func flush(code string) string {
 	return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(code, "")
 }
 
-// TestOperationsPage holds that docs/operations.md tells an operator of each hook, and of each
+// TestObservabilityPage checks that docs/observability.md tells of each hook, and of each
 // message that is logged at Info or above, word by word.
-func TestOperationsPage(t *testing.T) {
-	page := must.Get(os.ReadFile("docs/operations.md"))(t)
+func TestObservabilityPage(t *testing.T) {
+	page := must.Get(os.ReadFile("docs/observability.md"))(t)
 	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
 		if !strings.Contains(string(page), "| `"+hook.Name+"(") {
-			t.Errorf("docs/operations.md: no hook `%s(…)` in the table", hook.Name)
+			t.Errorf("docs/observability.md: no hook `%s(…)` in the table", hook.Name)
 		}
 	}
 	logged := regexp.MustCompile(`\.(?:Info|Warn|Error)\("([^"]+)"`)
@@ -252,7 +252,7 @@ func TestOperationsPage(t *testing.T) {
 		for _, m := range logged.FindAllStringSubmatch(code, -1) {
 			messages++
 			if !strings.Contains(string(page), "`"+m[1]+"`") {
-				t.Errorf("docs/operations.md does not explain `%s` of %s", m[1], file)
+				t.Errorf("docs/observability.md does not explain `%s` of %s", m[1], file)
 			}
 		}
 	}

@@ -58,7 +58,7 @@ type outcome struct {
 // like theirs: nothing crashes, there are never two valid leaders, tokens rise, and each
 // campaign either goes on or says what is in its way.
 //
-// Two things the writer does not do, since what they lead to is known (docs/proof.md):
+// Two things the writer does not do, since what they lead to is known (docs/internals/proof.md):
 // after a record was replaced while candidates are at work there may be a leader in each
 // of the two directories, but no more; and it forges no leader's mark in the entry of a
 // session that lives, for which a successor takes that entry's word.

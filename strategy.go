@@ -15,7 +15,7 @@ import (
 // no goroutine of its own, and holds no state of an election, so that one value
 // serves any number of electors.
 //
-// docs/write-a-strategy.md builds one and tests it; package strategy/entries has what
+// docs/internals/write-a-strategy.md builds one and tests it; package strategy/entries has what
 // strategies share, and strategy/catalog those that there are.
 //
 // All methods return as soon as ctx ends or the session is lost, with that error.

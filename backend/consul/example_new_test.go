@@ -19,7 +19,7 @@ func ExampleNew() {
 	newClient := func() (*api.Client, error) {
 		config := api.DefaultConfig() // with what the environment says, such as CONSUL_HTTP_TOKEN; its transport is new
 		config.Address, config.Scheme = "127.0.0.1:8501", "https"
-		config.Token = os.Getenv("ELECTOR_TOKEN") // docs/operations.md has its policy
+		config.Token = os.Getenv("ELECTOR_TOKEN") // docs/settings.md has its policy
 		config.TLSConfig = api.TLSConfig{CAFile: "/etc/consul/ca.pem", CertFile: "/etc/consul/client.pem", KeyFile: "/etc/consul/client-key.pem"}
 		// No Timeout of an HttpClient: a wait is a request that is answered late.
 		return api.NewClient(config)

@@ -19,7 +19,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// What docs/operations.md has for the elections below jobs, and for sessions without and with check=.
+// What docs/settings.md has for the elections below jobs, and for sessions without and with check=.
 const (
 	consulKeys = `
 key "jobs"             { policy = "write" }

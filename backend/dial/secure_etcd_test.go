@@ -32,7 +32,7 @@ func startEtcd(t *testing.T, c servertest.EtcdConfig) *servertest.Etcd {
 }
 
 // guard switches authentication on. There is a user ann beside root, who may hold the elections below /jobs, and write
-// there, as docs/operations.md has it, and no more.
+// there, as docs/settings.md has it, and no more.
 func guard(t *testing.T, server *servertest.Etcd, password string) {
 	t.Helper()
 	operator, readwrite := etcdtest.Operator(t, server.Addr()), clientv3.PermissionType(clientv3.PermReadWrite)

@@ -5,7 +5,7 @@
 // that, when the deputy's place is vacant, and stands in nobody's way. There are two entries
 // per election however many candidates there are, and there is no order of succession.
 //
-// It is the worked example of docs/write-a-strategy.md.
+// It is the worked example of docs/internals/write-a-strategy.md.
 package deputy
 
 import (

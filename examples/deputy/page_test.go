@@ -7,5 +7,5 @@ import (
 )
 
 func TestPage(t *testing.T) {
-	pagetest.Shows(t, "../../docs/write-a-strategy.md", "deputy.go", "deputy_test.go")
+	pagetest.Shows(t, "../../docs/internals/write-a-strategy.md", "deputy.go", "deputy_test.go")
 }

@@ -3,8 +3,17 @@
 // breaks. A suite that a mutant passes proves nothing about that rule.
 //
 // A mutant is a wrapper: it makes its fault from outside, over any backend or
-// strategy that is right. The tests of this package run the suites on every mutant,
-// and check that the rules that it breaks fail. README.md lists them.
+// strategy that is right. The library has no switch for faults. The tests of this
+// package run the suites on every mutant, and check that the rules that it breaks fail:
+//
+//	go test ./internal/mutants                                         # each mutant, with the rules that it is known to break
+//	go test ./internal/mutants -run TestMutants -v -args -only guard   # the mutants with this in their names
+//	make mutants                                                       # each mutant, with all rules of its suites; prints which failed
+//
+// A rule must find its mutant in every run, and not by luck. Each suite runs in a process of its own: a
+// rule that hangs or panics is ended and counts as failed, and the others run again without it. The control
+// is the same wrapper without a fault: it passes every rule. A rule without a mutant is in unbroken_test.go,
+// with the reason.
 package mutants
 
 import (

@@ -4,7 +4,7 @@ package mutants
 var unbroken = map[string]string{
 	"ask/lost-reply":         "the memory service tells an entry as it was made, whatever has become of it; on ZooKeeper the rule failed without the look at the claim",
 	"ask/nobody":             "Ask is a function of package elector, which no mutant stands in for",
-	"service/member-cut-off": "the memory service is one, and not an ensemble; docs/proof.md has what was broken by hand on real ones",
+	"service/member-cut-off": "the memory service is one, and not an ensemble; docs/internals/proof.md has what was broken by hand on real ones",
 	"service/member-frozen":  "the memory service is one, and not an ensemble",
 	"server/member-killed":   "the memory service is one, and not an ensemble",
 	"session/close-cut":      "the memory service's Close does not wait for a link",

@@ -21,7 +21,7 @@ type ZooKeeperConfig struct {
 	MaxSessionTimeout time.Duration
 
 	// Stock leaves the server's settings as it is installed, except folders, addresses, ports
-	// and four-letter words: docs/proof.md has both. It takes no other field for a setting but Extra.
+	// and four-letter words: docs/internals/proof.md has both. It takes no other field for a setting but Extra.
 	Stock bool
 
 	// Dir is an existing folder in which the server makes a new folder for

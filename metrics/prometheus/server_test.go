@@ -85,8 +85,8 @@ func TestAlerts(t *testing.T) {
 }
 
 // The page for operators has each metric and each alert.
-func TestOperationsPage(t *testing.T) {
-	text := must.Get(os.ReadFile("../../docs/operations.md"))(t)
+func TestObservabilityPage(t *testing.T) {
+	text := must.Get(os.ReadFile("../../docs/observability.md"))(t)
 	page := string(text)
 	for _, m := range measure.All {
 		name := m.PrometheusName()

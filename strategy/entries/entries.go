@@ -1,6 +1,6 @@
 // Package entries is what strategies have in common that keep this library's layout: what
 // candidates' entries hold, the claim of one that leads by such an entry, and what outsiders
-// read. It is for authors of strategies; docs/write-a-strategy.md leads through it.
+// read. It is for authors of strategies; docs/internals/write-a-strategy.md leads through it.
 //
 // There are two ways to stand, and a part for each. With Queue and QueueUp each candidate
 // enqueues an entry of its own, and the oldest leads: see strategy/fair. With Seat there is

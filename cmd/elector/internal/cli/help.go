@@ -23,7 +23,7 @@ ENVIRONMENT
     ZOOKEEPER_AUTH_FILE; ETCDCTL_USER, ETCDCTL_PASSWORD_FILE; CONSUL_HTTP_TOKEN_FILE
          are credentials: a URL takes none.
     ZOOKEEPER_CACERT, ETCDCTL_CACERT, CONSUL_CACERT
-         are files with certificate authorities. docs/operations.md has all variables.`
+         are files with certificate authorities. docs/settings.md has all variables.`
 
 const compareHelp = `Compare has candidates elect leaders, by several strategies, in several numbers and
 on one or more services, and measures what each costs: time without a leader,

@@ -270,7 +270,7 @@ func (s *Server) failed(ctx context.Context, err error) {
 	case ctx.Err() != nil:
 		s.unfit("answers", "see its log, and check the certificates", "gives no answer to the request within %v: %s", answerWithin, text)
 	default:
-		s.unfit("answers", "check the scheme, the port and tls= in the URL, and the certificates: docs/operations.md, Secured services", "connected, and then: %s", text)
+		s.unfit("answers", "check the scheme, the port and tls= in the URL, and the certificates: docs/settings.md, Secured services", "connected, and then: %s", text)
 	}
 }
 
