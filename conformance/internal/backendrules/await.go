@@ -75,7 +75,7 @@ func awaitWakes(r *run) {
 }
 
 func awaitBlocks(r *run) {
-	s, other := r.brief(r.client()), r.session()
+	s, other := r.open(r.client()), r.session()
 	dir := s.dir("d")
 	e, absent := s.enqueue(dir, "x"), backend.Entry{Key: dir + "/seat"}
 	waiting, cancelled := s.await(e), s.await(e, absent)

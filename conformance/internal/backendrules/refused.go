@@ -97,7 +97,7 @@ type questions struct {
 }
 
 func ask(r *run, c *kit.Client) *questions {
-	s := r.brief(c)
+	s := r.open(c)
 	q := &questions{r: r, s: s, other: r.session(), dir: s.dir("d")}
 	q.held, q.gone = s.enqueue(q.dir, "held"), s.enqueue(q.dir, "gone")
 	q.record = s.put(r.key("record"), "0", 0)

@@ -13,19 +13,19 @@ import (
 )
 
 var willRules = []rule{
-	promise("will/executed", willed((*run).open, willExecuted(false)),
+	promise("will/executed", willed(willExecuted(false)),
 		"When another process executes a session's will its entries are gone at once, as with Close, and its own process hears of it: calls return ErrSessionLost."),
-	promise("will/out-of-touch", willed((*run).open, willExecuted(true)),
+	promise("will/out-of-touch", willed(willExecuted(true)),
 		"The will of a session that is out of touch is executed at once, too, and the session does not come back.",
 		"Suspend"),
-	promise("will/one", willed((*run).brief, willOne),
+	promise("will/one", willed(willOne),
 		"A will ends its session and no other: not the other ones of its process, and no later one. Executed by several at once, and again, it is as executed once: each is told once the entries are gone, of a closed session, too."),
-	promise("will/wrong", willed((*run).brief, willWrong),
+	promise("will/wrong", willed(willWrong),
 		"A will with another session or another secret in it ends nothing; with another secret it is an error."),
-	promise("will/down", willed((*run).open, willDown),
+	promise("will/down", willed(willDown),
 		"While no server answers, Execute tries on: until its context ends, or until it is done, which is soon when they are back.",
 		"Stop"),
-	promise("will/refused", willed((*run).open, willRefused),
+	promise("will/refused", willed(willRefused),
 		"Where the service does not allow it, or turns it away for now, a will is not said to be executed: Execute is ErrDenied, or tries on, and the session lives as long. When it is allowed again it is done.",
 		"Deny", "Throttle"),
 }
@@ -40,12 +40,12 @@ type willing struct {
 	e        backend.Entry // the session's
 }
 
-// willed tries a rule with the will of a session that open opens. Where there is none the rule is not
+// willed tries a rule with the will of a session. Where there is none the rule is not
 // applicable.
-func willed(open func(*run, *kit.Client) sess, try func(x *willing)) func(*run) {
+func willed(try func(x *willing)) func(*run) {
 	return func(r *run) {
 		x := &willing{run: r, c: r.client()}
-		x.s, x.other = open(r, x.c), r.session()
+		x.s, x.other = r.open(x.c), r.session()
 		if _, err := x.s.Will(); errors.Is(err, errors.ErrUnsupported) {
 			r.NotApplicable = "the backend does not say how its sessions are ended from outside"
 			return
@@ -119,7 +119,7 @@ func willExecuted(outOfTouch bool) func(x *willing) {
 }
 
 func willOne(x *willing) {
-	beside := x.brief(x.c)
+	beside := x.open(x.c)
 	shared := x.s.ID() == beside.ID()
 	f := beside.enqueue(x.dir, "y")
 	x.other.lists(x.dir, x.e, f)
@@ -141,11 +141,11 @@ func willOne(x *willing) {
 	}
 	if shared {
 		beside.ends() // it is the same one
-		beside = x.brief(x.c)
+		beside = x.open(x.c)
 		f = beside.enqueue(x.dir, "y")
 	}
 	x.s.ends()
-	later := x.brief(x.c)
+	later := x.open(x.c)
 	g := later.enqueue(x.dir, "z")
 	for _, by := range []*kit.Client{x.client(), x.c} {
 		x.execute(by, x.will).value()
@@ -162,7 +162,7 @@ func willOne(x *willing) {
 }
 
 func willWrong(x *willing) {
-	w, other := x.will, x.brief(x.client())
+	w, other := x.will, x.open(x.client())
 	f := other.enqueue(x.dir, "y")
 	with := func(session string, secret []byte) backend.Will {
 		return backend.Will{Service: w.Service, Session: session, TTL: w.TTL, Secret: secret}
