@@ -31,11 +31,10 @@
 // thousand processes with a timeout of 4 s use them up in some hundred days, and the ensemble then
 // elects a leader again. A quorum that stalls for longer than 3/8 of the timeout may cost sessions.
 //
-// With [HeartbeatPing] every reply counts, except replies to authentication, for which the server does
-// not count the session as heard from. It causes no extra traffic. The margin, a quarter of the granted
-// timeout, then covers a follower that dies: it reports the sessions to the leader every half tick, and
-// half a tick is a quarter of the shortest session timeout. It does not cover a follower that is cut
-// off.
+// With [HeartbeatPing] every reply counts, except replies to authentication, which the server does not
+// count. It causes no extra traffic. The margin, a quarter of the granted timeout, then covers a
+// follower that dies: it reports the sessions to the leader every half tick, and half a tick is a
+// quarter of the shortest session timeout. It does not cover a follower that is cut off.
 //
 // Guarded commits are safe either way: the leader decides about them. So are a user's own transactions,
 // on any connection, with the checks that [Checks] returns.

@@ -179,11 +179,11 @@ func (s *session) round(r round) (next round, err error) {
 		return r, err
 	}
 	s.Extend(r.base)
-	s.hosts.serves() // greet may have said so before the client library has noted the link
+	s.hosts.serves() // greet may have called it before the client library has noted the link
 	return next, nil
 }
 
-// second is a request to the leader, and a vote unless there has been one since an instant.
+// second returns a request to the leader, which is a vote unless there has been one since an instant.
 func (s *session) second(l *link, since time.Time) (ask func() error) {
 	if s.voted(l, since) {
 		return s.askLeader
@@ -191,15 +191,14 @@ func (s *session) second(l *link, since time.Time) (ask func() error) {
 	return s.vote
 }
 
-// askFirst has the leader answer, which the next heartbeat can confirm.
+// askFirst sends the leader a request, which the next heartbeat can confirm.
 func (s *session) askFirst(r *round, ask func() error) (err error) {
 	r.base, err = s.beatOnce(r.gen, ask)
 	r.due = time.Now().Add(s.TTL() / 4)
 	return err
 }
 
-// greet waits for a link later than the one given, confirms its handshake, and returns
-// its first round.
+// greet waits for a link later than the given one, confirms its handshake, and returns its first round.
 func (s *session) greet(after uint64) (r round, err error) {
 	if r.gen, err = s.awaitLive(s.Ctx, after); err != nil {
 		return r, err
@@ -219,8 +218,8 @@ func (s *session) greet(after uint64) (r round, err error) {
 	return r, nil
 }
 
-// later runs a function on a goroutine of the session's after d, unless that is over
-// by then. There is one at a time.
+// later runs a function on one of the session's goroutines after d, unless the session is over by then.
+// At most one is scheduled at a time.
 func (s *session) later(d time.Duration, do func()) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -237,8 +236,7 @@ func (s *session) later(d time.Duration, do func()) {
 
 var errNewLink = errors.New("the session is on another link")
 
-// beatOnce sends a request over the given link and returns when it was sent, at the
-// earliest.
+// beatOnce sends a request over the given link and returns a time at which it was not sent yet.
 func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(s.Ctx, s.patience(s.TTL()/4))
 	defer cancel()
@@ -255,7 +253,7 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	case err == nil:
 	case ctx.Err() != nil && s.Ctx.Err() == nil:
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.ID())
-		s.took.Store(s.took.Load() / 2) // it may be frozen, and others quicker
+		s.took.Store(s.took.Load() / 2) // it may be frozen, and others faster
 		s.cut(gen)
 		return time.Time{}, err
 	case transient(err):
@@ -265,13 +263,13 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if now, _ := s.linked(); now != gen {
-		return time.Time{}, errNewLink // it may have been answered on the new one
+		return time.Time{}, errNewLink // the request may have been answered on the new link
 	}
 	s.took.Store(max(int64(time.Since(sent)), s.took.Load()/2))
 	return sent, nil
 }
 
-// linked returns the latest link, and whether the session is in touch on it.
+// linked returns the latest link, and whether the session is live on it.
 func (s *session) linked() (gen uint64, live bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -279,16 +277,16 @@ func (s *session) linked() (gen uint64, live bool) {
 	return s.gen, state == backend.Live
 }
 
-// askLeader has the leader answer, by a sync. The path may be any; it need not exist.
+// askLeader makes the leader reply, by a sync. Any path will do; it need not exist.
 func (s *session) askLeader() error {
 	_, err := s.conn.Sync("/")
 	return err
 }
 
-// vote has the leader propose a transaction that changes nothing, to which a quorum has to agree:
-// a check that "/" has any version. That it may not be read, or is not there, is an answer of the
-// transaction's, which is proposed all the same. One without operations would do, but servers that
-// speak ZooKeeper's protocol may not expect it.
+// vote makes the leader propose a transaction that changes nothing, which a quorum must acknowledge: a
+// check that "/" has any version. If "/" is not readable or missing, the transaction is proposed all
+// the same, and that error is its reply. A multi without operations would do, but servers that speak
+// ZooKeeper's protocol may not expect it.
 func (s *session) vote() error {
 	results, err := s.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
 	if len(results) == 1 && (errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode)) {
@@ -297,15 +295,15 @@ func (s *session) vote() error {
 	return err
 }
 
-// voted tells whether a quorum has followed the leader of a link, or one that came
-// after it, at an instant or later.
+// voted reports whether a quorum has followed the leader of a link, or a leader before it, at the
+// instant since or later.
 func (s *session) voted(l *link, since time.Time) bool {
 	sent, epoch := l.newest()
 	return !sent.Before(since) || s.ballot.since(since, epoch)
 }
 
-// A ballot is the newest vote of all sessions of a Backend: see session.beat. It saves
-// each session a vote of its own.
+// A ballot is the newest vote of all sessions of a Backend: see session.beat. It saves each session a
+// vote of its own.
 type ballot struct {
 	mu    sync.Mutex
 	sent  time.Time
@@ -321,8 +319,8 @@ func (b *ballot) cast(sent time.Time, epoch uint64) {
 	}
 }
 
-// since tells whether there was a vote at an instant or later that counts for a link
-// whose newest answer is of an epoch. A vote without one, 0, counts for no other link.
+// since reports whether there was a vote at t or later that counts for a link whose newest reply is of
+// epoch. A vote with epoch 0 counts for no other link.
 func (b *ballot) since(t time.Time, epoch uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
