@@ -236,7 +236,8 @@ func (s *session) later(d time.Duration, do func()) {
 
 var errNewLink = errors.New("the session is on another link")
 
-// beatOnce sends a request over the given link and returns a time at which it was not sent yet.
+// beatOnce sends a request over the given link and returns the earliest time at which it may have been
+// sent.
 func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(s.Ctx, s.patience(s.TTL()/4))
 	defer cancel()
@@ -295,8 +296,8 @@ func (s *session) vote() error {
 	return err
 }
 
-// voted reports whether a quorum has followed the leader of a link, or a leader before it, at the
-// instant since or later.
+// voted tells whether a quorum has followed the leader of a link, or one that came after it, at an
+// instant or later.
 func (s *session) voted(l *link, since time.Time) bool {
 	sent, epoch := l.newest()
 	return !sent.Before(since) || s.ballot.since(since, epoch)

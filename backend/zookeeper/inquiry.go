@@ -38,8 +38,8 @@ func (q *inquiry) applied() bool {
 	return q.sure || !slices.Contains(q.others, q.zxid)
 }
 
-// like notes a transaction that has done what an op asked for. If there are several for one multi, none
-// can be it.
+// like notes a transaction that has done what an op asked for. If the ops find different ones, none of
+// these counts.
 func (q *inquiry) like(zxid int64) {
 	switch z := uint64(zxid); {
 	case q.sure || q.zxid == z:

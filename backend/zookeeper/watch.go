@@ -16,9 +16,9 @@ import (
 //
 // The client library gives a channel per watch. Somebody would have to receive from it, it cannot be
 // given back, and the library keeps another one each time a path is watched on a new link. So the
-// library knows of no watch: the reads that set one get it put into the request on its way (see
-// watched). The library's event callback passes every event to the registry: on the goroutine that
-// reads from the connection, synchronously, in the order in which the server sent them.
+// library knows of no watch: the link adds the watch to the read's request (see watched). The library's
+// event callback passes every event to the registry: on the goroutine that reads from the connection,
+// synchronously, in the order in which the server sent them.
 //
 // # Order of replies and events
 //
@@ -45,10 +45,11 @@ import (
 //
 // A link's watches end with it. So a new generation makes all watches void, and all waiting calls read
 // again. A reply belongs to the generation in which its watch was noted. If that has changed since, the
-// reply is not used. For watches that the user has set by Conn, the library makes the server compare,
-// on the next link, with what changed meanwhile. The events of that comparison may find our watches on
-// the same paths. They void them needlessly, but a deletion among them is true: the node did not exist
-// when the server compared, and a watch set on it before has had its own deletion event by then.
+// reply is not used. The library sets the user's own watches (made by Conn) again on the next link, and
+// the server compares them with what changed meanwhile. The events of that comparison may find our
+// watches on the same paths. They void them needlessly, but a deletion among them is true: the node did
+// not exist when the server compared, and a watch set on it before has had its own deletion event by
+// then.
 //
 // A watch cannot be removed at the server. A watch that nobody waits for stays until it fires or the
 // link ends, and is used again.

@@ -90,8 +90,8 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 }
 
 // executeAt asks one server, after a pause. over reports that the session is known to be over. seen is
-// a transaction that a quorum has agreed to since a server did not know the session, or 0; zxid is a
-// new one of that kind.
+// the zxid of a transaction that a quorum has agreed to since a server did not know the session, or 0;
+// the returned zxid is of the same kind.
 func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.Duration, id int64, password []byte, seen int64) (over bool, zxid int64, err error) {
 	select {
 	case <-time.After(pause):
