@@ -29,7 +29,7 @@ import (
 // So only the numbers from 0 to 2147483646 count. Each of these is given once, and they rise in the
 // order of the transactions: the counter never goes down while the directory exists. (Before 3.6 they
 // would come again after 2^31 more creations in a used-up directory, where no user of this library
-// keeps anything for long.) An entry with any other number belongs to nobody: its Enqueue removes it
+// creates anything for long.) An entry with any other number belongs to nobody: its Enqueue removes it
 // and returns backend.ErrUsedUp; see commit.beyond.
 const (
 	entryPrefix = "e-"
