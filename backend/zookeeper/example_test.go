@@ -14,8 +14,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A transaction of go-zookeeper's own client that is done only while the term holds. Term.Commit
-// offers less: here a sequential node is made.
+// A transaction of go-zookeeper's own client that is done only while the term holds. It can do more
+// than Term.Commit: here it creates a sequential node.
 func ExampleChecks() {
 	servers := []string{"127.0.0.1:2181"}
 	conn, _, err := zk.Connect(servers, 10*time.Second) // your own
@@ -34,7 +34,7 @@ func ExampleChecks() {
 	err = elector.Run(context.Background(), e, func(ctx context.Context, t *elector.Term) error {
 		guard := t.Guard()
 		for {
-			checks, err := zookeeper.Checks(ctx, guard.Session, guard.Conditions...) // anew for each transaction
+			checks, err := zookeeper.Checks(ctx, guard.Session, guard.Conditions...) // again for each transaction
 			switch {
 			case errors.Is(err, backend.ErrCondition):
 				return elector.ErrDeposed
