@@ -26,8 +26,7 @@ type buffers struct {
 
 	size atomic.Int64 // of the one for requests, or less: see hold
 	want atomic.Int64 // what it must grow to
-	// held is set while the library's own buffer for requests exists. It is kept up to the time in
-	// until.
+	// held is set while the library's own buffer for requests exists, which is until the time in until.
 	held  bool
 	until time.Time
 }

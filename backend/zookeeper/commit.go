@@ -260,10 +260,10 @@ func (f *flight) unclear() bool {
 	return mean(f.refusal()).class == unknown && (len(f.results) == 0 || len(f.m.parts) == 1)
 }
 
-// abandon gives up on a multi that may still be, or have been, applied. It removes in the background
-// what the multi may have made unreported. Later commits on its keys wait for its reply, or the end of
-// its link, as it may not have been sent yet. Requests after that are applied after it, or it is never
-// applied: see resolve.
+// abandon gives up on a multi that may still be, or have been, applied. In the background it removes
+// entries that the multi may have made and nobody knows of. Later commits on its keys wait for its
+// reply, or the end of its link, as it may not have been sent yet. Requests after that are applied
+// after it, or it is never applied: see resolve.
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
 	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {

@@ -30,7 +30,6 @@ import (
 // (zk.ErrNoNode or zk.ErrBadVersion), a condition does not hold, or meanwhile somebody has written to
 // its entry, or created another in the same directory: try again, with fresh checks, until Checks or
 // the transaction decides. Checks blocks while the session is suspended, until ctx ends.
-// session is suspended, until ctx ends.
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]any, error) {
 	own := driver.Of[*session](s)
 	if own == nil {

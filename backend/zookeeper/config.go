@@ -79,7 +79,7 @@ type Config struct {
 	ConnectTimeout time.Duration
 
 	// Chroot is put before all keys, for example "/teams/search". It is created if it is missing. By
-	// default keys are paths.
+	// default a key is the server's path.
 	Chroot string
 
 	// Auth are the credentials that each session presents.

@@ -45,11 +45,11 @@ func (h Heartbeat) String() string {
 // minPatience is the shortest time that a request may take before the link is given up.
 const minPatience = 250 * time.Millisecond
 
-// patience returns how long to wait for a server: at most most, and no longer than a third of the
-// remaining window, so that there is time to try others; or twice the time that recent replies took, up
-// to half of the remaining window, because others are as slow then, and a new link takes two replies.
-// It is no less than minPatience. Once the session is being closed its window does not matter, and half
-// of the remaining time is left for the closing request.
+// patience returns how long to wait for a server: the shorter of most and a third of the remaining
+// window, so that there is time to try others; or, if longer, twice the time that recent replies took,
+// up to half of the remaining window, because others are as slow then, and a new link takes two
+// replies. It is no less than minPatience. Once the session is being closed its window does not matter,
+// and half of the remaining time is left for the closing request.
 func (s *session) patience(most time.Duration) time.Duration {
 	if closeBy, closing := s.closing(); closing {
 		return max(min(most, time.Until(closeBy)/2), minPatience)

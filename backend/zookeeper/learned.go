@@ -152,7 +152,7 @@ func (m *learned) latest(links uint64) (key string, rev uint64) {
 }
 
 func (m *learned) isGone(e backend.Entry) bool {
-	newest, _ := m.gone.Get(e.Key) // no entry has revision 0, so a missing value means nothing is known
+	newest, _ := m.gone.Get(e.Key) // 0 if nothing is known: no entry has that revision
 	return e.Rev <= newest
 }
 

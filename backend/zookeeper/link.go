@@ -164,8 +164,8 @@ func (p *pin) newest() uint64 {
 	return uint64(p.zxid)
 }
 
-// A link is one TCP (or TLS) connection of a pin. The client library writes from
-// one goroutine at a time and reads from one.
+// A link is one TCP (or TLS) connection of a pin. The client library writes from one goroutine at a
+// time and reads from one.
 type link struct {
 	net.Conn
 	pin *pin
@@ -181,7 +181,7 @@ type link struct {
 	in        *bufio.Reader
 	greeted   bool
 	receiving bool   // frames after the connect response are being read
-	frameLeft int    // bytes of the current frame not yet handed on
+	frameLeft int    // bytes of the current frame not yet passed on
 	instead   []byte // passed on in place of a reply
 	skip      int    // bytes of that reply to skip
 

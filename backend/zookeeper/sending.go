@@ -125,9 +125,9 @@ func (l *link) sent(xid, op int32, at time.Time) {
 	l.outstanding = append(l.outstanding, sentFrame{xid: xid, op: op, at: at})
 }
 
-// amended returns a request as it is sent. A request that sets watches again (these are
-// the user's own) gets the zxid that the link began with. A read whose path is watched gets a watch. The
-// library writes each request whole.
+// amended returns a request as it is sent. A request that sets watches again (these are the user's own)
+// gets the zxid that the link began with. A read whose path is watched gets a watch. The library writes
+// each request whole.
 func (l *link) amended(p []byte) []byte {
 	if len(p) < requestHead {
 		return p

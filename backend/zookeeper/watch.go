@@ -53,7 +53,6 @@ import (
 //
 // A watch cannot be removed at the server. A watch that nobody waits for stays until it fires or the
 // link ends, and is used again.
-// fire or the link ends, and are used again.
 type registry struct {
 	s *session
 

@@ -139,8 +139,8 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 // A talk is an exchange on one connection, without the client library.
 type talk struct{ conn net.Conn }
 
-// connect asks for a session, or for a new one if id is 0. known is false if the server does not know
-// it.
+// connect asks for a session, or for a new one if id is 0. known is false if the server has no such
+// session.
 func (t talk) connect(id int64, password []byte, seen int64, ttl time.Duration) (known bool, err error) {
 	b := binary.BigEndian.AppendUint32(nil, 0) // the protocol version
 	b = binary.BigEndian.AppendUint64(b, uint64(seen))

@@ -42,8 +42,7 @@ func New(cfg Config) (*Backend, error) {
 // String returns "zookeeper".
 func (b *Backend) String() string { return "zookeeper" }
 
-// Limits returns the session timeouts that may be requested. They are wide; the server decides what it
-// grants.
+// Limits returns the session timeouts that may be requested. They are wide; the server decides.
 func (b *Backend) Limits() backend.Limits {
 	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
 }
@@ -159,8 +158,8 @@ func (s *session) establish(ctx context.Context) error {
 	return nil
 }
 
-// notOpened returns err, unless the session was lost to a server of another product: a retry is useless
-// then.
+// notOpened returns err, unless the session was lost to a server of another product: retries are
+// useless.
 func (s *session) notOpened(err error) error {
 	if s.Ctx.Err() != nil && errors.Is(s.LostError(), errForeign) {
 		return errForeign
