@@ -40,7 +40,7 @@ func TestBuffersGrow(t *testing.T) {
 	holds(reader)
 }
 
-// The buffer for requests grows by more than it must, because each time takes a round trip.
+// The buffer for requests grows by more than it must, because each growth takes a round trip.
 func TestBuffersGrowSeldom(t *testing.T) {
 	f := setUp(t, pings)
 	e := f.create(f.s, f.dir+"/seat")

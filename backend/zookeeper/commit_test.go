@@ -45,8 +45,8 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	assert.Equal(t, []int32{proxytest.OpGetData, proxytest.OpDelete}, requests(), "its own version is the proof, and read anew")
 }
 
-// An op that implies a condition fails as the condition does, no matter what was known of the entry,
-// and what exists under its key now.
+// An op that implies a condition fails as the condition does, no matter what was known of the entry, or
+// what exists under its key now.
 func TestImpliedGuard(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
@@ -134,7 +134,7 @@ func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
 	record = f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat2", nil), backend.CompareAndSet(record.Key, []byte("two"), record.Version))[1]
 	f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat3", nil), backend.Update(record, []byte("three")))
 	assert.Equal(t, "three", string(f.get(record.Key).Value))
-	// A CompareAndSet creates its deleted directory again.
+	// The commit deletes a directory, and a CompareAndSet below it creates it again.
 	d := f.commit(f.s, backend.CompareAndSet(f.dir+"/d", nil, 0))[0]
 	made := f.commit(f.s, backend.Delete(d), backend.CompareAndSet(d.Key+"/x/y", nil, 0), backend.CreateEphemeral(d.Key+"/seat", nil))
 	assert.Equal(t, made[1].Rev, made[2].Rev)

@@ -45,7 +45,7 @@ func ExampleChecks() {
 				Path: "/jobs/reindex-piece-", Data: []byte("3"), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence,
 			})...)
 			if !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
-				return err // done; or, with zk.ErrConnectionClosed, perhaps
+				return err // done; with zk.ErrConnectionClosed, perhaps done
 			}
 			// A check has failed, and nothing was written: ask again whether the term is over.
 		}

@@ -89,8 +89,7 @@ func (f *fixture) admin() *zk.Conn {
 // pings removes the heartbeat's own requests from what a test counts.
 func pings(cfg *zookeeper.Config) { cfg.Heartbeat = zookeeper.HeartbeatPing }
 
-// sessionTimeout is for tests that wait for the end of a session, or for its heartbeats. Others have 30
-// s.
+// sessionTimeout is for tests that wait for a session's end or heartbeats. Others have 30 s.
 func sessionTimeout(timeout time.Duration) func(*zookeeper.Config) {
 	return func(cfg *zookeeper.Config) { cfg.SessionTimeout = timeout }
 }

@@ -346,10 +346,10 @@ func TestWireWindowPassesInTheHandshake(t *testing.T) {
 	assert.Len(t, conn.wrote, sent)
 }
 
-// The client library may answer a request that is sent just as the session closes three times, into a
-// channel for two: when it is queued, when its write fails, and when the outstanding requests are
-// cleared. If its caller has left, the third blocks the library's loop for ever, and Close with it. So
-// a failed write ends the link, and is no error.
+// A request that is sent just as the session closes may be answered three times by the client library,
+// into a channel for two: when it is queued, when its write fails, and when the outstanding requests
+// are cleared. If its caller has left, the third blocks the library's loop for ever, and Close with it.
+// So a failed write ends the link, and is no error.
 func TestWriteThatFailsIsNoAnswer(t *testing.T) {
 	var e wireEvents
 	l, s := startLink(t, newPin(&e), connectResponse(5, 4000), whole)

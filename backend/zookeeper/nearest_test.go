@@ -29,8 +29,7 @@ func listAnswer(names []string) []byte {
 	return append(body, make([]byte, statLength)...)
 }
 
-// plainList decodes the body of a reply to getChildren2 as it is written, and reports whether it is
-// one.
+// plainList decodes the body of a reply to getChildren2 as is, and reports whether it is one.
 func plainList(body []byte) (names []string, ok bool) {
 	number := func() (n int32) {
 		if ok = ok && len(body) >= 4; ok {
@@ -50,8 +49,7 @@ func plainList(body []byte) (names []string, ok bool) {
 	return names, ok && len(body) == statLength
 }
 
-// endOf returns the wanted part of a list: some names before an own name, and that name, if it is
-// listed.
+// endOf returns the wanted part of a list: some names before own, and own, if it is listed.
 func endOf(names []string, own string) (end []string) {
 	all := parseNames(names)
 	i := slices.IndexFunc(all, func(n name) bool { return n.text == own })
@@ -68,8 +66,7 @@ func endOf(names []string, own string) (end []string) {
 	return append(end, all[last-1].text)
 }
 
-// nearestRequest prepares a request for the names nearest before a name. The session's own call marks
-// it.
+// nearestRequest prepares a request for the names nearest before own. The session's own call marks it.
 func nearestRequest(p *pin, own string) (request []byte, unmark func()) {
 	path := "/dir/" + own + nearestMark
 	return frame(int32(1), int32(opChildren), int32(len(path)), []byte(path), byte(0)), p.watched.mark(watchedPath{opNearest, path})

@@ -165,7 +165,7 @@ func (c *cut) try(t *testing.T, p *parts) {
 	began := time.Now()
 	require.NoError(t, c.make(p))
 
-	const givenUp = 20 * time.Second // 17 s at most were seen
+	const givenUp = 20 * time.Second // the longest seen was 17 s
 	var overlap, lastValid time.Duration
 	for {
 		// Ended terms stay ended. So if both checks pass, one after the other, both terms were valid at

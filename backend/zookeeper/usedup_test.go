@@ -29,8 +29,8 @@ func usedUp(t *testing.T, left int32) *fixture {
 }
 
 // Pitfall 19, on a server: the entries of the last numbers keep their order, and no other entry gets
-// in, no matter what else creates nodes there, and who asks at the same time. The rule write/used-up
-// covers who comes before whom.
+// in, no matter what else creates nodes there, or who asks at the same time. The rule write/used-up
+// covers the order.
 func TestPitfall19OverTheEnd(t *testing.T) {
 	f := usedUp(t, 7)
 	// Newer sessions have higher IDs, by which names with equal numbers would sort.
