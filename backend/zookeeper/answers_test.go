@@ -22,7 +22,7 @@ import (
 
 const throttled = -127 // ZooKeeper's code for a request that waited for too long in its queue
 
-// One odd answer, whatever it is, is not the outcome of a call, and ends no session.
+// One odd reply of any kind is not the outcome of a call, and ends no session.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	const systemError, moved, unheardOf = -1, -118, -999
@@ -45,13 +45,13 @@ func TestOddAnswers(t *testing.T) {
 				odd(call.op)
 				require.NoError(t, call.do(), what)
 			}
-			if code != throttled { // which is said of what was not done
+			if code != throttled { // which the server sends only if nothing was done
 				odd(proxytest.OpMulti)
 				made := f.enqueue(f.s)
 				f.lists(e.Key, made.Key) // it was done once
 				odd(proxytest.OpDelete)
 				_, err := f.s.Commit(f.ctx, nil, backend.Delete(made))
-				if err != nil { // of one who deletes alone the answer is all that tells
+				if err != nil { // for a Delete alone the reply is the only evidence
 					require.ErrorIs(t, err, backend.ErrIndeterminate)
 				}
 				f.isGone(made.Key)
@@ -61,7 +61,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// Answers that stay odd are told after a session timeout, on a session that lives.
+// Replies that stay odd are reported after a session timeout, on a session that lives.
 func TestOddAnswersThatStay(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(20*time.Second))
@@ -72,8 +72,8 @@ func TestOddAnswersThatStay(t *testing.T) {
 	assert.Equal(t, 1, f.Proxies[0].Accepted(), "links")
 }
 
-// Servers that take less than Config.MaxRequest end the link at a longer request, and at the
-// same one on the next link. The campaign says so, and does not flood them.
+// Servers that accept less than Config.MaxRequest end the link at a longer request, and again at the
+// same request on the next link. The campaign reports that, and does not flood them.
 func TestServersTakeLess(t *testing.T) {
 	t.Parallel()
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, sessionTimeout(20*time.Second))
@@ -98,8 +98,7 @@ func TestServersTakeLess(t *testing.T) {
 	require.NoError(t, e.Close(context.Background()))
 }
 
-// An answer over Config.MaxResponse is told to the call that asked for it, and nobody else
-// hears of it.
+// A reply over Config.MaxResponse is reported to the call that asked for it, and to no other.
 func TestAnswersThatAreTooLong(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
@@ -124,8 +123,8 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 	assert.Equal(t, 1, small.Proxies[0].Accepted(), "links")
 }
 
-// An entry that the server refused to remove is removed as soon as it may be. The rule session/denied
-// refuses in the server's place; here the ACL does.
+// An entry that the server refused to remove is removed as soon as the server allows it. The rule
+// session/denied refuses in place of the server; here the ACL does.
 func TestRefusedDropGoesOn(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
@@ -133,7 +132,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	admin := f.admin()
 	may := func(perms int32) {
 		t.Helper()
-		_, err := admin.SetACL(f.dir, zk.WorldACL(perms), -1) // that of the parent counts
+		_, err := admin.SetACL(f.dir, zk.WorldACL(perms), -1) // the parent's ACL counts
 		require.NoError(t, err)
 	}
 	may(zk.PermAll &^ zk.PermDelete)

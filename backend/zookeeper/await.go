@@ -10,15 +10,14 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// Await implements backend.Driver. It holds no goroutine, and reads nothing
-// while the watches of an earlier call show what is known. An entry that is
-// deleted while it waits is reported without any read.
+// Await implements backend.Driver. It holds no goroutine, and reads nothing while the watches of an
+// earlier call show what is known. It reports an entry that is deleted while it waits without any read.
 func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 	return s.await(ctx, known, false)
 }
 
-// await returns what stands under the keys as soon as some of it differs from what
-// is known, or at once if now is set. A watch stays on each.
+// await returns the entries under the keys as soon as some of them differ from what is known, or at
+// once if now is set. A watch stays on each.
 func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([]backend.Entry, error) {
 	if err := s.Over(ctx); err != nil {
 		return nil, err
@@ -36,7 +35,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 	}
 }
 
-// begin begins an await, and joins the watches of what is known.
+// begin starts an await, and joins the watches of the known entries.
 func (s *session) begin(known []backend.Entry, now bool) *awaiting {
 	r := &s.watches
 	a := &awaiting{known: known, waker: driver.NewWaker(), watches: make([]*watch, len(known)), reads: make([]uint64, len(known)), now: now}
@@ -59,7 +58,7 @@ func (r *registry) leaveAll(a *awaiting) {
 	}
 }
 
-// bury remembers which entries are gone: own ones, and those that are never made again.
+// bury remembers which entries are gone: own ones, and those that are never created again.
 func (s *session) bury(known, seen []backend.Entry) {
 	for i, e := range seen {
 		if known[i].Session == s.ID() && !e.Is(known[i]) {
@@ -76,13 +75,12 @@ type awaiting struct {
 	known   []backend.Entry
 	waker   driver.Waker
 	watches []*watch
-	reads   []uint64 // reads of each watch that were begun before the call
-	since   uint64   // events before the call: they may be about an earlier incarnation
+	reads   []uint64 // reads of each watch that had begun before the call
+	since   uint64   // events before the call, which may be about an earlier incarnation
 	now     bool
 }
 
-// look decides whether there is something to return, and begins the reads that
-// are needed to decide.
+// look decides whether there is something to return, and starts the reads that it needs to decide.
 func (a *awaiting) look(r *registry) ([]backend.Entry, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,8 +100,8 @@ func (a *awaiting) look(r *registry) ([]backend.Entry, bool, error) {
 			seen[i] = backend.Entry{Key: e.Key}
 		default:
 			complete = false
-			// An absent entry needs a watch where its being made is awaited, or
-			// where it might be made again before another entry changes.
+			// An absent entry needs a watch if its creation is awaited, or if it might be created again
+			// before another entry changes.
 			r.read(t, !e.Exists() && !a.now || len(a.known) > 1 && !isEnqueued(e.Key))
 			continue
 		}
@@ -112,9 +110,8 @@ func (a *awaiting) look(r *registry) ([]backend.Entry, bool, error) {
 	return seen, complete && differs, nil
 }
 
-// goneForGood tells whether a read of this call found nothing, and that settles
-// it: the key is never used twice, or it is the only one asked for, so that no order has to
-// be kept.
+// goneForGood reports whether a read of this call found nothing, and that is conclusive: the key is
+// never used twice, or it is the only one asked for, so that there is no order to keep.
 func (a *awaiting) goneForGood(i int) bool {
 	t := a.watches[i]
 	if t.status != absent {
@@ -124,10 +121,10 @@ func (a *awaiting) goneForGood(i int) bool {
 		len(a.known) == 1 && t.reads > a.reads[i] && (a.now || a.known[i].Exists())
 }
 
-// atDeletion returns what stands, or what stood at the first event, if that was a deletion
-// and all else is known of that point. What stands is the better answer: whoever waits for
-// its turn and has been deleted right after the one before, perhaps in the same
-// transaction, is not told that its turn has come, if both notices are there by now.
+// atDeletion returns the present entries, or the entries at the first event, if that was a deletion and
+// everything else is known at that point. The present is the better answer: suppose a candidate waits
+// for its turn and was deleted right after its predecessor, perhaps in the same transaction. If both
+// notices have come, Await does not report that its turn has come.
 func (a *awaiting) atDeletion() []backend.Entry {
 	var first *watch
 	for _, t := range a.watches {
@@ -139,13 +136,13 @@ func (a *awaiting) atDeletion() []backend.Entry {
 		return nil
 	}
 	then, now := make([]backend.Entry, len(a.watches)), make([]backend.Entry, len(a.watches))
-	known := true // now is
+	known := true // whether now is known
 	for i, t := range a.watches {
 		none, lasting := backend.Entry{Key: a.known[i].Key}, isEnqueued(a.known[i].Key)
 		switch {
 		case t == first:
 			then[i], now[i] = none, none
-			known = known && lasting // else it may have been made again
+			known = known && lasting // else it may have been created again
 		case t.status == absent && lasting:
 			then[i], now[i] = none, none
 		case t.status == armed && t.armedAt < first.firedAt && (t.firedAt == 0 || t.firedAt > first.firedAt):
@@ -166,11 +163,11 @@ func (a *awaiting) atDeletion() []backend.Entry {
 			return then
 		}
 	}
-	return nil // it was given as gone
+	return nil // known said already that it is gone
 }
 
-// now reads one entry, or takes it from its watch, and leaves a watch. The zero
-// Rev says that there is none.
+// now reads one entry, or takes it from its watch, and leaves a watch. A zero Rev means that there is
+// none.
 func (s *session) now(ctx context.Context, key string) (backend.Entry, error) {
 	seen, err := s.await(ctx, []backend.Entry{{Key: key}}, true)
 	if err != nil {
@@ -179,8 +176,7 @@ func (s *session) now(ctx context.Context, key string) (backend.Entry, error) {
 	return seen[0], nil
 }
 
-// AwaitList implements backend.Driver. Each caller lists for itself when the
-// directory has changed.
+// AwaitList implements backend.Driver. Each caller lists for itself when the directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	l, err := s.awaitList(ctx, known)
 	return l, readError(err)
@@ -208,14 +204,13 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 			case l.Rev != known.Rev:
 				return l, nil
 			case l.Rev == 0:
-				// No such directory: a child watch cannot be set. Wait for it to be
-				// made.
+				// No such directory, so a child watch cannot be set. Wait for its creation.
 				if _, err := s.await(ctx, []backend.Entry{{Key: known.Dir}}, false); err != nil {
 					return backend.Listing{}, err
 				}
 				continue
 			}
-			// Look again: it may have fired while it was being noted.
+			// Look again: the watch may have fired while it was being noted.
 			r.mu.Lock()
 			current = t.valid() || !r.up
 			r.mu.Unlock()
@@ -229,15 +224,14 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 	}
 }
 
-// listWatched lists a directory and leaves a watch. Rev is zero where there is no
-// such directory.
+// listWatched lists a directory and leaves a watch. Rev is zero if there is no such directory.
 func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listing, error) {
 	r, dir := &s.watches, s.key(key.path)
 	c, err := read(ctx, s, func() (children, error) {
-		// As in registry.read: noted before the request is queued. Several callers may
-		// be here at once; each answer that no event has overtaken is good.
+		// As in registry.read: noted before the request is queued. Several callers may be here at once;
+		// each reply that no event has overtaken is valid.
 		r.mu.Lock()
-		t := r.of(key) // the caller may have gone
+		t := r.of(key) // the caller may have left
 		t.pending++
 		began := reading{t: t, gen: r.gen, events: t.events}
 		r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// What an Await shows once the first deletion has come, by what else has come by then.
-// Changes of one transaction come as one event after the other.
+// An Await that has seen the first deletion reports what the other events so far determine. Changes of
+// one transaction come as one event after the other.
 func TestAwaitAtADeletion(t *testing.T) {
 	before := backend.Entry{Key: "/d/" + entryName(1, 5), Rev: 1, Version: 1}
 	me := backend.Entry{Key: "/d/" + entryName(2, 7), Rev: 2, Version: 1}
@@ -22,7 +22,7 @@ func TestAwaitAtADeletion(t *testing.T) {
 	for name, c := range map[string]struct {
 		known  []backend.Entry
 		events []zk.Event
-		stand  []bool // nil: it is not known without a read
+		stand  []bool // nil: not known without a read
 	}{
 		"predecessor only":         {[]backend.Entry{me, before}, []zk.Event{deleted(before)}, []bool{true, false}},
 		"predecessor, then own":    {[]backend.Entry{me, before}, []zk.Event{deleted(before), deleted(me)}, []bool{false, false}},

@@ -9,38 +9,36 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// firstBuffer is how large both buffers of a session begin, in bytes.
+// firstBuffer is the initial size of both buffers of a session, in bytes.
 const firstBuffer = 4 << 10
 
-// buffers are the client library's two: one in which it puts requests together, and one on each
-// link for answers. By itself it makes both for the largest that there may be, 1 MB and more
-// for each session, and what a link leaves behind has to be cleared for the next one. Here
-// they begin small and grow with what is sent.
+// buffers are the client library's two: one in which it encodes requests, and one on each link for
+// replies. By default it makes both for the largest possible size, 1 MB and more for each session, and
+// the memory that a link leaves behind must be cleared for the next one. Here they start small and grow
+// with the traffic.
 //
-// Both belong to goroutines of the library's, which may have them replaced only while they
-// call something of this package: its options, which do it, are no more than functions that
-// set a field.
+// Both belong to goroutines of the library. They may be replaced only while these goroutines call into
+// this package, by the library's options, which are merely functions that set a field.
 type buffers struct {
 	conn *zk.Conn // nil in tests of the wire
-	// maxAnswer is the longest answer that is taken, in bytes; 0 means any.
+	// maxAnswer is the longest reply that is accepted, in bytes; 0 means no limit.
 	maxAnswer int
 
 	size atomic.Int64 // of the one for requests, or less: see hold
-	want atomic.Int64 // what it has to grow to
-	// held is set while the library's own buffer for requests is there, and until when that is.
+	want atomic.Int64 // what it must grow to
+	// held is set while the library's own buffer for requests exists, which is until the time in until.
 	held  bool
 	until time.Time
 }
 
-// begin is the library's option that has a connection begin with a buffer of this size for
-// requests. It is called before the connection's goroutines are there.
+// begin returns the library's option that makes a connection start with a buffer of this size for
+// requests. The option is called before the connection's goroutines exist.
 //
-// The library has made its own by then. To let go of that at once would be worse than to keep
-// it for a while: where many sessions are opened at once, each would get what an earlier one has
-// left behind, and clearing a megabyte takes longer than all else that opening takes. A buffer
-// that nobody has had before is not cleared, and takes no memory but for the pages that are
-// used. It counts in the heap's size all the same: so it is let go of at once in a process whose
-// memory has a limit.
+// The library has made its own buffer by then. To release that at once would be worse than to keep it
+// for a while: if many sessions are opened at once, each would get memory that an earlier one has left
+// behind, and clearing a megabyte takes longer than all other work of opening. A fresh buffer is not
+// cleared, and takes no memory except for the pages that are used. But it counts in the heap's size: so
+// it is released at once in a process whose memory has a limit.
 func (b *buffers) begin(first int, hold time.Duration) func(*zk.Conn) {
 	return func(c *zk.Conn) {
 		b.size.Store(int64(first))
@@ -61,16 +59,16 @@ func (b *buffers) dialing() {
 	zk.WithMaxBufferSize(firstBuffer)(b.conn)
 }
 
-// receiving is called on the goroutine that receives, once that has made its buffer for the
-// link. It makes another for each answer that is longer, up to the limit that it has from now on.
+// receiving is called on the receiving goroutine, after that has made its buffer for the link. The
+// goroutine makes another one for each longer reply, up to the limit that is set here.
 func (b *buffers) receiving() {
 	if b.conn != nil {
 		zk.WithMaxBufferSize(b.maxAnswer)(b.conn)
 	}
 }
 
-// grow is called on the goroutine that sends, when a request is in the link's hands. The next
-// one is put together in a buffer that is large enough.
+// grow is called on the sending goroutine, after a request has reached the link. The next request is
+// encoded in a buffer that is large enough.
 func (b *buffers) grow() {
 	if b.conn == nil {
 		return
@@ -84,22 +82,22 @@ func (b *buffers) grow() {
 	}
 }
 
-// makeRoom makes the buffer large enough for a request of so many bytes that is sent after
-// it has returned. If the buffer is not yet, it asks the server something small first: so
-// the goroutine that sends gets to replace it, or there is another link, which begins with
-// replacing it. It blocks until that is answered, or the session is over.
+// makeRoom makes the buffer large enough for a request of that many bytes that is sent after makeRoom
+// has returned. If the buffer is too small, makeRoom first sends the server a small request: so the
+// sending goroutine gets to replace the buffer, or there is another link, which begins with replacing
+// it. It blocks until that request is answered, or the session is over.
 func (s *session) makeRoom(request int) {
 	b, most := &s.pin.buffers, int64(s.cfg.MaxRequest+sendSlack)
 	want, size := int64(request+sendSlack), b.size.Load()
 	if want <= size {
 		return
 	}
-	want = max(want, min(2*size, most)) // lest each value that is a little longer costs a round trip
+	want = max(want, min(2*size, most)) // otherwise each slightly longer value would cost a round trip
 	for {
 		have := b.want.Load()
 		if have >= want || b.want.CompareAndSwap(have, want) {
 			break
 		}
 	}
-	_, _, _ = s.conn.Exists("/") // whatever comes of it: what follows says so itself
+	_, _, _ = s.conn.Exists("/") // errors do not matter: the next request reports them
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// large is close to what a server takes and gives at once.
+// large is close to the largest value that a server accepts and returns.
 var large = bytes.Repeat([]byte("x"), 900<<10)
 
-// A session's buffers grow with what is sent, on each of its links, and for what the user
-// sends by the native connection.
+// A session's buffers grow with its requests, on each of its links, also for requests that the user
+// sends on the native connection.
 func TestBuffersGrow(t *testing.T) {
 	f := setUp(t, nil)
 	key := f.dir + "/large"
@@ -40,7 +40,7 @@ func TestBuffersGrow(t *testing.T) {
 	holds(reader)
 }
 
-// The buffer for requests grows by more than it has to, as each time takes a round trip.
+// The buffer for requests grows by more than it must, because each growth takes a round trip.
 func TestBuffersGrowSeldom(t *testing.T) {
 	f := setUp(t, pings)
 	e := f.create(f.s, f.dir+"/seat")
@@ -51,8 +51,8 @@ func TestBuffersGrowSeldom(t *testing.T) {
 	assert.Equal(t, []int32{proxytest.OpExists, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti}, requests())
 }
 
-// A session that has nothing large to send is small once it has had a heartbeat, and most of this is the proxy's that the
-// test has between. The client library's buffers alone would be 2.5 MB.
+// A session without large requests is small once it has had a heartbeat, and most of that is the test's
+// proxy. The client library's buffers alone would be 2.5 MB.
 func TestSessionsAreSmall(t *testing.T) {
 	f := setUp(t, sessionTimeout(10*time.Second))
 	const sessions, most = 20, 500 << 10

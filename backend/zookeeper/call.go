@@ -8,8 +8,7 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// awaitLive blocks until the session is in touch on a link later than the given
-// one, and returns which.
+// awaitLive blocks until the session is live on a link later than the given one, and returns that link.
 func (s *session) awaitLive(ctx context.Context, after uint64) (uint64, error) {
 	for {
 		s.Mu.Lock()
@@ -25,7 +24,7 @@ func (s *session) awaitLive(ctx context.Context, after uint64) (uint64, error) {
 	}
 }
 
-// read runs a call that may be repeated until it is answered.
+// read repeats a call until it is answered; the call must be repeatable.
 func read[T any](ctx context.Context, s *session, do func() (T, error)) (T, error) {
 	var refused tries
 	for after := uint64(0); ; {
@@ -47,23 +46,23 @@ func read[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 	}
 }
 
-// leave gives up a link that still stands although the server has said that it does not serve
-// the session on it. Nothing else would tell it from one on which an answer is yet to come.
+// leave gives up a link that still exists although the server has reported that it does not serve the
+// session on it. Nothing else would distinguish it from a link on which a reply is yet to come.
 func (s *session) leave(gen uint64, err error) {
 	if err != nil && mean(err).class == gone {
 		s.cut(gen)
 	}
 }
 
-// cut ends a link, if it is still the one that the session is in touch on: the client library
-// makes the next one then. One that is being made is left alone.
+// cut ends a link, if the session is still live on it: the client library then makes the next one. It
+// does not affect a link that is being made.
 func (s *session) cut(gen uint64) {
 	if now, live := s.linked(); live && now == gen {
 		s.pin.cut()
 	}
 }
 
-// explain says what is behind codeTooLong.
+// explain adds the cause of codeTooLong.
 func (s *session) explain(err error) error {
 	if code, _ := codeOf(err); code == codeTooLong {
 		return fmt.Errorf("an answer was over Config.MaxResponse (%d bytes): %w", s.cfg.MaxResponse, err)

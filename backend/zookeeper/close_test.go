@@ -15,18 +15,17 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A server that turns the closing request away has closed nothing.
+// A server that refuses the closing request has closed nothing.
 func TestRefusedCloseIsNotConfirmed(t *testing.T) {
 	f := setUp(t, nil)
 	f.TurnAway(proxytest.MatchOp(proxytest.OpClose), throttled)
 	require.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
 }
 
-// triesForSeconds is why some tests of Close are for make test-all.
+// triesForSeconds is why some tests of Close need make test-all.
 const triesForSeconds = "a machine that does not stand still: Close tries for three seconds"
 
-// A server that enforces credentials takes no closing request on a new link before it has
-// them.
+// A server that enforces credentials accepts no closing request on a new link before it has them.
 func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 	servertest.Long(t, triesForSeconds)
 	t.Parallel()
@@ -43,7 +42,7 @@ func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 	}
 }
 
-// enforcing is a server that enforces credentials, and known has those.
+// enforcing returns a server that enforces credentials; known has these.
 func enforcing(t *testing.T) *servertest.ZooKeeper {
 	t.Helper()
 	return servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{
@@ -53,15 +52,15 @@ func enforcing(t *testing.T) *servertest.ZooKeeper {
 
 func known(cfg *zookeeper.Config) { cfg.Auth = []zookeeper.Auth{zookeeper.Digest("u", "p")} }
 
-// sessions asks a server of the test's own how many it has.
+// sessions returns how many sessions the test's own server has.
 func (f *fixture) sessions() int {
 	f.t.Helper()
 	m := must.Get(f.server.Metrics())(f.t)
 	return int(m["global_sessions"])
 }
 
-// A slow server loses the link, and the window is almost over. Close ends the window, so the next
-// link may take as long as Close itself has.
+// A slow server loses the link, and the window is almost over. Close ends the window, so the next link
+// may take as long as Close itself.
 func TestCloseOverASlowLink(t *testing.T) {
 	servertest.Long(t, triesForSeconds)
 	t.Parallel()
@@ -75,7 +74,7 @@ func TestCloseOverASlowLink(t *testing.T) {
 	require.NoError(t, f.s.Close(f.ctx))
 }
 
-// A link to a frozen server is being made when Close is called. Another server is well.
+// A link to a frozen server is being made when Close is called. Another server works.
 func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
 	servertest.Long(t, triesForSeconds)
 	t.Parallel()
@@ -92,8 +91,8 @@ func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
 	require.NoError(t, f.s.Close(f.ctx))
 }
 
-// The window of a session passes, and then there is a link again: the server has renewed the session for a whole
-// timeout by that. So the link closes it.
+// The window of a session passes, and then there is a link again: with it the server has renewed the
+// session for a full timeout. So the link closes the session.
 func TestLostSessionIsClosedOnItsNextLink(t *testing.T) {
 	servertest.Long(t, "a machine that does not stand still: the link has three seconds to come back")
 	t.Parallel()

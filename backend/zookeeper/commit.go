@@ -18,30 +18,30 @@ const (
 	flagEphemeral = zk.FlagEphemeral
 	flagQueued    = zk.FlagEphemeral | zk.FlagSequence
 	anyVersion    = -1
-	statSize      = 128 // and more than what an answer has beside a value
+	statSize      = 128 // and more than a reply has beside a value
 )
 
-// A commit is one call of Commit: the same in all its attempts.
+// A commit is one call of Commit, shared by all its attempts.
 type commit struct {
 	s      *session
 	guards []backend.Condition
 	ops    []backend.Op
-	nonces []string        // one per op that leaves a trace: they tell this commit's entries from all others
-	raised map[string]bool // paths whose version an op raises, be it before or after
+	nonces []string        // one per op that leaves a trace: they distinguish this commit's entries from all others
+	raised map[string]bool // paths whose version an op raises, before or after
 
 	deep bool // ancestors may be missing
-	anew bool // proofs are to be learned anew
+	anew bool // proofs must be read again
 
 	gen   uint64      // the link of this attempt
-	began uint64      // the newest zxid that was seen before the first attempt
+	began uint64      // the newest zxid seen before the first attempt
 	doubt *flight     // an earlier attempt that may have been applied
-	broke atomic.Bool // a link, under an attempt: see expectLate
-	tries tries       // that were refused, or broke their links
-	wrong int         // how many were refused for what had been learned
+	broke atomic.Bool // whether a link broke during an attempt: see expectLate
+	tries tries       // attempts that were refused, or broke their links
+	wrong int         // how many were refused because of outdated knowledge
 }
 
-// Commit implements backend.Driver: one multi, in one round trip where nothing has
-// to be learned first. See compile for its parts and resolve for lost replies.
+// Commit implements backend.Driver: one multi, in one round trip if nothing must be learned first. See
+// compile for its parts and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	c := &commit{s: s, guards: guards, ops: ops}
 	if err := c.prepare(); err != nil || len(guards)+len(ops) == 0 {
@@ -63,7 +63,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	return made, err
 }
 
-// prepare looks at the ops, and names what they will leave.
+// prepare checks the ops, and names the entries that they will leave.
 func (c *commit) prepare() error {
 	c.nonces = make([]string, len(c.ops))
 	for i, op := range c.ops {
@@ -86,8 +86,8 @@ func (c *commit) prepare() error {
 	return nil
 }
 
-// makesAbove tells whether a CompareAndSet may make the parent of a later CreateEphemeral as its own
-// ancestor: the parent is looked at before the commit is sent.
+// makesAbove reports whether a CompareAndSet may create the parent of a later CreateEphemeral as its
+// own ancestor: the parent is looked up before the commit is sent.
 func (c *commit) makesAbove(i int) bool {
 	dir := strings.TrimSuffix(backend.Parent(c.s.path(c.ops[i].Key)), "/") + "/" // the chroot is one, too
 	return slices.ContainsFunc(c.ops[:i], func(op backend.Op) bool {
@@ -95,12 +95,12 @@ func (c *commit) makesAbove(i int) bool {
 	})
 }
 
-// A flight is a multi on its way.
+// A flight is a pending multi.
 type flight struct {
 	m       *multi
 	gen     uint64 // the link it was sent on, or an earlier one
 	done    chan struct{}
-	results []zk.MultiResponse // to be read after done
+	results []zk.MultiResponse // read only after done
 	err     error
 }
 
@@ -116,7 +116,7 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	go func() {
 		defer s.Done()
 		if f.results, f.err = s.request(m); f.unclear() {
-			// It has been answered: to look for it no later link is needed.
+			// There was a reply, so no later link is needed to look for it.
 			f.gen, f.err = 0, fmt.Errorf("%w: %w", errUnclear, f.err)
 		} else if transient(f.err) && !errors.Is(f.err, zk.ErrNoServer) {
 			c.broke.Store(true)
@@ -130,8 +130,8 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	return f, nil
 }
 
-// request sends a multi, or the one request in it by itself: the server does that
-// in less time (a tenth of a handover).
+// request sends a multi, or its only request by itself: the server does that in less time (a tenth of a
+// handover).
 func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
 	s.makeRoom(m.size())
 	if len(m.parts) == 1 {
@@ -147,7 +147,7 @@ func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
 	return s.conn.Multi(m.requests()...)
 }
 
-// run tries until there is an outcome.
+// run repeats attempts until there is an outcome.
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 	for {
 		made, done, err := c.attempt(ctx)
@@ -160,7 +160,7 @@ func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 	}
 }
 
-// attempt sends the commit once, and returns whether there is an outcome.
+// attempt sends the commit once, and reports whether there is an outcome.
 func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
 	s := c.s
 	if c.gen, err = s.awaitLive(ctx, 0); err != nil {
@@ -171,7 +171,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		return nil, false, err
 	}
 	if now, _ := s.linked(); now != c.gen {
-		return nil, false, nil // what it was compiled from may be another history's
+		return nil, false, nil // it may have been compiled from another history
 	}
 	f, err := c.send(m, c.gen)
 	if err != nil {
@@ -210,8 +210,8 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	return made, done, err
 }
 
-// relearn takes a refusal, and is nil if the commit is to be tried again, with what it has
-// learned. A few times that is at once: somebody else has written meanwhile. After that it takes
+// relearn handles a refusal, and returns nil if the commit must be tried again, with what it has
+// learned. The first retries are immediate: somebody else has written meanwhile. Later ones follow
 // pauses: others write all the time, or a server contradicts itself.
 func (c *commit) relearn(ctx context.Context, f *flight) error {
 	if err := c.refused(ctx, f); err != nil {
@@ -223,8 +223,8 @@ func (c *commit) relearn(ctx context.Context, f *flight) error {
 	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", down, f.refusal())
 }
 
-// again is nil, after a pause, if a commit that was not done is to be tried again. One that
-// breaks its link each time is given up, too: servers do so with a request that is too long.
+// again pauses, and returns nil if a commit that was not done must be tried again. It also gives up one
+// that breaks its link each time: servers do that with a request that is too long.
 func (c *commit) again(ctx context.Context, err error) error {
 	broke := transient(err) && !errors.Is(err, errUnclear)
 	switch {
@@ -237,13 +237,13 @@ func (c *commit) again(ctx context.Context, err error) error {
 	return readError(c.s.explain(err))
 }
 
-// refusedPart is the first of a multi's parts that has an error, or -1: those after it are said to be
-// rolled back.
+// refusedPart returns the first of a multi's parts that has an error, or -1. Those after it are
+// reported as rolled back.
 func (f *flight) refusedPart() int {
 	return slices.IndexFunc(f.results, func(r zk.MultiResponse) bool { return r.Error != nil })
 }
 
-// refusal is the error of that part, or of the multi.
+// refusal returns the error of that part, or of the multi.
 func (f *flight) refusal() error {
 	if at := f.refusedPart(); at >= 0 {
 		return f.results[at].Error
@@ -251,8 +251,8 @@ func (f *flight) refusal() error {
 	return f.err
 }
 
-// unclear tells whether the answer does not say what became of the commit. That of a multi's
-// part does: the multi was not done.
+// unclear reports whether the reply leaves open whether the commit was done. A reply with the error of
+// a multi's part does not: the multi was not done.
 func (f *flight) unclear() bool {
 	if f.err == nil || transient(f.err) {
 		return false
@@ -260,25 +260,24 @@ func (f *flight) unclear() bool {
 	return mean(f.refusal()).class == unknown && (len(f.results) == 0 || len(f.m.parts) == 1)
 }
 
-// abandon gives up on a multi that may yet be, or have been, applied. What it may
-// have made and nobody knows of is removed in the background. Later commits on its keys wait
-// for its answer, or the end of its link, as it may not have been sent yet. What comes after
-// that is applied after it, or it never is: see resolve.
+// abandon gives up on a multi that may still be, or have been, applied. In the background it removes
+// entries that the multi may have made and nobody knows of. Later commits on its keys wait for its
+// reply, or the end of its link, as it may not have been sent yet. Requests after that are applied
+// after it, or it is never applied: see resolve.
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
 	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
 		return s.Abandon(c.ops, err, func(ctx context.Context) error { return c.undo(ctx, f) })
 	}
 	settled := s.Turns.Doubt(c.ops)
-	s.Run(func() { // else all that is left goes with the session
+	s.Run(func() { // else all its entries go with the session
 		<-f.done
 		settled()
 	})
 	return driver.Indeterminate(err)
 }
 
-// undo removes the ephemeral entries of an abandoned multi, once it is known
-// whether there are any.
+// undo removes the ephemeral entries of an abandoned multi, once it is known whether there are any.
 func (c *commit) undo(ctx context.Context, f *flight) error {
 	select {
 	case <-f.done:
@@ -307,7 +306,7 @@ func (c *commit) undo(ctx context.Context, f *flight) error {
 	return nil
 }
 
-// made is the outcome of a multi that was applied.
+// made returns the outcome of a multi that was applied.
 func (c *commit) made(f *flight) []backend.Entry {
 	s, m := c.s, f.m
 	entries := make([]backend.Entry, len(c.ops))
@@ -324,8 +323,8 @@ func (c *commit) made(f *flight) []backend.Entry {
 		e := backend.Entry{Key: op.Key, Value: op.Value}
 		switch {
 		case ref.role == roleBump:
-			// The parent's version right after the creation is the proof that
-			// nothing was created there since.
+			// The parent's version right after the creation proves that nothing has been created there
+			// since.
 			if r.Stat != nil {
 				s.learned.proofs.Put(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version, gen: f.gen})
 			}
@@ -366,7 +365,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	if errors.Is(err, backend.ErrNoEntry) {
 		err = nil
 	}
-	if err == nil { // no commit may have told of it
+	if err == nil { // no commit may have reported it
 		s.ended(e.Key, e.Rev)
 	}
 	return err

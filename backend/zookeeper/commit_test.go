@@ -18,8 +18,8 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// What a commit costs when nothing has to be learned: one request. Where an op implies a
-// condition nothing is sent for that.
+// A commit that need not learn anything costs one request. If an op implies a condition, nothing is
+// sent for the condition.
 func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	f := setUp(t, pings)
 	requests := f.requests()
@@ -45,8 +45,8 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	assert.Equal(t, []int32{proxytest.OpGetData, proxytest.OpDelete}, requests(), "its own version is the proof, and read anew")
 }
 
-// An op that implies a condition fails as the condition does, whatever was known of the entry,
-// and whatever stands under its key now.
+// An op that implies a condition fails as the condition does, no matter what was known of the entry, or
+// what exists under its key now.
 func TestImpliedGuard(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
@@ -68,13 +68,13 @@ func TestImpliedGuard(t *testing.T) {
 	for where, place := range places {
 		for what, remake := range remake {
 			if what == persistent && where != atRoot || what != gone && where == enqueued {
-				continue // cannot be told, see the package comment; is never used again
+				continue // indistinguishable, see the package comment; or never used again
 			}
 			for _, s := range []*backend.Session{f.s, other} {
 				for kind := range 4 {
 					e := place()
 					require.NoError(t, f.commitUnder(s, e, backend.Update(e, []byte("held"))), "the proof is learned")
-					f.commit(other, backend.Delete(e)) // the other one knows that it is gone
+					f.commit(other, backend.Delete(e)) // the other session knows that it is gone
 					remake(e.Key)
 					ops := [][]backend.Op{
 						{backend.Delete(e)},
@@ -100,7 +100,7 @@ func TestImpliedGuard(t *testing.T) {
 	assert.Equal(t, "mine", string(f.get(valued).Value))
 }
 
-// A proof that is outdated is learned anew, and the commit is done.
+// An outdated proof is read again, and the commit is done.
 func TestImpliedGuardWithAnOutdatedProof(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
@@ -113,14 +113,14 @@ func TestImpliedGuardWithAnOutdatedProof(t *testing.T) {
 		require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, nil), backend.Update(record, nil)))
 		require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
 	}
-	// IfUnchanged is more than an op implies.
+	// IfUnchanged checks more than an op implies.
 	seat := f.create(f.s, f.dir+"/seat")
 	f.commit(other, backend.Update(seat, nil))
 	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfUnchanged(seat)}, backend.Delete(seat))
 	require.ErrorIs(t, err, backend.ErrCondition)
 }
 
-// Conditions are about what stands before the commit's own writes.
+// Conditions are about the state before the commit's own writes.
 func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
 	f := setUp(t, nil)
 	a := f.create(f.s, f.dir+"/a")
@@ -134,13 +134,13 @@ func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
 	record = f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat2", nil), backend.CompareAndSet(record.Key, []byte("two"), record.Version))[1]
 	f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat3", nil), backend.Update(record, []byte("three")))
 	assert.Equal(t, "three", string(f.get(record.Key).Value))
-	// A directory is deleted and made anew by a CompareAndSet below it.
+	// The commit deletes a directory, and a CompareAndSet below it creates it again.
 	d := f.commit(f.s, backend.CompareAndSet(f.dir+"/d", nil, 0))[0]
 	made := f.commit(f.s, backend.Delete(d), backend.CompareAndSet(d.Key+"/x/y", nil, 0), backend.CreateEphemeral(d.Key+"/seat", nil))
 	assert.Equal(t, made[1].Rev, made[2].Rev)
 }
 
-// A revision that was made up does not make a session blind to what comes later.
+// An invented revision does not hide later entries from a session.
 func TestMadeUpRevisions(t *testing.T) {
 	f := setUp(t, nil)
 	unknown := backend.Unknown(f.dir + "/seat")
@@ -153,8 +153,8 @@ func TestMadeUpRevisions(t *testing.T) {
 	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
 }
 
-// The limit of a request is the server's own, to the byte, for thousands of small ops
-// as for one large value.
+// The limit of a request is the server's own, to the byte, for thousands of small ops as for one large
+// value.
 func TestLimitOfManySmallOps(t *testing.T) {
 	f := setUp(t, pings)
 	var ops []backend.Op
@@ -185,7 +185,7 @@ func TestLimitOfManySmallOps(t *testing.T) {
 	assert.NotContains(t, requests(), proxytest.OpConnect, "the server has not broken the connection")
 }
 
-// One byte more than that is what the server refuses, by breaking the connection.
+// The server refuses one byte more, by breaking the connection.
 func TestLimitIsTheServersOwn(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.MaxRequest = 2 * zookeeper.DefaultMaxRequest })
@@ -200,7 +200,7 @@ func TestLimitIsTheServersOwn(t *testing.T) {
 		}
 	})
 	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir+"/p", make([]byte, zookeeper.DefaultMaxRequest), 0))
-	// The outcome is unknown only if it was under way just then: each broken link is found to
+	// The outcome is unknown only if the request was pending just then: each broken link is found to
 	// have done nothing.
 	require.ErrorIs(t, err, context.Canceled)
 	f.isGone(f.dir + "/p")
@@ -223,14 +223,14 @@ func TestNothingToUndo(t *testing.T) {
 	_, err := wait.Returned(f.t, committing)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NoError(t, zktest.DeleteAll(admin, seat))
-	// What is done in the background is done in order: the next job ends after it.
+	// Background work is done in order: the next job ends after it.
 	require.ErrorIs(t, f.s.Discard(ctx, kept), context.Canceled)
 	f.Resume()
 	f.stands(admin, kept.Key, false)
 	assert.Zero(t, log.count("level=WARN")+log.count("level=ERROR"))
 }
 
-// What was done besides an ephemeral entry that has to be given up goes with it.
+// All writes beside an ephemeral entry that must be given up are removed with it.
 func TestUnknownOutcomeLeavesNoGhost(t *testing.T) {
 	f := setUp(t, nil)
 	admin := f.admin()

@@ -15,25 +15,23 @@ import (
 
 // A multi is a commit compiled to the requests of one transaction.
 //
-// Checks come first: the conditions, and what proves the incarnations that ops are
-// about. An enqueued entry's path is never used twice, so that a check of its
-// existence names the incarnation; one of its version, where that is known, names it
-// whatever others do (see commit.ownVersion). An exclusive entry's path is used again, and the
-// server can check versions only, which begin anew with each incarnation; so each
-// CreateEphemeral also writes to the parent, whose version then counts the creations: while
-// it stands, the entry there is the one it was. Persistent entries are told by their
-// version.
+// Checks come first: the conditions, and the proofs of the incarnations that the ops apply to. An
+// enqueued entry's path is never used twice, so a check of its existence identifies the incarnation; a
+// check of its version, where that is known, identifies it no matter what others do (see
+// commit.ownVersion). An exclusive entry's path is used again, and the server can check versions only,
+// which start from scratch with each incarnation. So each CreateEphemeral also writes to the parent,
+// whose version then counts the creations: while that version is unchanged, the entry is the same one.
+// Persistent entries are identified by their version.
 //
-// The creation revision is the transaction's zxid. The client library tells it
-// only in the Stat of a setData; where there is none, a node is made, written and
-// deleted within the same transaction.
+// The creation revision is the transaction's zxid. The client library reports it only in the Stat of a
+// setData; if there is none, the same transaction creates, writes and deletes a node.
 type multi struct {
 	parts      []part
 	conditions int // how many of parts are conditions
-	stat       int // a part whose Stat tells the zxid, or -1
+	stat       int // a part whose Stat has the zxid, or -1
 	newest     int // an op that makes an entry, or -1
 
-	guarded []int             // ops that stand for a guard, too
+	guarded []int             // ops that also check a guard
 	bumped  map[string]string // parents that are written to, with the mark's nonce if there is a mark
 	made    map[string]bool   // paths that an earlier op has made, or (false) deleted
 	written map[string]bool   // paths whose version an earlier op has raised
@@ -52,19 +50,19 @@ const (
 	roleGuard                 // a guard of the caller's
 	roleProof                 // a version that was learned, and may be outdated
 	roleOwn                   // the version of an own entry, which may be outdated
-	roleDir                   // an ancestor that was missing when looked for
+	roleDir                   // an ancestor that was missing at the last look
 	roleBump                  // the write to a new entry's parent
-	roleTemp                  // the node that tells the zxid
+	roleTemp                  // the node that reports the zxid
 )
 
-// ref tells what a request is for.
+// ref says what a request is for.
 type ref struct {
 	role role
 	op   int    // index of the op, or -1
 	key  string // whose proof it is made from, if any
 }
 
-// about returns the node that the request is about, and the version that it asks for.
+// about returns the node of the request, and the version that the request expects.
 func (p part) about() (path string, version int32) {
 	switch r := p.request.(type) {
 	case *zk.CreateRequest:
@@ -79,12 +77,12 @@ func (p part) about() (path string, version int32) {
 	return "", anyVersion
 }
 
-// mark is what a CreateEphemeral leaves as its parent's data.
+// mark returns what a CreateEphemeral writes to its parent.
 func mark(nonce string) []byte { return []byte(markPrefix + nonce) }
 
 const markPrefix = "elector-create-"
 
-// isMark tells whether a directory's data is nobody's value.
+// isMark reports whether a directory's data is not a user's value.
 func isMark(data []byte) bool {
 	rest, ok := strings.CutPrefix(string(data), markPrefix)
 	return len(data) == 0 || ok && len(rest) == hexDigits && driver.IsHex(rest)
@@ -92,8 +90,8 @@ func isMark(data []byte) bool {
 
 func newMulti() *multi { return &multi{stat: -1, newest: -1} }
 
-// note puts something into a map, and makes that first: most commits, and the
-// resignation above all, need none.
+// note stores a value in a map, and creates the map first: most commits, and above all the resignation,
+// need none.
 func note[K comparable, V any](m *map[K]V, key K, value V) {
 	if *m == nil {
 		*m = make(map[K]V)
@@ -101,7 +99,7 @@ func note[K comparable, V any](m *map[K]V, key K, value V) {
 	(*m)[key] = value
 }
 
-// check adds a condition, before all writes: these would change what it asks for.
+// check adds a condition before all writes, because these would change what it checks.
 func (m *multi) check(path string, version int32, r ref) {
 	m.parts = slices.Insert(m.parts, m.conditions, part{&zk.CheckVersionRequest{Path: path, Version: version}, r})
 	m.conditions++
@@ -122,18 +120,18 @@ func (m *multi) write(request any, r ref) {
 	m.parts = append(m.parts, part{request, r})
 }
 
-// set adds a setData, which tells the zxid.
+// set adds a setData, whose Stat has the zxid.
 func (m *multi) set(path string, data []byte, version int32, r ref) {
 	m.stat = len(m.parts)
 	m.write(&zk.SetDataRequest{Path: path, Data: noNil(data), Version: version}, r)
 }
 
-// create adds a create. The path of a queued one gets a sequence from the server.
+// create adds a create. The server appends a sequence to the path of a queued one.
 func (c *commit) create(m *multi, path string, data []byte, flags int32, r ref) {
 	m.write(&zk.CreateRequest{Path: path, Data: noNil(data), Acl: c.s.cfg.ACL, Flags: flags}, r)
 }
 
-// noNil keeps the client library from writing a null, which some tools choke on.
+// noNil prevents the client library from writing a null, which breaks some tools.
 func noNil(data []byte) []byte {
 	if data == nil {
 		return []byte{}
@@ -141,7 +139,7 @@ func noNil(data []byte) []byte {
 	return data
 }
 
-// compile makes the multi. It reads where something has to be learned first.
+// compile makes the multi. It reads from the server what it must learn first.
 func (c *commit) compile(ctx context.Context) (*multi, error) {
 	m := newMulti()
 	for _, g := range c.guards {
@@ -210,7 +208,7 @@ func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	path, main := c.s.path(op.Key), ref{role: roleMain, op: i}
 	version, key, err := c.prove(ctx, m, op)
 	if _, ok := m.made[path]; ok && err == nil {
-		err = backend.ErrNoEntry // after an earlier op that has made or deleted it
+		err = backend.ErrNoEntry // after an earlier op that has created or deleted it
 	}
 	if slices.Contains(m.guarded, i) {
 		err = guardError(err)
@@ -236,9 +234,9 @@ func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	return nil
 }
 
-// ancestors adds what is missing above a CompareAndSet's path, in the same transaction: were it
-// made before, a commit that is refused would leave it behind. It looks only when it
-// is known, or likely, that something is missing.
+// ancestors adds creates of the missing ancestors of a CompareAndSet's path to the same transaction: if
+// they were created before, a commit that is refused would leave them behind. It looks only if
+// something is known or likely to be missing.
 func (c *commit) ancestors(ctx context.Context, m *multi, path string) error {
 	parent := backend.Parent(path)
 	made, known := m.made[parent]
@@ -259,9 +257,8 @@ func (c *commit) ancestors(ctx context.Context, m *multi, path string) error {
 	return nil
 }
 
-// temp adds a node that lives within the transaction, to learn the zxid. It is
-// below a new persistent node, or beside a new ephemeral one, which cannot have
-// children.
+// temp adds a node that exists only within the transaction, to learn the zxid. The node is below a new
+// persistent node, or beside a new ephemeral one, which cannot have children.
 func (c *commit) temp(m *multi) {
 	op := c.ops[m.newest]
 	path := c.s.path(op.Key)
@@ -275,9 +272,9 @@ func (c *commit) temp(m *multi) {
 	m.write(&zk.DeleteRequest{Path: path, Version: anyVersion}, r)
 }
 
-// bump adds the write to the parent of a CreateEphemeral. A parent that has a value of its
-// own keeps it. None is needed where the parent is new, or another op raises its
-// version. The server's root is never written to.
+// bump adds the write to the parent of a CreateEphemeral. A parent that has a value of its own keeps
+// it. No write is needed if the parent is new, or another op raises its version. The servers' root is
+// never written.
 func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 	s := c.s
 	parent := backend.Parent(s.path(c.ops[i].Key))
@@ -312,7 +309,7 @@ func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 	return nil
 }
 
-// size is the length of the encoded request.
+// size returns the length of the encoded request.
 func (m *multi) size() int {
 	const header = 4 + 1 + 4
 	size := 8 + header

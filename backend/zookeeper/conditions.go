@@ -12,27 +12,24 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// Checks returns the conditions as check operations for a transaction of the user's own:
-// what is written with them is written only if the conditions hold at that instant.
+// Checks returns the conditions as check operations for a transaction of the user's own: its writes are
+// applied only if the conditions hold at that instant.
 //
 //	checks, err := zookeeper.Checks(ctx, g.Session, g.Conditions...)
 //	…
 //	_, err = conn.Multi(append(checks, &zk.SetDataRequest{Path: "/jobs/state", …})...)
 //
-// conn may be any connection to the same ensemble, such as the user's own, if it may
-// read the entries. Each check is a *zk.CheckVersionRequest, with the server's path:
-// Config.Chroot is in it.
+// conn may be any connection to the same ensemble, such as the user's own, if it may read the entries.
+// Each check is a *zk.CheckVersionRequest with the server's path, which includes Config.Chroot.
 //
-// The session must be of this package (one behind backend.Share is). Entries that
-// were enqueued, and have not been written to since, cost no round trip. What tells other
-// entries from their successors is a version, which is read on each call: ask right before
-// the transaction, for each one anew.
+// The session must be of this package (one behind backend.Share is). Entries that were enqueued, and
+// have not been written to since, cost no round trip. Other entries are distinguished from their
+// successors by a version, which is read on each call: call Checks right before each transaction.
 //
-// ErrCondition says that a condition does not hold now. That a check fails in the transaction
-// (zk.ErrNoNode or zk.ErrBadVersion) says that a condition does not hold, or that meanwhile
-// somebody has written to its entry, or created another in the same directory: ask again,
-// with fresh checks, until Checks or the transaction decides. Checks blocks while the
-// session is suspended, until ctx ends.
+// ErrCondition means that a condition does not hold now. If a check fails in the transaction
+// (zk.ErrNoNode or zk.ErrBadVersion), a condition does not hold, or meanwhile somebody has written to
+// its entry, or created another in the same directory: try again, with fresh checks, until Checks or
+// the transaction decides. Checks blocks while the session is suspended, until ctx ends.
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]any, error) {
 	own := driver.Of[*session](s)
 	if own == nil {
@@ -62,12 +59,11 @@ func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*
 	return m, nil
 }
 
-// implied returns the op that cannot be done unless the condition holds, or -1: the
-// first one on the guarded entry, if it is an Update or a Delete of that incarnation. What
-// proves the incarnation for the op proves it for the condition, and that the entry
-// exists is in the op itself. So a leader that resigns, or writes to its own entry,
-// sends nothing for the condition: that is the handover, and where one request is left it
-// goes without a multi, see session.request.
+// implied returns the op that cannot be done unless the condition holds, or -1. It is the first op on
+// the condition's entry, if that is an Update or a Delete of the same incarnation. What proves the
+// incarnation for the op proves it for the condition, and the op itself requires that the entry exists.
+// So a leader that resigns, or writes to its own entry, sends nothing for the condition. That is the
+// handover: if one request is left, it is sent without a multi, see session.request.
 func (c *commit) implied(g backend.Condition) int {
 	e := g.Entry
 	if g.Exact || !e.Exists() {
@@ -82,7 +78,7 @@ func (c *commit) implied(g backend.Condition) int {
 	return -1
 }
 
-// condition adds the checks for one condition.
+// guard adds the checks for one condition.
 func (c *commit) guard(ctx context.Context, m *multi, g backend.Condition) error {
 	e := g.Entry
 	if !e.Exists() {
@@ -111,7 +107,7 @@ func (c *commit) guard(ctx context.Context, m *multi, g backend.Condition) error
 	return nil
 }
 
-// stands adds the check that e stands under its key.
+// stands adds the check that e exists under its key.
 func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 	version, err := c.ownVersion(ctx, e)
 	if err != nil {
@@ -120,7 +116,7 @@ func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 	r := ref{role: roleGuard, op: -1}
 	switch version {
 	case 0:
-		version = anyVersion // it tells nothing
+		version = anyVersion // 0 tells nothing
 	case anyVersion:
 	default:
 		r = ref{role: roleOwn, op: -1, key: e.Key}
@@ -129,22 +125,21 @@ func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 	return nil
 }
 
-// ownVersion returns the version of an own entry: it tells e from whatever somebody else puts
-// in its place, unless it is 0. It returns anyVersion for all others' entries.
+// ownVersion returns the version of an own entry. Unless it is 0, it distinguishes e from anything that
+// somebody else puts in its place. For other sessions' entries ownVersion returns anyVersion.
 //
-// A key that was enqueued is not used again by this package; but who may write there can
-// delete the entry and make a node of its name in one transaction. No look at the parent
-// tells, nor does the node's existence at the instant of a commit. But the new node's
-// version is 0. So where this session's own entry has been written to, which raises its
-// version, its conditions ask for that version; a leader of the fair strategy writes to
-// its entry as soon as it leads. The version is known without a read: from the reply to
-// the session's own write, or from what its watch has shown. Where it is outdated because
-// somebody has written to the entry since, it is learned and the commit sent again. What
-// still passes is a transaction that also writes to the new node, as often as needed: a
-// forgery. An entry that nobody has written to yet cannot be told from one.
+// This package does not use an enqueued key again. But anybody who may write there can delete the entry
+// and create a node of its name in one transaction. Neither the parent nor the node's existence at the
+// instant of a commit shows that. But the new node's version is 0. So if this session's own entry has
+// been written to, which raises its version, its conditions check that version; a leader of the fair
+// strategy writes to its entry as soon as it leads. The version is known without a read: from the reply
+// to the session's own write, or from its watch. If somebody has written to the entry since, the
+// version is outdated: it is read again and the commit is sent again. A transaction still passes if it
+// also writes to the new node, as often as needed: a forgery. An entry that nobody has written to yet
+// cannot be distinguished from one.
 //
-// An Update of it asks for its version even so: one that is done late, when a later one has been
-// done, would undo that (see expectLate).
+// An Update of it checks its version even so: an Update that is done late, after a later one, would
+// undo that one (see expectLate).
 func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error) {
 	s := c.s
 	if s.learned.isGone(e) {
@@ -174,7 +169,7 @@ func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error)
 	return o.version, nil
 }
 
-// guardError is what it means for a condition that its entry is gone.
+// guardError returns the condition's error for an entry that is gone.
 func guardError(err error) error {
 	if errors.Is(err, backend.ErrNoEntry) {
 		return fmt.Errorf("%w: %v", backend.ErrCondition, err)
@@ -182,9 +177,8 @@ func guardError(err error) error {
 	return err
 }
 
-// prove adds what proves that the entry of an Update or a Delete is the incarnation that stands
-// under its key, and returns the version that the request itself has to ask for, with the key
-// whose proof that is.
+// prove adds the proof that the entry of an Update or a Delete is the incarnation that exists under its
+// key. It returns the version that the request itself must check, and the key whose proof that is.
 func (c *commit) prove(ctx context.Context, m *multi, op backend.Op) (version int32, key string, err error) {
 	e := backend.Entry{Key: op.Key, Rev: op.Rev}
 	if _, own := c.s.learned.own(e); own {
@@ -200,7 +194,7 @@ func (c *commit) prove(ctx context.Context, m *multi, op backend.Op) (version in
 	return asked, key, err
 }
 
-// incarnation adds what tells e from others that this package makes under its key, as
+// incarnation adds what distinguishes e from other entries that this package makes under its key, as
 // prove does.
 func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (version int32, key string, err error) {
 	s := c.s
@@ -218,7 +212,7 @@ func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (ve
 		p.gen = c.gen
 	}
 	if p.own {
-		// Not to be kept: a successor begins with the same versions.
+		// Not kept: a successor begins with the same versions.
 		return p.version, e.Key, nil
 	}
 	s.learned.proofs.Put(e.Key, p)
@@ -226,9 +220,9 @@ func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (ve
 	return anyVersion, "", nil
 }
 
-// learn reads what proves an incarnation. The parent's version is read BEFORE the
-// entry: whatever is created there after that reading changes the version, so that a
-// commit that finds it unchanged finds the entry that was read.
+// learn reads what proves an incarnation. It reads the parent's version BEFORE the entry: any later
+// creation there changes the version, so a commit that finds it unchanged finds the entry that was
+// read.
 func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 	path := s.path(e.Key)
 	parent := backend.Parent(path)
@@ -266,23 +260,23 @@ func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 	}
 }
 
-// buriedBy notes that an incarnation is gone where a younger one stands, or nothing. Where an older one does, it has never
-// been there, or in the history before the service was restored.
+// buriedBy notes that an incarnation is gone if a younger one exists, or nothing. If an older one
+// exists, it has never existed, or only in the history before the service was restored.
 func (s *session) buriedBy(e backend.Entry, now node, absent error) {
 	if absent != nil || uint64(now.stat.Czxid) > e.Rev {
 		s.buried(e.Key, e.Rev)
 	}
 }
 
-// buried notes that an incarnation is gone, if there can have been one: a revision that
-// was made up, such as that of backend.Unknown, may be higher than any yet to come.
+// buried notes that an incarnation is gone, if there can have been one: an invented revision, such as
+// that of backend.Unknown, may be higher than any yet to come.
 func (s *session) buried(key string, rev uint64) {
 	if rev <= s.pin.newest() {
 		s.gone(key, rev)
 	}
 }
 
-// sync has the server catch up with the leader.
+// sync makes the server catch up with the leader.
 func (s *session) sync(ctx context.Context, path string) error {
 	_, err := read(ctx, s, func() (string, error) { return s.conn.Sync(path) })
 	return err

@@ -17,13 +17,13 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// A user's own transaction, on a connection of the user's own, under the condition
-// that an entry of a shared session below a chroot still stands.
+// A user's own transaction, on the user's own connection, depends on the condition that an entry of a
+// shared session below a chroot still exists.
 func TestChecks(t *testing.T) {
 	chroot := newRoot()
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) { cfg.Chroot = chroot })
 	s := must.Get(backend.Share(f.Backend, 10*time.Second).Open(f.ctx, backend.OpenOptions{}))(t)
-	t.Cleanup(func() { _ = s.Close(context.Background()) }) // nothing is left to learn from it
+	t.Cleanup(func() { _ = s.Close(context.Background()) }) // its error does not matter
 	other, user, state := f.open(), f.admin(), chroot+"/state"
 	require.NoError(t, zktest.PutAll(user, state, nil))
 	write := func(checks []any) error {
@@ -38,7 +38,7 @@ func TestChecks(t *testing.T) {
 	f.commit(s, backend.CompareAndSet("/d", nil, 0))
 	for name, kind := range map[string]struct {
 		op     backend.Op
-		failed error // once the entry has been deleted and made anew
+		failed error // after the entry has been deleted and created again
 	}{
 		"enqueued":   {backend.Enqueue("/d", nil), zk.ErrNoNode},
 		"exclusive":  {backend.CreateEphemeral("/d/seat", nil), zk.ErrBadVersion},
@@ -60,7 +60,7 @@ func TestChecks(t *testing.T) {
 			require.NoError(t, write(unchanged))
 			assert.Equal(t, before+2, version())
 
-			// In a directory where others create exclusive entries, ask anew each time.
+			// In a directory where others create exclusive entries, call Checks again each time.
 			f.create(other, "/d/another-"+name)
 			held = must.Get(zookeeper.Checks(f.ctx, s, backend.IfExists(e)))(t)
 			require.NoError(t, write(held))
@@ -79,7 +79,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// What guards an entry right below the server's root.
+// Checks also guard an entry directly below the server's root.
 func TestChecksAtTheRoot(t *testing.T) {
 	f := setUp(t, nil)
 	key, user := newTop(), f.admin()

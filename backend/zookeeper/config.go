@@ -21,16 +21,15 @@ import (
 
 // The limits and defaults of Config.
 const (
-	// DefaultSessionTimeout is asked for where nothing else is said.
+	// DefaultSessionTimeout is requested if no other timeout is given.
 	DefaultSessionTimeout = 10 * time.Second
-	// MinSessionTimeout and MaxSessionTimeout bound what may be asked for. The
-	// server has bounds of its own (2 and 20 ticks by default); what it grants
-	// counts.
+	// MinSessionTimeout and MaxSessionTimeout bound what may be requested. The server has bounds of its
+	// own (2 and 20 ticks by default); what it grants counts.
 	MinSessionTimeout = 100 * time.Millisecond
 	MaxSessionTimeout = 24 * time.Hour
 	// DefaultMaxRequest is the server's own default limit, jute.maxbuffer.
 	DefaultMaxRequest = 1<<20 - 1
-	leastMax          = 16 << 10 // of a request or an answer
+	leastMax          = 16 << 10 // of a request or a reply
 )
 
 // A Dialer opens a connection to one server, given as "host:port", within timeout.
@@ -40,85 +39,82 @@ type Dialer = zk.Dialer
 type Auth struct {
 	// Scheme is the server's authentication provider, for example "digest".
 	Scheme string
-	// Credentials are what it wants; for digest "user:password".
+	// Credentials are what the provider expects; for digest "user:password".
 	Credentials []byte `json:"-"`
 }
 
-// String is the scheme alone: an Auth may be printed and logged.
+// String returns the scheme alone: an Auth may be printed and logged.
 func (a Auth) String() string { return a.Scheme + ":(hidden)" }
 
-// GoString is String.
+// GoString returns String().
 func (a Auth) GoString() string { return a.String() }
 
-// Digest is the Auth of a user and password.
+// Digest returns the Auth of a user and password.
 func Digest(user, password string) Auth {
 	return Auth{Scheme: "digest", Credentials: []byte(user + ":" + password)}
 }
 
 // Config says how sessions are opened. Only Servers is required.
 type Config struct {
-	// Servers are the ensemble's members as "host:port". They are tried in random
-	// order. Host names are looked up again at each attempt.
+	// Servers are the ensemble's members as "host:port". They are tried in random order. Each attempt
+	// looks host names up again.
 	Servers []string
 
-	// SessionTimeout is asked for when OpenOptions.TTL is zero; by default
-	// DefaultSessionTimeout. The server may grant another one.
+	// SessionTimeout is requested when OpenOptions.TTL is zero; by default DefaultSessionTimeout. The
+	// server may grant another one.
 	SessionTimeout time.Duration
 
-	// Heartbeat says which answers move the trust window, by default
-	// HeartbeatLeader. See the package comment.
+	// Heartbeat says which replies move the trust window, by default HeartbeatLeader. See the package
+	// comment.
 	Heartbeat Heartbeat
 
-	// Margin is taken off the trust window; by default an eighth of the granted
-	// timeout with HeartbeatLeader, and a quarter with HeartbeatPing. See the
-	// package comment for what it has to cover. It must be at most a quarter of the
-	// timeout, the one asked for and the one granted, and with HeartbeatPing half of it.
+	// Margin shortens the trust window; by default it is an eighth of the granted timeout with
+	// HeartbeatLeader, and a quarter with HeartbeatPing. See the package comment for what it must
+	// cover. It must be at most a quarter of the timeout, both requested and granted, and with
+	// HeartbeatPing half of it.
 	Margin time.Duration
 
-	// ConnectTimeout bounds the attempt at one server: connecting, TLS, and the
-	// session's handshake. By default a third of the session timeout, and at least
-	// a second.
+	// ConnectTimeout bounds the attempt at one server: connecting, TLS, and the session's handshake. By
+	// default it is a third of the session timeout, and at least a second.
 	ConnectTimeout time.Duration
 
-	// Chroot is put before all keys, for example "/teams/search". It is made if it
-	// is missing. By default keys stand for themselves.
+	// Chroot is put before all keys, for example "/teams/search". It is created if it is missing. By
+	// default a key is the server's path.
 	Chroot string
 
-	// Auth is presented by each session.
+	// Auth are the credentials that each session presents.
 	Auth []Auth
 
-	// ACL is given to every node that is made. By default anyone may do anything;
-	// with Auth set, only who presents the same credentials.
+	// ACL is given to every created node. By default anyone may do anything; with Auth set, only
+	// clients that present the same credentials.
 	ACL []zk.ACL
 
 	// TLS encrypts connections. An empty ServerName means the server's host name.
 	TLS *tls.Config
 
-	// Dialer opens connections, by default net.DialTimeout. With TLS set, TLS is
-	// spoken on what it returns. It must be safe for concurrent use. What it returns after its timeout is
+	// Dialer opens connections, by default net.DialTimeout. With TLS set, TLS runs on the connection it
+	// returns. It must be safe for concurrent use. A connection that it returns after its timeout is
 	// closed.
 	Dialer Dialer
 
-	// Logger gets what the client library says, at debug level, and the fate of
-	// background work. By default nothing is logged.
+	// Logger receives the client library's log, at debug level, and the results of background work. By
+	// default nothing is logged.
 	Logger *slog.Logger
 
-	// MaxRequest is the largest request in bytes, by default DefaultMaxRequest. A
-	// commit that is over it is ErrTooLarge. It must not exceed the servers'
-	// jute.maxbuffer: they end the link at a longer request, which is ErrUnavailable after
-	// a session timeout. Each session has a buffer as large as its largest request so far. A
-	// larger one costs one more round trip, if it is longer than some 4 KB.
+	// MaxRequest is the largest request in bytes, by default DefaultMaxRequest. A larger commit fails
+	// with ErrTooLarge. It must not exceed the servers' jute.maxbuffer: they end the link at a longer
+	// request, which results in ErrUnavailable after a session timeout. Each session has a buffer as
+	// large as its largest request so far. A larger one costs one more round trip, if it is longer than
+	// some 4 KB.
 	MaxRequest int
 
-	// MaxResponse is the largest answer in bytes, by default without limit. A
-	// directory whose listing is longer cannot be listed, nor an entry be read or written
-	// whose value is: that is ErrTooLarge. Each connection has a buffer as large as its
-	// largest answer so far.
+	// MaxResponse is the largest reply in bytes, by default without limit. A directory with a longer
+	// listing cannot be listed, and an entry with a longer value cannot be read or written: that is
+	// ErrTooLarge. Each connection has a buffer as large as its largest reply so far.
 	MaxResponse int
 }
 
-// Validate reports all that is wrong with c, each with the field, its value and
-// the rule.
+// Validate reports all errors in c, each with the field, its value and the rule.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(field string, value any, rule string) {
@@ -186,7 +182,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// withDefaults fills in what is not set, and copies what the user may change.
+// withDefaults fills in the defaults, and copies what the user may change.
 func (c Config) withDefaults() Config {
 	c.Servers = slices.Clone(c.Servers)
 	if c.SessionTimeout == 0 {
@@ -210,8 +206,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// firstBuffer is how large a session's buffer for requests begins, in bytes. Only commits have
-// it grow: all else fits in.
+// firstBuffer is the initial size of a session's buffer for requests, in bytes. Only commits make it
+// grow: all else fits in.
 func (c *Config) firstBuffer() int {
 	n := firstBuffer
 	for _, auth := range c.Auth {
@@ -223,7 +219,7 @@ func (c *Config) firstBuffer() int {
 	return n
 }
 
-// margin is the default margin for a granted timeout.
+// margin returns the default margin for a granted timeout.
 func (c *Config) margin(granted time.Duration) time.Duration {
 	if c.Heartbeat == HeartbeatPing {
 		return granted / 4
@@ -231,8 +227,8 @@ func (c *Config) margin(granted time.Duration) time.Duration {
 	return granted / 8
 }
 
-// longestMargin leaves a window that the next heartbeat can move in time: pings come every third
-// of the timeout, and the leader's answers move the window to where it was a quarter ago.
+// longestMargin leaves a window that the next heartbeat can move in time: pings come every third of the
+// timeout, and the leader's replies move the window to where it was a quarter ago.
 func (c *Config) longestMargin(timeout time.Duration) time.Duration {
 	if c.Heartbeat == HeartbeatPing {
 		return timeout / 2
@@ -247,7 +243,8 @@ func (c *Config) connectTimeout(ttl time.Duration) time.Duration {
 	return max(ttl/3, time.Second)
 }
 
-// ask has the user's Dialer open a connection. It may heed no timeout: what comes later is closed.
+// ask makes the user's Dialer open a connection. The Dialer may ignore the timeout: a later connection
+// is closed.
 func (c *Config) ask(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("Config.Dialer has not returned within its timeout of %v", timeout))
 	defer cancel()
@@ -274,7 +271,7 @@ func (c *Config) ask(ctx context.Context, network, address string, timeout time.
 	}
 }
 
-// dial opens a connection to a server, with TLS if that is wanted.
+// dial opens a connection to a server, with TLS if configured.
 func (c *Config) dial(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
 	var conn net.Conn
 	var err error
@@ -299,7 +296,7 @@ func (c *Config) dial(ctx context.Context, network, address string, timeout time
 	shake, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := secured.HandshakeContext(shake); err != nil {
-		_ = conn.Close() // why is in err
+		_ = conn.Close() // err says why
 		return nil, err
 	}
 	return secured, nil

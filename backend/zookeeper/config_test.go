@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// New reports every fault at once, each with field, value and rule.
+// New reports all errors at once, each with field, value and rule.
 func TestConfigFaults(t *testing.T) {
 	_, err := New(Config{})
 	require.ErrorContains(t, err, `Config.Servers is empty: give at least one "host:port"`)
@@ -60,7 +60,7 @@ func TestConfigDefaults(t *testing.T) {
 	assert.Equal(t, "u:p", string(b.cfg.Auth[0].Credentials))
 }
 
-// The size that is checked before sending is the one that is sent.
+// The size that is checked before sending is the size that is sent.
 func TestMultiSize(t *testing.T) {
 	m := newMulti()
 	for _, request := range []any{

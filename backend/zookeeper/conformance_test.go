@@ -8,8 +8,8 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// A server that is started again takes seconds to come back, on a busy machine half of these, and
-// three servers take longer.
+// A restarted server takes seconds to come back, on a busy machine half of these timeouts, and three
+// servers take longer.
 const (
 	ttl         = 10 * time.Second
 	ensembleTTL = 15 * time.Second

@@ -18,8 +18,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// cutOff makes an ensemble one of whose followers reaches the leader through a
-// proxy, and returns that follower, the leader and the proxy.
+// cutOff starts an ensemble with one follower that reaches the leader through a proxy, and returns that
+// follower, the leader and the proxy.
 func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeeper, link *proxytest.Proxy) {
 	t.Helper()
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: extra})
@@ -58,8 +58,8 @@ func TestCutOffFollower(t *testing.T) {
 	require.Negative(t, left, "the service has removed the entry while the window was open")
 }
 
-// A write that was given up, and that a follower passes on when its session has moved to another
-// server, does not undo what the session has written there: the leader refuses it.
+// If a follower forwards an abandoned write after its session has moved to another server, the leader
+// refuses it: it does not undo what the session has written there.
 func TestLateForward(t *testing.T) {
 	follower, leader, link := cutOff(t, "syncLimit=150")
 	f := process(t, []string{follower.Addr(), leader.Addr()}, nil)
@@ -84,7 +84,7 @@ func TestLateForward(t *testing.T) {
 	later := f.commit(f.s, backend.Update(made, []byte("later")))[0]
 	link.Unstall()
 
-	// What the follower has heard of now, it has heard after it had passed on all before.
+	// All requests that the follower receives from now on come after it has forwarded all earlier ones.
 	first.Refuse(false)
 	other := setUpOn(t, follower, nil)
 	got := other.get(made.Key)

@@ -23,7 +23,7 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// apart is an ensemble of three, and one process that can be led from one member to the other.
+// apart is an ensemble of three, and one process that can be moved from one member to another.
 type apart struct {
 	*fixture
 	*parts
@@ -40,7 +40,7 @@ func setUpApart(t *testing.T) *apart {
 	return a
 }
 
-// only leaves one member that the process can reach.
+// only leaves one member reachable for the process.
 func (a *apart) only(host int) {
 	a.Only(host)
 	for i, x := range a.Proxies {
@@ -50,7 +50,7 @@ func (a *apart) only(host int) {
 	}
 }
 
-// awaitRequest waits until a member has been sent a request that has all of these in it.
+// awaitRequest waits until the process has sent a member a request that contains all of these.
 func (a *apart) awaitRequest(host int, op int32, texts ...string) (sent func()) {
 	seen := make(chan struct{})
 	once := sync.OnceFunc(func() { close(seen) })
@@ -69,10 +69,10 @@ func (a *apart) awaitRequest(host int, op int32, texts ...string) (sent func()) 
 	}
 }
 
-// An Enqueue is done by a new leader, and its reply is lost. Then it is given up, and the session
-// goes to the old leader, which is cut off and does not know it: it answers a sync by itself, and
-// shows nothing of the entry. What is in doubt must not be taken for settled there: the entry
-// would stand in the session for ever.
+// A new leader does an Enqueue, and its reply is lost. Then the call is given up, and the session moves
+// to the old leader, which is cut off and does not know it: it replies to a sync by itself, and does
+// not show the entry. The session must not treat the doubt as settled there: the entry would stay in
+// the session for ever.
 func TestLostReplyAtADeposedLeader(t *testing.T) {
 	p := setUpApart(t)
 	old, rest := p.leader, p.rest
@@ -111,7 +111,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	p.only(old)
 	release()
 	wait.For(t, "the session is at the old leader", func() bool { return looked() > 0 })
-	time.Sleep(500 * time.Millisecond) // so that it may look there, were it to trust it
+	time.Sleep(500 * time.Millisecond) // time to look there, if it trusted it
 	require.NoError(t, p.network.Heal())
 	p.only(rest[1])
 	p.settles(p.dir)
@@ -119,17 +119,16 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	require.NoError(t, p.s.Close(context.Background()))
 }
 
-// An Enqueue waits in a follower's connection to the leader, and is done when the session has
-// been at another server, where it was sent again, and comes back. Nobody has asked for a second
-// entry: it would stand in the session for ever, and block the election. An Update that is done late
-// does nothing.
+// An Enqueue waits in a follower's connection to the leader, and is done after the session has been at
+// another server, where it was sent again, and has come back. Nobody has asked for a second entry: it
+// would stay in the session for ever, and block the election. An Update that is done late does nothing.
 func TestRequestWaitsInAFollower(t *testing.T) {
 	p := setUpApart(t)
 	p.only(p.rest[0])
 	p.s = p.open()
 	crowd := zktest.Operator(t, p.ensemble.Addrs()[p.rest[0]])
 	removed := func() int { return p.log.count("long after its link had broken") }
-	// Whether the leader handles the session's return first is a matter of its threads.
+	// Whether the leader handles the session's return first depends on its threads.
 	rounds := 0
 	for ; rounds < 10 && removed() == 0; rounds++ {
 		p.waits(crowd, fmt.Sprintf("/waiting%d", rounds))
@@ -147,7 +146,7 @@ func (a *apart) waits(crowd *zk.Conn, dir string) {
 	set := a.awaitRequest(follower, proxytest.OpSetData, dir, "early")
 	require.NoError(a.t, a.network.Drop(follower, a.leader))
 	var asked sync.WaitGroup
-	for i := range 1000 { // the leader has these to do before it comes to what follows them
+	for i := range 1000 { // the leader must do these before it gets to later requests
 		asked.Go(func() { _, _ = crowd.Set(dir, fmt.Appendf(nil, "%d", i), -1) })
 	}
 	enqueuing := wait.Later(func() ([]backend.Entry, error) { return a.s.Commit(a.ctx, nil, backend.Enqueue(dir, []byte("second"))) })
@@ -161,10 +160,10 @@ func (a *apart) waits(crowd *zk.Conn, dir string) {
 	back := a.awaitRequest(follower, proxytest.OpConnect)
 	a.only(follower)
 	back()
-	time.Sleep(100 * time.Millisecond) // so that the session's return is on its way, too
+	time.Sleep(100 * time.Millisecond) // so that the session's return is in transit, too
 	require.NoError(a.t, a.network.Heal())
 	asked.Wait()
-	a.commit(a.s, backend.CompareAndSet(dir+"/end", nil, 0)) // this is done after all that has waited
+	a.commit(a.s, backend.CompareAndSet(dir+"/end", nil, 0)) // done after all waiting requests
 	a.settles(dir, first.Key, second[0].Key)
 	assert.Equal(a.t, "later", string(a.get(first.Key).Value))
 	for _, e := range []backend.Entry{first, second[0]} {

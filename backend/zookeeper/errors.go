@@ -15,52 +15,52 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// as makes an error that is the sentinel and the client's own error.
+// as returns an error that wraps both the sentinel and the client's own error.
 func as(sentinel, native error) error {
 	if errors.Is(native, zk.ErrNoAuth) {
-		// The server takes a password that is wrong, and then knows somebody else.
+		// The server accepts a wrong password, and then treats the client as another user.
 		return fmt.Errorf("%w: the ACL gives the right to none of Config.Auth, or a password is wrong: %w", sentinel, native)
 	}
 	return fmt.Errorf("%w: %w", sentinel, native)
 }
 
-// A class says what an answer that is an error code means for a request.
+// A class says what a reply with an error code means for a request.
 type class int
 
 const (
-	// unknown: it may have been done. A read is sent again. A write is looked for (see
-	// resolve), and then made again. A code that is not in the table is unknown.
+	// unknown: the request may have been done. A read is sent again. A write is looked for (see
+	// resolve), and then repeated. A code that is not in the table is unknown.
 	unknown class = iota
-	// notDone: nothing was done, and it is sent again.
+	// notDone: nothing was done, and the request is sent again.
 	notDone
-	// final: nothing was done, and no waiting changes that, or it is an answer.
+	// final: nothing was done, and waiting does not change that, or the code is the result.
 	final
-	// gone: the link, or the session, is of no more use: see transient.
+	// gone: the link, or the session, is useless now: see transient.
 	gone
 )
 
-// A meaning is the class of an answer, and the error of a call that gives up on it.
+// A meaning is the class of a reply, and the error of a call that gives up on it.
 type meaning struct {
 	class class
 	as    error // nil: none of the contract's, or one that depends on the request
-	// stop: the call gives up at once. What is ridden out is given up after a session
-	// timeout of such answers (see driver.Bout): while heartbeats succeed nobody else would tell.
+	// stop: the call gives up at once. Other errors are ridden out for a session timeout (see
+	// driver.Bout): while heartbeats succeed nothing else would report them.
 	stop bool
 }
 
-// down is what is ridden out, and ErrUnavailable when it is given up: the campaign tries
-// again then, with growing pauses, and says so (Hooks.Retry).
+// down marks errors that are ridden out. It is ErrUnavailable once a call gives up: the campaign then
+// retries with growing pauses, and reports that (Hooks.Retry).
 var down = backend.ErrUnavailable
 
-// codeAnswers are the codes of the servers, as their KeeperException.Code has them. Only "gone" with
-// the code of an expired session ends one: heartbeats ride out all others, until the trust window
-// ends. A code in the answer to a multi's part says that nothing of the multi was done.
+// codeAnswers maps the servers' codes, as in KeeperException.Code. Only "gone" with the code of an
+// expired session ends a session: heartbeats ride out all others, until the trust window ends. A code
+// in the reply to a multi's part says that nothing of the multi was done.
 var codeAnswers = map[int32]meaning{
 	-1:   {unknown, down, false},           // SYSTEMERROR
 	-2:   {unknown, down, false},           // RUNTIMEINCONSISTENCY; of a multi's part: another one has failed
 	-3:   {unknown, down, false},           // DATAINCONSISTENCY
 	-4:   {unknown, down, false},           // CONNECTIONLOSS
-	-5:   {notDone, down, false},           // MARSHALLINGERROR: all that goes wrong before a transaction is proposed
+	-5:   {notDone, down, false},           // MARSHALLINGERROR: all failures before a transaction is proposed
 	-6:   {final, nil, true},               // UNIMPLEMENTED: the server is too old
 	-7:   {unknown, down, false},           // OPERATIONTIMEOUT
 	-8:   {final, backend.ErrBadKey, true}, // BADARGUMENTS
@@ -88,19 +88,20 @@ var codeAnswers = map[int32]meaning{
 	-123: {final, nil, true},               // RECONFIGDISABLED
 	-124: {final, backend.ErrDenied, true}, // SESSIONCLOSEDREQUIRESASLAUTH
 	-125: {notDone, down, true},            // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
-	-127: {notDone, down, false},           // THROTTLEDOP: it has waited for too long in the server's queue, and was taken out
-	// Ours, see link.tooLong. A write was done.
+	-127: {notDone, down, false},           // THROTTLEDOP: it waited for too long in the server's queue, and was removed
+	// Our own code, see link.tooLong. A write was done.
 	codeTooLong: {unknown, backend.ErrTooLarge, true},
 }
 
-// libraryCodes are those of which the client library makes an error of its own.
+// libraryCodes are the codes for which the client library has its own errors.
 var libraryCodes = map[error]int32{
 	zk.ErrAPIError: -100, zk.ErrNoNode: -101, zk.ErrNoAuth: -102, zk.ErrBadVersion: -103, zk.ErrNoChildrenForEphemerals: -108,
 	zk.ErrNodeExists: -110, zk.ErrNotEmpty: -111, zk.ErrSessionExpired: -112, zk.ErrInvalidACL: -114, zk.ErrAuthFailed: -115,
 	zk.ErrClosing: -116, zk.ErrNothing: -117, zk.ErrSessionMoved: -118, zk.ErrReconfigDisabled: -123, zk.ErrBadArguments: -8,
 }
 
-// codeOf returns the code of an answer. All but libraryCodes the library tells by its text alone.
+// codeOf returns the code of a reply. Except for libraryCodes, the library reports it in the error's
+// text only.
 func codeOf(err error) (code int32, ok bool) {
 	for known, code := range libraryCodes {
 		if errors.Is(err, known) {
@@ -112,8 +113,8 @@ func codeOf(err error) (code int32, ok bool) {
 	return int32(n), ok && why == nil
 }
 
-// mean looks up what an error means. One that is no answer is of the library: the request could
-// not be encoded, and nothing was done, unless it is transient.
+// mean looks up what an error means. An error that is no reply is the library's: the request could not
+// be encoded, and nothing was done, unless it is transient.
 func mean(err error) meaning {
 	code, ok := codeOf(err)
 	if !ok {
@@ -125,16 +126,15 @@ func mean(err error) meaning {
 	return meaning{unknown, down, false}
 }
 
-// passing tells whether an answer is one after which a request may be sent again on the same link.
+// passing reports whether the request may be sent again on the same link after this reply.
 func passing(err error) bool {
 	m := mean(err)
 	return (m.class == unknown || m.class == notDone) && !m.stop
 }
 
-// transient tells whether a call's error says nothing about the request: the
-// connection went away before the answer came. Whether the server has acted on
-// the request is not known. Everything else is a server's answer, or a request
-// that could not be encoded: see mean.
+// transient reports whether a call's error says nothing about the request: the connection broke before
+// the reply came. Whether the server has acted on the request is not known. All other errors are the
+// server's replies, or a request that could not be encoded: see mean.
 func transient(err error) bool {
 	switch {
 	case err == nil:
@@ -145,17 +145,16 @@ func transient(err error) bool {
 		errors.Is(err, io.ErrClosedPipe), mean(err).class == gone:
 		return true
 	}
-	// What the connection's Write says (reset, timeout, a TLS alert) reaches the
-	// caller as it is.
+	// Errors of the connection's Write (reset, timeout, a TLS alert) reach the caller unchanged.
 	var network net.Error
 	var op *net.OpError
 	return errors.As(err, &network) || errors.As(err, &op)
 }
 
-// errUnclear marks the answer to a commit that does not say what became of it.
+// errUnclear marks a reply to a commit that does not say whether the commit was done.
 var errUnclear = errors.New("the answer does not say whether it was done")
 
-// readError maps what the server said to a read.
+// readError maps the server's error for a read.
 func readError(err error) error {
 	switch {
 	case err == nil:
@@ -173,19 +172,19 @@ func readError(err error) error {
 
 func denied(err error) bool { return mean(err).as == backend.ErrDenied }
 
-// tries are those of one request that was answered, and not with what was asked for.
+// tries counts the attempts of one request that was refused each time.
 type tries struct {
 	bout  driver.Bout
 	pause driver.Pause
 }
 
-// again waits before a request is sent again. It is false if that has gone on for longer than a
+// again waits before a request is sent again. It returns false if the attempts have taken longer than a
 // session lasts without heartbeats.
 func (t *tries) again(ctx context.Context, s *session, err error) bool {
 	if t.bout.Over(s.TTL()) {
 		return false
 	}
 	s.cfg.Logger.Debug("zookeeper: a request is refused; trying again", "session", s.ID(), "error", err)
-	_ = s.Pause(ctx, &t.pause) // what ends it the next try meets, too
+	_ = s.Pause(ctx, &t.pause) // what ends it stops the next attempt, too
 	return true
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// keeperCodes are those of KeeperException.Code in ZooKeeper 3.9, and two that servers
-// before 3.5 had.
+// keeperCodes are the codes of KeeperException.Code in ZooKeeper 3.9, and two that servers before 3.5
+// had.
 var keeperCodes = []int32{
 	-1, -2, -3, -4, -5, -6, -7, -8, -12, -13, -14,
 	-100, -101, -102, -103, -108, -110, -111, -112, -113, -114, -115, -116, -117, -118, -119, -120, -121, -122, -123, -124, -125, -127,
 }
 
-// The table names each code of the servers, in whatever way the client library tells it.
+// The table has each code of the servers, in each form in which the client library reports it.
 func TestTableNamesEveryCode(t *testing.T) {
 	told := make(map[int32]error)
 	for err, code := range libraryCodes {
@@ -58,7 +58,7 @@ func TestTableNamesEveryCode(t *testing.T) {
 		{errors.New("unknown error: -127"), meaning{notDone, down, false}, false},
 		{zk.ErrSessionMoved, meaning{gone, nil, true}, true},
 		{fmt.Errorf("%w: unknown error: -1", errUnclear), meaning{unknown, down, false}, true},
-		// What is no answer.
+		// Errors that are no replies.
 		{zk.ErrInvalidPath, meaning{final, nil, true}, false},
 		{zk.ErrConnectionClosed, meaning{final, nil, true}, true},
 		{io.EOF, meaning{final, nil, true}, true},
@@ -70,8 +70,8 @@ func TestTableNamesEveryCode(t *testing.T) {
 	}
 }
 
-// The server says "not authenticated" of a password that is wrong and of a right that is
-// missing: the error says so.
+// The server reports "not authenticated" both for a wrong password and for a missing right: the error
+// says so.
 func TestNoAuthInWords(t *testing.T) {
 	for _, err := range []error{readError(zk.ErrNoAuth), as(backend.ErrDenied, zk.ErrNoAuth)} {
 		if !errors.Is(err, backend.ErrDenied) || !errors.Is(err, zk.ErrNoAuth) {

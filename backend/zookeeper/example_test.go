@@ -14,8 +14,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A transaction of go-zookeeper's own client that is done only while the term holds. Term.Commit
-// offers less: here a sequential node is made.
+// A transaction of go-zookeeper's own client that is done only while the term holds. It can do more
+// than Term.Commit: here it creates a sequential node.
 func ExampleChecks() {
 	servers := []string{"127.0.0.1:2181"}
 	conn, _, err := zk.Connect(servers, 10*time.Second) // your own
@@ -34,7 +34,7 @@ func ExampleChecks() {
 	err = elector.Run(context.Background(), e, func(ctx context.Context, t *elector.Term) error {
 		guard := t.Guard()
 		for {
-			checks, err := zookeeper.Checks(ctx, guard.Session, guard.Conditions...) // anew for each transaction
+			checks, err := zookeeper.Checks(ctx, guard.Session, guard.Conditions...) // again for each transaction
 			switch {
 			case errors.Is(err, backend.ErrCondition):
 				return elector.ErrDeposed
@@ -45,7 +45,7 @@ func ExampleChecks() {
 				Path: "/jobs/reindex-piece-", Data: []byte("3"), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence,
 			})...)
 			if !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
-				return err // done; or, with zk.ErrConnectionClosed, perhaps
+				return err // done; with zk.ErrConnectionClosed, perhaps done
 			}
 			// A check has failed, and nothing was written: ask again whether the term is over.
 		}

@@ -21,7 +21,7 @@ func TestTLSAndChroot(t *testing.T) {
 	proxy, config := proxytest.TLSForTest(t, servertest.SharedZooKeeper(t).Addr())
 	chroot := newRoot() + "/deep"
 	f := process(t, []string{proxy.Addr()}, func(cfg *zookeeper.Config) {
-		// Without the process's own proxies, which read what passes.
+		// Without the process's own proxies, which parse the traffic.
 		*cfg = zookeeper.Config{Servers: []string{proxy.Addr()}, TLS: config, Chroot: chroot}
 	})
 	f.s = f.open()
@@ -36,8 +36,8 @@ func TestTLSAndChroot(t *testing.T) {
 	must.Get(wait.Returned(f.t, waiting))(t)
 }
 
-// Where the server grants less than was asked for, Config.Margin may leave heartbeats no time to
-// move the window.
+// If the server grants less than requested, Config.Margin may leave heartbeats no time to move the
+// window.
 func TestMarginForWhatIsGranted(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
 	for heartbeat, margin := range map[zookeeper.Heartbeat]time.Duration{zookeeper.HeartbeatLeader: 20 * time.Second, zookeeper.HeartbeatPing: 40 * time.Second} {
@@ -49,8 +49,8 @@ func TestMarginForWhatIsGranted(t *testing.T) {
 	}
 }
 
-// A server that is behind does not have a directory that was just made by way of another
-// server. A commit is decided by the leader, and finds it.
+// A server that lags behind does not have a directory that was just created at another server. The
+// leader decides about a commit, and finds it.
 func TestCreateInANewDirectory(t *testing.T) {
 	addrs := zktest.Ensemble(t).Addrs()
 	f := process(t, addrs, nil)

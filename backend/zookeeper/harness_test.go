@@ -25,10 +25,10 @@ import (
 
 var roots atomic.Uint64
 
-// newRoot is a key that nobody used before.
+// newRoot returns a key that was never used before.
 func newRoot() string { return fmt.Sprintf("/test/r%d-%d", time.Now().UnixNano(), roots.Add(1)) }
 
-// newTop is such a key right below the server's root.
+// newTop returns such a key directly below the server's root.
 func newTop() string { return fmt.Sprintf("/top-%d", roots.Add(1)) }
 
 // fixture is one process with one session, and a directory.
@@ -36,18 +36,18 @@ type fixture struct {
 	*zktest.Process
 	t      *testing.T
 	ctx    context.Context
-	server *servertest.ZooKeeper // nil where process has made it
+	server *servertest.ZooKeeper // nil if process has made it
 	s      *backend.Session
 	dir    string
 }
 
-// setUp has the process at the shared server.
+// setUp connects the process to the shared server.
 func setUp(t *testing.T, change func(*zookeeper.Config)) *fixture {
 	t.Helper()
 	return setUpOn(t, servertest.SharedZooKeeper(t), change)
 }
 
-// setUpOn has the process know the server by further addresses, too.
+// setUpOn gives the process further addresses of the server.
 func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.Config), more ...string) *fixture {
 	t.Helper()
 	f := process(t, append([]string{server.Addr()}, more...), change)
@@ -56,8 +56,8 @@ func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.
 	return f
 }
 
-// process is one without a session. Its logger does not return as long as the test lasts: nobody waits for it
-// (see asynclogtest.Stuck).
+// process returns a fixture without a session. Its logger does not return before the test ends: nothing
+// may wait for it (see asynclogtest.Stuck).
 func process(t *testing.T, servers []string, change func(*zookeeper.Config)) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
@@ -65,14 +65,14 @@ func process(t *testing.T, servers []string, change func(*zookeeper.Config)) *fi
 	return &fixture{t: t, ctx: ctx, Process: zktest.NewProcess(t, servers, change)}
 }
 
-// begin opens the session, and makes the directory.
+// begin opens the session, and creates the directory.
 func (f *fixture) begin() {
 	f.t.Helper()
 	f.s, f.dir = f.open(), newRoot()
 	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 }
 
-// another is a process of its own at the same servers, with a session and the same directory.
+// another returns another process at the same servers, with a session and the same directory.
 func (f *fixture) another(change func(*zookeeper.Config)) *fixture {
 	f.t.Helper()
 	o := process(f.t, f.Servers, change)
@@ -80,16 +80,16 @@ func (f *fixture) another(change func(*zookeeper.Config)) *fixture {
 	return o
 }
 
-// admin is another client of the servers.
+// admin returns another client of the servers.
 func (f *fixture) admin() *zk.Conn {
 	f.t.Helper()
 	return zktest.Operator(f.t, f.Servers...)
 }
 
-// pings keeps the heartbeat's own requests out of what a test counts.
+// pings removes the heartbeat's own requests from what a test counts.
 func pings(cfg *zookeeper.Config) { cfg.Heartbeat = zookeeper.HeartbeatPing }
 
-// sessionTimeout is for tests that wait for the end of a session, or for its heartbeats. Others have 30 s.
+// sessionTimeout is for tests that wait for a session's end or heartbeats. Others have 30 s.
 func sessionTimeout(timeout time.Duration) func(*zookeeper.Config) {
 	return func(cfg *zookeeper.Config) { cfg.SessionTimeout = timeout }
 }
@@ -131,14 +131,14 @@ func (f *fixture) isGone(key string) {
 	require.ErrorIs(f.t, err, backend.ErrNoEntry)
 }
 
-// lists checks what the directory lists.
+// lists checks the names that the directory lists.
 func (f *fixture) lists(keys ...string) {
 	f.t.Helper()
 	l := must.Get(f.s.List(f.ctx, f.dir))(f.t)
 	require.Equal(f.t, append([]string{}, keys...), l.Keys)
 }
 
-// settles waits until a directory lists these alone.
+// settles waits until a directory lists exactly these.
 func (f *fixture) settles(dir string, keys ...string) {
 	f.t.Helper()
 	wait.For(f.t, "nothing else is listed", func() bool {
@@ -153,13 +153,13 @@ func (f *fixture) predecessorIs(of, want backend.Entry) {
 	require.True(f.t, before.Same(want), "%+v", before)
 }
 
-// awaitState waits until a session is in a state, which is not Lost unless that is wanted.
+// awaitState waits until a session is in a state. It fails on Lost, unless that is the state.
 func (f *fixture) awaitState(s *backend.Session, want backend.State) {
 	f.t.Helper()
 	servicetest.AwaitState(f.ctx, f.t, s, want)
 }
 
-// awaits starts an Await, and waits until the server watches each.
+// awaits starts an Await, and waits until the server watches each key.
 func (f *fixture) awaits(known ...backend.Entry) <-chan wait.Result[[]backend.Entry] {
 	f.t.Helper()
 	waiting := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
@@ -184,7 +184,7 @@ func (f *fixture) watchesOf(path string) int {
 	return n
 }
 
-// stands waits until another client sees a node, or that it is gone.
+// stands waits until another client sees that a node exists, or that it is gone.
 func (f *fixture) stands(by *zk.Conn, path string, want bool) {
 	f.t.Helper()
 	wait.For(f.t, fmt.Sprintf("%s stands: %t", path, want), func() bool {
@@ -193,12 +193,12 @@ func (f *fixture) stands(by *zk.Conn, path string, want bool) {
 	})
 }
 
-// closes calls Close later.
+// closes calls Close in the background.
 func (f *fixture) closes(s *backend.Session) <-chan wait.Result[struct{}] {
 	return wait.Later(func() (struct{}, error) { return struct{}{}, s.Close(f.ctx) })
 }
 
-// requests are the opcodes of what a process sends from now on, pings aside.
+// requests returns the opcodes that a process sends from now on, except pings.
 func (f *fixture) requests() func() []int32 {
 	var mu sync.Mutex
 	var all []int32
@@ -227,8 +227,8 @@ func (f *fixture) counts(match proxytest.Match) (sent func() int64) {
 	return n.Load
 }
 
-// logged collects what is logged.
+// logged collects the log.
 type logged struct{ wait.Log }
 
-// count tells how often a text was logged.
+// count returns how often a text was logged.
 func (l *logged) count(text string) int { return strings.Count(l.String(), text) }

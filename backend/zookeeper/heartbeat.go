@@ -13,23 +13,21 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// Heartbeat says which answers move the trust window.
+// Heartbeat says which replies move the trust window.
 type Heartbeat int
 
 const (
-	// HeartbeatLeader: answers that prove that the leader, which expires sessions, has
-	// heard of this one, and that a quorum still followed it then. It is the default.
-	// It costs two requests per quarter of the session timeout. One of them is a
-	// transaction that changes nothing, unless a write of any session of the same
-	// Backend was answered since the last heartbeat. On a standalone server it is one of
-	// the same session, as zxids have no epoch there.
+	// HeartbeatLeader is the default. It counts replies that prove that the leader, which expires
+	// sessions, has heard from this one, and that a quorum still followed the leader then. It costs two
+	// requests per quarter of the session timeout. One of them is a transaction that changes nothing,
+	// unless a write of any session of the same Backend was answered since the last heartbeat. On a
+	// standalone server it must be a write of the same session, as zxids have no epoch there.
 	HeartbeatLeader Heartbeat = iota + 1
 
-	// HeartbeatPing: any answer of the server that the client is connected to. It
-	// costs nothing, as the client library pings anyway. It is right for a
-	// standalone server. In an ensemble it is wrong about a follower that is cut off from
-	// the leader: it goes on answering pings for syncLimit ticks, while the leader
-	// lets the session expire.
+	// HeartbeatPing counts any reply of the server that the client is connected to. It costs nothing,
+	// as the client library pings anyway. It is right for a standalone server. In an ensemble it is
+	// wrong about a follower that is cut off from the leader: the follower continues to reply to pings
+	// for syncLimit ticks, while the leader expires the session.
 	HeartbeatPing
 )
 
@@ -47,11 +45,11 @@ func (h Heartbeat) String() string {
 // minPatience is the shortest time that a request may take before the link is given up.
 const minPatience = 250 * time.Millisecond
 
-// patience is how long to wait for a server: at most, and no longer than a third of what is
-// left of the window, so that there is time to try others; or twice what answers have taken
-// lately, up to half of what is left: others are as slow then, and a new link takes two
-// answers. It is no less than minPatience. Once the session is being closed its window is of no
-// matter, and half of the time for that is left for the closing request.
+// patience returns how long to wait for a server: the shorter of most and a third of the remaining
+// window, so that there is time to try others; or, if longer, twice the time that recent replies took,
+// up to half of the remaining window, because others are as slow then, and a new link takes two
+// replies. It is no less than minPatience. Once the session is being closed its window does not matter,
+// and half of the remaining time is left for the closing request.
 func (s *session) patience(most time.Duration) time.Duration {
 	if closeBy, closing := s.closing(); closing {
 		return max(min(most, time.Until(closeBy)/2), minPatience)
@@ -60,98 +58,94 @@ func (s *session) patience(most time.Duration) time.Duration {
 	return max(min(most, left/3), min(2*time.Duration(s.took.Load()), left/2), minPatience)
 }
 
-// closing tells whether the session is over, and until when it may be closed at the server.
+// closing reports whether the session is over, and until when it may be closed at the server.
 func (s *session) closing() (by time.Time, over bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	return s.closeBy, s.Ctx.Err() != nil
 }
 
-// A round is where the heartbeats of one link have got to.
+// A round is the state of the heartbeats of one link.
 type round struct {
 	gen  uint64
 	link *link
-	// base is when the request was sent that the next heartbeat can confirm: the first one of
-	// the heartbeat before. due is half a tick after it was answered, or later.
+	// base is when the request was sent that the next heartbeat can confirm: the first request of the
+	// previous heartbeat. due is half a tick after its reply, or later.
 	base, due time.Time
 }
 
-// beat moves the trust window by what the leader and a quorum have confirmed, until
-// the session is over.
+// beat moves the trust window by what the leader and a quorum have confirmed, until the session is
+// over.
 //
-// Two things have to be shown of an instant, base: that the leader of this link has
-// noted the session, and that a quorum has still followed that leader. For a leader
-// that has been deposed, and does not know it yet, goes on noting sessions, for
-// syncLimit ticks and more, while its successor lets them expire.
+// Two facts must be shown of an instant, base: the leader of this link has noted the session, and a
+// quorum still followed that leader. A deposed leader that does not know it yet continues to note
+// sessions, for syncLimit ticks and more, while its successor expires them.
 //
-// Noted. A follower notes which sessions it heard from, and sends the leader that list
-// as its answer to the ensemble's own heartbeat, which the leader sends every half
-// tick. Requests that the follower passes on do not touch the session at the leader.
-// But all these travel over one connection between the two, in order, in each
-// direction. From that:
+// Noted. A follower notes which sessions it heard from, and sends the leader that list as its reply to
+// the ensemble's own heartbeat, which the leader sends every half tick. Requests that the follower
+// forwards do not touch the session at the leader. But all these travel over one connection between the
+// two, in order, in each direction. It follows:
 //
 //	base   a request, answered at a: the follower has noted the session after base
 //	       was sent, and before a.
-//	first  a sync sent half a tick after a, or later. A heartbeat of the leader's was
-//	       sent after a and before the leader's answer to first. So the follower has
-//	       handled it, and written its list to the leader, before first is answered.
+//	first  a sync sent half a tick after a, or later. The leader sent a heartbeat
+//	       after a and before its reply to first. So the follower has handled that,
+//	       and written its list to the leader, before first is answered.
 //	second a request to the leader sent after first was answered. It follows the list
-//	       on its way. Once it is answered, the leader has noted the session, at a time
-//	       not before base was sent.
+//	       on its way. Once it is answered, the leader has noted the session, at a
+//	       time not before base was sent.
 //
-// Followed. Any write that is answered, a vote, was proposed by the leader of its
-// epoch after it was sent, and acknowledged by a quorum that followed this leader
-// then. Say it was sent at base or later. A leader of a later epoch needs a quorum,
-// too, so one of these servers has left for it after base, and when it takes over it
-// begins all timeouts in full. So if this link's leader is of the vote's epoch, or a
-// later one, then every leader that may expire the session counts from base or later:
-// this one has noted the session, the later ones have begun after base. An answer's zxid
-// is of the leader's epoch at most, and it is what tells of a link whether a vote on
-// another link counts (see ballot). A vote on the link itself always does.
+// Followed. Any write that is answered, a vote, was proposed by the leader of its epoch after it was
+// sent, and acknowledged by a quorum that followed this leader then. Say it was sent at base or later.
+// A leader of a later epoch needs a quorum, too, so one of these servers has left for it after base,
+// and when it takes over it restarts all timeouts in full. So if this link's leader is of the vote's
+// epoch, or a later one, then every leader that may expire the session counts from base or later: this
+// one has noted the session, the later ones have started after base. A reply's zxid is of the leader's
+// epoch at most, and it decides for a link whether a vote on another link counts (see ballot). A vote
+// on the link itself always does.
 //
-// Ensembles count epochs from 1. A standalone server has none, 0, and of a server that only
-// speaks ZooKeeper's protocol zxids may be plain numbers. That tells nothing of leaders. So where
-// it is 0 each session needs votes of its own link. (Open refuses such servers that it can tell: see
+// Ensembles count epochs from 1. A standalone server has none, 0, and a server that only speaks
+// ZooKeeper's protocol may use plain numbers as zxids. That says nothing about leaders. So with epoch 0
+// each session needs votes of its own link. (Open refuses such servers that it recognizes: see
 // errForeign.)
 //
-// A sync is no vote. The leader answers it by itself when nothing is outstanding.
-// Nor is it proof of a quorum that zxids rise: acknowledgements that were on their way
-// for long may commit what was proposed long before.
+// A sync is no vote: the leader replies to it by itself when nothing is outstanding. Rising zxids do
+// not prove a quorum either: acknowledgements that were in transit for long may commit what was
+// proposed long before.
 //
-// second is the vote, if there has been none since base. first is the next round's base: that
-// begins a quarter of the timeout after first was answered, not second, so that answers which
-// are slow cost the window less. So it is moved every quarter of the timeout to where it was
-// a quarter ago. A link begins with its handshake, for which the follower asks the leader, who
-// notes the session then. A request to the leader follows on the same way: once it is
-// answered, the leader has noted the session. So the handshake needs no first and second, but a
-// vote, which is that request unless there has been one since. The first link's handshake
-// makes the session, from which the window counts without any more requests, and it is the first
-// round's base: whoever joins has no heartbeat in its way. (A local session is made without a
-// vote, and has no entries until it is made again, with one.)
+// second is the vote, if there has been none since base. first is the next round's base. That round
+// starts a quarter of the timeout after first was answered, not second, so that slow replies cost the
+// window less. So every quarter of the timeout the window moves to where it was a quarter ago. A link
+// begins with its handshake, for which the follower asks the leader, and the leader notes the session
+// then. A request to the leader follows on the same path: once it is answered, the leader has noted the
+// session. So the handshake needs no first and second, but a vote, which is that request unless there
+// has been one since. The first link's handshake makes the session. The window counts from it without
+// any more requests, and it is the first round's base: a session that joins does not wait for a
+// heartbeat. (A local session is made without a vote, and has no entries until it is made again, with
+// one.)
 //
-// A session that is being closed, or is held by another link, may still have both requests
-// answered. The leader has noted it in vain then. But it closes no session before its
-// window has passed, as long as the window was right so far; and then Extend does nothing.
+// A session that is being closed, or is held by another link, may still get replies to both requests.
+// The leader has noted it in vain then. But the backend closes no session before its window has passed,
+// as long as the window was right so far; and then Extend does nothing.
 //
 // The premises:
 //
-//   - A link goes to one server, which follows one leader for as long as it keeps the
-//     link: it closes its links when it looks for another.
-//   - All servers of Config.Servers are Apache ZooKeeper's, and of one ensemble, of whose quorums
-//     any two have a server in common.
-//   - All servers have the same tickTime and bounds of session timeouts. The leader counts
-//     from what the follower of the latest link grants, and that may be less.
-//   - Half a tick is at most a quarter of the session timeout, since servers grant at
-//     least two ticks by default. That the leader may be late with its own heartbeats is
-//     what the margin is for.
-//   - The follower is the leader's own: an observer behind another follower
-//     (observerMasterPort) tells the leader later than that.
+//   - A link goes to one server, which follows one leader for as long as it keeps the link: it closes
+//     its links when it looks for another.
+//   - All servers of Config.Servers are Apache ZooKeeper's, and of one ensemble, any two of whose
+//     quorums have a server in common.
+//   - All servers have the same tickTime and bounds of session timeouts. The leader counts from what
+//     the follower of the latest link grants, and that may be less.
+//   - Half a tick is at most a quarter of the session timeout, since servers grant at least two ticks
+//     by default. The margin covers a leader that is late with its own heartbeats.
+//   - The follower is the leader's own: an observer behind another follower (observerMasterPort)
+//     reports to the leader later than that.
 //
-// A request that is not answered in time gives the link up: the follower, or its
-// leader, is cut off, and another server may still save the session. A request that is
-// refused, such as by a server that throttles, proves nothing and is repeated.
+// A request that is not answered in time gives the link up: the follower, or its leader, is cut off,
+// and another server may still save the session. A request that is refused, such as by a server that
+// throttles, proves nothing and is repeated.
 //
-// Each round has a goroutine of its own, and there is none in between.
+// Each round has a goroutine of its own. Between rounds there is none.
 func (s *session) beat(r round, refused int) {
 	next, err := s.round(r)
 	wait := s.TTL() / 4
@@ -163,7 +157,7 @@ func (s *session) beat(r round, refused int) {
 	case errors.Is(err, errNewLink):
 		next, wait = round{}, 0
 	case transient(err), errors.Is(err, context.DeadlineExceeded):
-		next, wait = round{gen: next.gen}, 0 // this link is done for
+		next, wait = round{gen: next.gen}, 0 // this link is finished
 	default:
 		s.cfg.Logger.Info("zookeeper: heartbeat refused; trying again", "session", s.ID(), "error", err)
 		next, wait = r, min(pauseAfter(refused), wait)
@@ -185,11 +179,11 @@ func (s *session) round(r round) (next round, err error) {
 		return r, err
 	}
 	s.Extend(r.base)
-	s.hosts.serves() // greet may have said so before the client library has noted the link
+	s.hosts.serves() // greet may have called it before the client library has noted the link
 	return next, nil
 }
 
-// second is a request to the leader, and a vote unless there has been one since an instant.
+// second returns a request to the leader, which is a vote unless there has been one since an instant.
 func (s *session) second(l *link, since time.Time) (ask func() error) {
 	if s.voted(l, since) {
 		return s.askLeader
@@ -197,15 +191,14 @@ func (s *session) second(l *link, since time.Time) (ask func() error) {
 	return s.vote
 }
 
-// askFirst has the leader answer, which the next heartbeat can confirm.
+// askFirst sends the leader a request, which the next heartbeat can confirm.
 func (s *session) askFirst(r *round, ask func() error) (err error) {
 	r.base, err = s.beatOnce(r.gen, ask)
 	r.due = time.Now().Add(s.TTL() / 4)
 	return err
 }
 
-// greet waits for a link later than the one given, confirms its handshake, and returns
-// its first round.
+// greet waits for a link later than the given one, confirms its handshake, and returns its first round.
 func (s *session) greet(after uint64) (r round, err error) {
 	if r.gen, err = s.awaitLive(s.Ctx, after); err != nil {
 		return r, err
@@ -225,8 +218,8 @@ func (s *session) greet(after uint64) (r round, err error) {
 	return r, nil
 }
 
-// later runs a function on a goroutine of the session's after d, unless that is over
-// by then. There is one at a time.
+// later runs a function on one of the session's goroutines after d, unless the session is over by then.
+// At most one is scheduled at a time.
 func (s *session) later(d time.Duration, do func()) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -243,8 +236,8 @@ func (s *session) later(d time.Duration, do func()) {
 
 var errNewLink = errors.New("the session is on another link")
 
-// beatOnce sends a request over the given link and returns when it was sent, at the
-// earliest.
+// beatOnce sends a request over the given link and returns the earliest time at which it may have been
+// sent.
 func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(s.Ctx, s.patience(s.TTL()/4))
 	defer cancel()
@@ -261,7 +254,7 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	case err == nil:
 	case ctx.Err() != nil && s.Ctx.Err() == nil:
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.ID())
-		s.took.Store(s.took.Load() / 2) // it may be frozen, and others quicker
+		s.took.Store(s.took.Load() / 2) // it may be frozen, and others faster
 		s.cut(gen)
 		return time.Time{}, err
 	case transient(err):
@@ -271,13 +264,13 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if now, _ := s.linked(); now != gen {
-		return time.Time{}, errNewLink // it may have been answered on the new one
+		return time.Time{}, errNewLink // the request may have been answered on the new link
 	}
 	s.took.Store(max(int64(time.Since(sent)), s.took.Load()/2))
 	return sent, nil
 }
 
-// linked returns the latest link, and whether the session is in touch on it.
+// linked returns the latest link, and whether the session is live on it.
 func (s *session) linked() (gen uint64, live bool) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -285,16 +278,16 @@ func (s *session) linked() (gen uint64, live bool) {
 	return s.gen, state == backend.Live
 }
 
-// askLeader has the leader answer, by a sync. The path may be any; it need not exist.
+// askLeader makes the leader reply, by a sync. Any path will do; it need not exist.
 func (s *session) askLeader() error {
 	_, err := s.conn.Sync("/")
 	return err
 }
 
-// vote has the leader propose a transaction that changes nothing, to which a quorum has to agree:
-// a check that "/" has any version. That it may not be read, or is not there, is an answer of the
-// transaction's, which is proposed all the same. One without operations would do, but servers that
-// speak ZooKeeper's protocol may not expect it.
+// vote makes the leader propose a transaction that changes nothing, which a quorum must acknowledge: a
+// check that "/" has any version. If "/" is not readable or missing, the transaction is proposed all
+// the same, and that error is its reply. A multi without operations would do, but servers that speak
+// ZooKeeper's protocol may not expect it.
 func (s *session) vote() error {
 	results, err := s.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
 	if len(results) == 1 && (errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode)) {
@@ -303,15 +296,15 @@ func (s *session) vote() error {
 	return err
 }
 
-// voted tells whether a quorum has followed the leader of a link, or one that came
-// after it, at an instant or later.
+// voted tells whether a quorum has followed the leader of a link, or one that came after it, at an
+// instant or later.
 func (s *session) voted(l *link, since time.Time) bool {
 	sent, epoch := l.newest()
 	return !sent.Before(since) || s.ballot.since(since, epoch)
 }
 
-// A ballot is the newest vote of all sessions of a Backend: see session.beat. It saves
-// each session a vote of its own.
+// A ballot is the newest vote of all sessions of a Backend: see session.beat. It saves each session a
+// vote of its own.
 type ballot struct {
 	mu    sync.Mutex
 	sent  time.Time
@@ -327,8 +320,8 @@ func (b *ballot) cast(sent time.Time, epoch uint64) {
 	}
 }
 
-// since tells whether there was a vote at an instant or later that counts for a link
-// whose newest answer is of an epoch. A vote without one, 0, counts for no other link.
+// since reports whether there was a vote at t or later that counts for a link whose newest reply is of
+// epoch. A vote with epoch 0 counts for no other link.
 func (b *ballot) since(t time.Time, epoch uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// TestLeaderWithoutAQuorum: a leader whose followers have gone goes on leading for a while,
-// answers syncs and handshakes, and counts sessions. None of that may move the window.
+// TestLeaderWithoutAQuorum: a leader whose followers have left continues to lead for a while, replies
+// to syncs and handshakes, and counts sessions. None of that may move the window.
 func TestLeaderWithoutAQuorum(t *testing.T) {
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"syncLimit=150"}})
 	leader := must.Get(e.WaitLeader(wait.Patience))(t)
@@ -40,18 +40,18 @@ func TestLeaderWithoutAQuorum(t *testing.T) {
 	assert.Greater(t, f.Proxies[0].Accepted(), 1, "there was no second handshake")
 }
 
-// TestRefusedHeartbeats: a server that refuses a few requests does not end the session, for
-// whatever reason it gives.
+// TestRefusedHeartbeats: a server that refuses a few requests does not end the session, for any reason
+// it gives.
 func TestRefusedHeartbeats(t *testing.T) {
 	t.Parallel()
-	const closing, moved = -116, -118 // these mean that the link is of no more use
+	const closing, moved = -116, -118 // these mean that the link is useless
 	for _, code := range []int32{throttled, closing, moved} {
 		for _, op := range []int32{proxytest.OpSync, proxytest.OpMulti} {
 			t.Run(fmt.Sprintf("code %d, opcode %d", code, op), func(t *testing.T) {
 				t.Parallel() // it mostly waits
 				f := setUp(t, nil)
 				<-f.RefuseReply(proxytest.MatchOp(op), code, 1)
-				// A heartbeat that began later than the refusal is confirmed.
+				// A heartbeat that started after the refusal is confirmed.
 				after := time.Now().Add(f.s.TTL() * 7 / 8)
 				wait.For(t, "the deadline moves on", func() bool {
 					require.NotEqual(t, backend.Lost, f.s.State())
@@ -62,8 +62,8 @@ func TestRefusedHeartbeats(t *testing.T) {
 	}
 }
 
-// TestVotesEndTheLink: something in between ends each link at the first vote. The session is
-// lost in the end, and does not dial without a pause until then.
+// TestVotesEndTheLink: something between client and server ends each link at the first vote. The
+// session is lost in the end, and pauses between dials until then.
 func TestVotesEndTheLink(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(10*time.Second))
@@ -73,8 +73,8 @@ func TestVotesEndTheLink(t *testing.T) {
 	assert.Less(t, f.Proxies[0].Accepted(), 50, "it floods the server with links")
 }
 
-// TestVotesWithoutRights: "/" may not be read, which no vote needs. Nor does a will that is executed
-// again, whose server has a quorum agree.
+// TestVotesWithoutRights: a vote needs no right to read "/". Nor does the repeated execution of a will,
+// which makes a quorum agree.
 func TestVotesWithoutRights(t *testing.T) {
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
@@ -96,8 +96,8 @@ func TestVotesWithoutRights(t *testing.T) {
 	}
 }
 
-// TestPatienceBesideDeposedServers: two of three servers follow a deposed leader: they take
-// the session back, answer syncs, and no vote. The session finds the third in time.
+// TestPatienceBesideDeposedServers: two of three servers follow a deposed leader. They resume the
+// session and reply to syncs, but not to votes. The session finds the third in time.
 func TestPatienceBesideDeposedServers(t *testing.T) {
 	servertest.Long(t, "most of a session's time")
 	t.Parallel()
@@ -118,8 +118,8 @@ func TestPatienceBesideDeposedServers(t *testing.T) {
 	})
 }
 
-// TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each. The
-// server is of an ensemble: see TestVotesNeedEpochs.
+// TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each. The server
+// belongs to an ensemble: see TestVotesNeedEpochs.
 func TestVotesAreShared(t *testing.T) {
 	servertest.Long(t, "most of a session's time, and a machine that has all of them beat in time")
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestVotesAreShared(t *testing.T) {
 	assert.Less(t, votes(), rounds()/4)
 }
 
-// deadlineMoves returns a condition that holds once the deadline has moved from now on.
+// deadlineMoves returns a condition that holds once the deadline has moved.
 func deadlineMoves(s *backend.Session) func() bool {
 	old := s.Deadline()
 	return func() bool { return s.Deadline().After(old) }

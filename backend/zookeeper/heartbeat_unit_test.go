@@ -16,8 +16,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A heartbeat that is not answered gives up the link that it was sent on, and not one that the
-// client library is making meanwhile.
+// A heartbeat without a reply gives up the link that it was sent on, and not the link that the client
+// library is making meanwhile.
 func TestUnansweredHeartbeatLeavesTheNextLink(t *testing.T) {
 	for name, linkLost := range map[string]bool{"on the same link": false, "while a new one is made": true} {
 		t.Run(name, func(t *testing.T) {
@@ -43,13 +43,13 @@ func TestUnansweredHeartbeatLeavesTheNextLink(t *testing.T) {
 	}
 }
 
-// A session is live before the client library has noted that it is connected. A server that answers heartbeats is
-// known to serve all the same, though others of the Backend vote.
+// A session is live before the client library has noted the connection. A server that answers
+// heartbeats still counts as serving, even if other sessions of the Backend vote.
 func TestServesByHeartbeat(t *testing.T) {
 	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
 	b := must.Get(New(Config{Servers: []string{server.Addr()}}))(t)
-	b.ballot.cast(time.Now().Add(time.Hour), 0) // whatever another session has voted
+	b.ballot.cast(time.Now().Add(time.Hour), 0) // no matter what another session has voted
 	s := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: 20 * time.Second}))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	own := driver.Of[*session](s)

@@ -14,33 +14,32 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// The pause after all servers have been tried in vain, or after an answer that may pass: it
-// doubles from the first to the last.
+// The pause after all servers have been tried in vain, or after a refusal that may pass. It doubles
+// from the first to the last.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// hosts hands out the servers in turn, by name. It is the client library's
-// HostProvider and Dialer in one.
+// hosts hands out the servers in turn, by name. It is the client library's HostProvider and Dialer in
+// one.
 //
-// The library's own provider looks names up once, and fails as a whole when one
-// lookup fails. Here the dialer looks up, at each attempt. The library also
-// sleeps a whole second after each round, which is long for a short session
-// timeout, and flushes what is queued; here the pause is made before the dial,
-// can be interrupted, and what is queued stays queued.
+// The library's own provider looks names up once, and fails as a whole when one lookup fails. Here the
+// dialer looks them up at each attempt. The library also sleeps a whole second after each round, which
+// is long for a short session timeout, and flushes the queued requests; here the pause is before the
+// dial and can be interrupted, and queued requests stay queued.
 type hosts struct {
 	servers   []string      // the first one is asked first
-	trusting  bool          // a handshake is all that there is to know of a server
-	exhausted chan struct{} // closed when all have been tried in vain, the first time
+	trusting  bool          // a handshake is the only sign that a server serves
+	exhausted chan struct{} // closed after all have been tried in vain for the first time
 
 	mu       sync.Mutex
 	next     int
-	tried    int       // since a server was seen to serve for a while
+	tried    int       // attempts since a server was seen to serve for a while
 	since    time.Time // of the last handshake
-	served   bool      // since then
+	served   bool      // since that handshake
 	closing  bool
-	failures map[string]error // what went wrong on the way to each server
+	failures map[string]error // why each server could not be used
 }
 
 func newHosts(servers []string, trusting bool) *hosts {
@@ -51,14 +50,15 @@ func newHosts(servers []string, trusting bool) *hosts {
 	return h
 }
 
-// reached is a server that has taken a connection.
+// reached is a server that has accepted a connection.
 type reached struct {
 	conn  net.Conn
 	began time.Time
 }
 
-// reach connects to the first server that takes a connection, and has Next begin with that. A
-// session's buffers are dear, and while no server can be reached candidates try again and again.
+// reach connects to the first server that accepts a connection, and makes Next begin with that server.
+// A session's buffers are expensive, and candidates retry again and again while no server can be
+// reached.
 func (h *hosts) reach(ctx context.Context, cfg *Config, timeout time.Duration) (*reached, error) {
 	for i, server := range h.servers {
 		began := time.Now()
@@ -75,7 +75,7 @@ func (h *hosts) reach(ctx context.Context, cfg *Config, timeout time.Duration) (
 	return nil, as(backend.ErrUnavailable, h.failure())
 }
 
-// over is the error of a search that ctx has ended.
+// over returns the error of a search that ctx has ended.
 func (h *hosts) over(ctx context.Context) error {
 	if err := h.failure(); err != nil {
 		return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
@@ -89,16 +89,16 @@ func (h *hosts) Init([]string) error { return nil }
 // Len implements zk.HostProvider.
 func (h *hosts) Len() int { return len(h.servers) }
 
-// Next implements zk.HostProvider. The library looks whether it is closed only
-// when told that a round is over; so it is told when it is closing.
+// Next implements zk.HostProvider. The library checks whether it is closed only when Next reports the
+// end of a round; so Next reports one when hosts is closing.
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.tried == len(h.servers) {
 		h.signal()
 	}
-	// A link that breaks right after its handshake, such as for a request that the server
-	// does not take, would otherwise be made again without a pause, and again.
+	// Without this, a link that breaks right after each handshake, such as for a request that the
+	// server does not accept, would be made again and again without a pause.
 	if h.served && time.Since(h.since) > 2*max(h.longest(), firstPause) {
 		h.tried = 0
 	}
@@ -109,8 +109,8 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	return server, h.closing
 }
 
-// Connected implements zk.HostProvider: a session was granted or resumed. That a server
-// does so does not mean that it serves: see session.beat.
+// Connected implements zk.HostProvider: a session was granted or resumed. That does not mean that the
+// server serves: see session.beat.
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +125,7 @@ func (h *hosts) serves() {
 	h.served = true
 }
 
-// works notes that a commit was done: however short they live, the links are of use.
+// works notes that a commit was done: the links are useful even if they are short-lived.
 func (h *hosts) works() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,7 +145,7 @@ func (h *hosts) note(server string, err error) {
 	h.failures[server] = err
 }
 
-// failure says what went wrong with each server, or nil.
+// failure returns what went wrong with each server, or nil.
 func (h *hosts) failure() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,7 +167,7 @@ func (h *hosts) signal() {
 	}
 }
 
-// pause is how long to wait before the attempt that Next has just handed out.
+// pause returns how long to wait before the attempt that Next has just handed out.
 func (h *hosts) pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,7 +178,7 @@ func (h *hosts) pause() time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// longest is the longest pause after as many rounds as were made. Caller holds mu.
+// longest returns the longest pause after the rounds made so far. The caller holds mu.
 func (h *hosts) longest() time.Duration {
 	rounds := max(h.tried-1, 0) / len(h.servers)
 	if rounds == 0 {
@@ -187,11 +187,11 @@ func (h *hosts) longest() time.Duration {
 	return pauseAfter(rounds - 1)
 }
 
-// pauseAfter is the longest pause after so many that were in vain.
+// pauseAfter returns the longest pause after n failures.
 func pauseAfter(n int) time.Duration { return min(firstPause<<min(n, 10), lastPause) }
 
-// dial implements zk.Dialer for one session. The library gives one second;
-// Config.ConnectTimeout counts instead, for the whole handshake.
+// dial implements zk.Dialer for one session. It ignores the library's timeout of one second, and uses
+// Config.ConnectTimeout for the whole handshake.
 func (s *session) dial(network, address string, _ time.Duration) (net.Conn, error) {
 	timer := time.NewTimer(s.hosts.pause())
 	select {
@@ -226,18 +226,18 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	s.hurry(l) // the session may be closed since
+	s.hurry(l) // the session may have been closed since
 	return l, nil
 }
 
-// failed notes why a server is of no use so far, which is why the session is out of touch.
+// failed notes why a server is unusable so far, which is why the session is suspended.
 func (s *session) failed(server string, err error) {
 	s.hosts.note(server, err)
 	s.Suspend(s.hosts.failure())
 }
 
-// hurry has links that are being made as the session is closed take half of the time for that at
-// most, where another server may be quicker.
+// hurry limits links that are being made while the session closes to half of the remaining time, if
+// another server may be faster.
 func (s *session) hurry(links ...*link) {
 	if by, closing := s.closing(); closing && s.hosts.Len() > 1 {
 		for _, l := range links {

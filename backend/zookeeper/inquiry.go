@@ -11,9 +11,9 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// An inquiry looks for what a multi may have left. All writes of a transaction bear
-// its zxid, so that a write tells which transaction it is from, and what has no
-// zxid later than the one seen before the multi was sent was there before it.
+// An inquiry looks for what a multi may have left. All writes of a transaction have its zxid, so a
+// write identifies its transaction. What has no zxid later than the newest one before the multi was
+// sent was there before the multi.
 type inquiry struct {
 	c *commit
 	m *multi
@@ -21,7 +21,7 @@ type inquiry struct {
 	zxid   uint64          // of a transaction that has done what an op asked for, or 0
 	sure   bool            // it is this multi's
 	never  bool            // the multi was not applied
-	gone   bool            // what a Delete is about is gone, whoever deleted it
+	gone   bool            // the entry of a Delete is gone, no matter who deleted it
 	others []uint64        // transactions that are not the multi's
 	made   []backend.Entry // own ephemeral entries, by op: the multi's if they bear its zxid
 }
@@ -30,7 +30,7 @@ func (c *commit) inquire(m *multi) *inquiry {
 	return &inquiry{c: c, m: m, made: make([]backend.Entry, len(c.ops))}
 }
 
-// applied tells what the answers amount to.
+// applied reports the conclusion: whether the multi was applied.
 func (q *inquiry) applied() bool {
 	if q.zxid == 0 {
 		return q.gone
@@ -38,8 +38,8 @@ func (q *inquiry) applied() bool {
 	return q.sure || !slices.Contains(q.others, q.zxid)
 }
 
-// like notes a transaction that has done what an op asked for. Several for one multi
-// cannot all be it.
+// like notes a transaction that has done what an op asked for. If the ops find different ones, none of
+// these counts.
 func (q *inquiry) like(zxid int64) {
 	switch z := uint64(zxid); {
 	case q.sure || q.zxid == z:
@@ -53,7 +53,7 @@ func (q *inquiry) like(zxid int64) {
 // is notes the multi's own transaction.
 func (q *inquiry) is(zxid int64) { q.zxid, q.sure = uint64(zxid), true }
 
-// before tells whether a transaction is older than the commit.
+// before reports whether a transaction is older than the commit.
 func (q *inquiry) before(zxid int64) bool { return uint64(zxid) <= q.c.began }
 
 // ask finds out what one op can tell.
@@ -84,7 +84,7 @@ func (q *inquiry) ask(ctx context.Context, i int) error {
 	return q.askAbove(ctx, path)
 }
 
-// weigh notes what can be told by what stands under an op's path.
+// weigh draws conclusions from the node that exists under an op's path.
 func (q *inquiry) weigh(i int, path string, n node) {
 	s, op, stat := q.c.s, q.c.ops[i], n.stat
 	e := s.entry(path, n)
@@ -99,7 +99,7 @@ func (q *inquiry) weigh(i int, path string, n node) {
 			q.never = true
 		case e.Session != s.ID():
 			q.others = append(q.others, e.Rev)
-		default: // nobody else in this session has been creating here: see turns
+		default: // nothing else in this session has been creating here: see turns
 			q.made[i] = e
 			q.is(stat.Czxid)
 		}
@@ -110,7 +110,7 @@ func (q *inquiry) weigh(i int, path string, n node) {
 		case e.Version == op.Version+1 && same:
 			q.like(stat.Mzxid)
 		case e.Version <= op.Version+1 && q.before(stat.Czxid):
-			q.never = true // versions rise; and only one write led to the one after
+			q.never = true // versions rise, and only one write led to the next
 		case e.Version == 1:
 			q.others = append(q.others, e.Rev)
 		}
@@ -127,15 +127,14 @@ func (q *inquiry) weigh(i int, path string, n node) {
 	}
 }
 
-// find looks for what an Enqueue has made, by the nonce in its name, and returns its
-// path, or "".
+// find looks for the entry of an Enqueue, by the nonce in its name, and returns its path, or "".
 func (q *inquiry) find(ctx context.Context, i int) (string, error) {
 	s, dir := q.c.s, q.c.ops[i].Key
 	children, rev, err := s.list(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	for _, child := range children { // past the end of the numbers, too
+	for _, child := range children { // also with numbers past the end
 		if n, ok := parseName(child); ok && n.nonce == q.c.nonces[i] {
 			q.sure = true
 			return s.path(dir) + "/" + n.text, nil
@@ -148,8 +147,8 @@ func (q *inquiry) find(ctx context.Context, i int) (string, error) {
 	return "", nil
 }
 
-// askParent looks for the mark of a CreateEphemeral. What has made another mark is not this
-// multi.
+// askParent looks for the mark of a CreateEphemeral. A transaction that has made another mark is not
+// this multi.
 func (q *inquiry) askParent(ctx context.Context, i int) error {
 	s := q.c.s
 	parent := backend.Parent(s.path(q.c.ops[i].Key))
@@ -171,8 +170,8 @@ func (q *inquiry) askParent(ctx context.Context, i int) error {
 	return nil
 }
 
-// askAbove tells of a path with nothing under it whether it has been so all the time:
-// then no child of the nearest directory above has come or gone.
+// askAbove finds out whether a missing path has been missing all the time: then no child of the nearest
+// existing directory above it has come or gone.
 func (q *inquiry) askAbove(ctx context.Context, path string) error {
 	for path != "/" {
 		path = backend.Parent(path)

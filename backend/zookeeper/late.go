@@ -12,42 +12,42 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A commit's request may be done long after its link has broken, and after settle. It may wait in
-// the follower's connection to the leader, which stalls. The session goes to another server: the
-// leader would refuse the request now. But then the session comes back to that follower, whose
-// connection has the request first, and the session's return behind it. The leader may handle the
-// return first, and the request is done. (Seen on 3.8: the thread that reads the connection
-// handles the one by itself, and queues the other.) An Update is refused then by the version of the
-// entry, and so is all that asks for a version. But what makes an ephemeral entry makes another
-// one, which nobody knows of.
+// A commit's request may be done long after its link has broken, and after settle. It may wait in the
+// follower's connection to the leader, which stalls. The session goes to another server: the leader
+// would refuse the request now. But then the session comes back to that follower, whose connection
+// holds the request first, and the session's return behind it. The leader may handle the return first,
+// and then the request is done. (Seen on 3.8: the thread that reads the connection handles the return
+// by itself, and queues the request.) The entry's version then makes the server refuse an Update, and
+// all that checks a version. But a request that makes an ephemeral entry makes another one, which
+// nobody knows of.
 //
-// So where a link broke under such a commit, the session looks for entries of which no commit has
-// told: at once, as several attempts may have been done, and on each new link. What waited in a
-// follower's connection is done before what is asked for on a later link to it. (What the user
-// makes with the client library in the same session, under a key of which a CreateEphemeral's link has
-// just broken, is removed, too.)
+// So if a link broke during such a commit, the session looks for entries that no commit has reported:
+// at once, as several attempts may have been done, and on each new link. A request that waited in a
+// follower's connection is done before requests on a later link to it. (Entries that the user makes
+// with the client library in the same session, under a key of a CreateEphemeral whose link has just
+// broken, are removed, too.)
 const (
-	// lateFor is how long such a request may wait: a follower and the leader give their
-	// connection up after syncLimit ticks of silence, which are ten seconds as a rule.
+	// lateFor is how long such a request may wait: a follower and the leader give their connection up
+	// after syncLimit ticks of silence, usually ten seconds.
 	lateFor = time.Minute
-	// lateMost is how many are looked for; those of the latest commits.
+	// lateMost is how many traces are kept: those of the latest commits.
 	lateMost = 4096
-	// latePatience is how long to wait for a commit on the same key before others are looked for.
+	// latePatience is how long to wait for a commit on the same key before looking for others.
 	latePatience = 50 * time.Millisecond
 )
 
-// late are the ephemeral entries that may yet be made.
+// late holds the ephemeral entries that may yet be made.
 type late struct {
 	mu      sync.Mutex
 	traces  []*trace
 	back    bool // lookBack is due
-	looking bool // somebody is
-	again   bool // when that is done
+	looking bool // look is running
+	again   bool // look must run again when it is done
 
 	lookedBack uint64 // the latest link on which nothing was back; only lookBack uses it
 }
 
-// A trace is what an entry that is made late would be found by.
+// A trace identifies an entry that is made late.
 type trace struct {
 	op    backend.Op // without its value
 	nonce string
@@ -61,7 +61,7 @@ func (l *late) add(traces ...*trace) {
 	l.traces = slices.Clone(l.traces[max(0, len(l.traces)-lateMost):])
 }
 
-// all are those that may come yet.
+// all returns the traces that may still appear.
 func (l *late) all() []*trace {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *late) all() []*trace {
 	return slices.Clone(l.traces)
 }
 
-// keep has some that could not be looked for looked for again, however late that is.
+// keep keeps traces that could not be looked for, and restarts their time.
 func (l *late) keep(traces ...*trace) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *late) keep(traces ...*trace) {
 	}
 }
 
-// next tells whether to look again, and for what is back, too. If not, who looks has ended.
+// next tells whether to look again, and whether also for what is back. If not, look ends.
 func (l *late) next() (again, back bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (l *late) next() (again, back bool) {
 	return again, back
 }
 
-// expectLate is called when a commit is over, and what it has left is known.
+// expectLate is called when a commit is over, and its results are known.
 func (c *commit) expectLate() {
 	if !c.broke.Load() {
 		return
@@ -106,9 +106,9 @@ func (c *commit) expectLate() {
 	}
 }
 
-// lookAgain has what was made late looked for and removed in the background, by one goroutine, and
-// on a new link what is back: see past. It is not the Reaper's: that may have to remove what this waits
-// for. It does not block.
+// lookAgain starts one goroutine that looks for entries that were made late and removes them, and on a
+// new link looks for entries that are back: see past. It does not use the Reaper, which may have to
+// remove what this waits for. It does not block.
 func (s *session) lookAgain(link bool) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *session) look() {
 			failed = 0
 			continue
 		}
-		if failed&(failed-1) == 0 { // the first time, and more rarely with time
+		if failed&(failed-1) == 0 { // the first time, and more rarely over time
 			s.cfg.Logger.Warn("zookeeper: what may have been made late, or be back, cannot be looked for; trying again", "session", s.ID(), "error", err)
 		}
 		s.lookAgain(back)
@@ -149,8 +149,8 @@ func (s *session) look() {
 	}
 }
 
-// removeTraces looks for each trace, once all that has waited before this link is done. Those
-// that it fails at keep it from no other.
+// removeTraces looks for each trace, after all that has waited before this link is done. A failure at
+// one trace does not stop the others.
 func (s *session) removeTraces(ctx context.Context) error {
 	traces := s.late.all()
 	if len(traces) == 0 {
@@ -198,7 +198,7 @@ func (s *session) removeQueued(ctx context.Context, dir string, traces []*trace)
 	return errors.Join(errs...)
 }
 
-// removeMade removes what was created late. Nobody else in this session creates it meanwhile.
+// removeMade removes what was created late. Nothing else in this session creates it meanwhile.
 func (s *session) removeMade(ctx context.Context, op backend.Op) error {
 	give, err := s.Turns.Take(ctx, s.Ctx.Done(), latePatience, []backend.Op{op})
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *session) removeMade(ctx context.Context, op backend.Op) error {
 	return s.removeUnknown(ctx, op.Key)
 }
 
-// removeUnknown removes an entry of this session that no commit has told of, nor will.
+// removeUnknown removes an entry of this session that no commit has reported or will report.
 func (s *session) removeUnknown(ctx context.Context, key string) error {
 	n, err := s.get(ctx, s.path(key))
 	switch {

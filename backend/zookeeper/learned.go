@@ -8,12 +8,12 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// goneLeast is how many entries that are gone are remembered, and some for each that waits:
-// those before it. Up to driver.CacheLimit it would grow with the terms of a session.
+// goneLeast is how many entries that are gone are remembered, in addition to some for each waiting
+// candidate: those before it. Up to driver.CacheLimit the cache would grow with the terms of a session.
 const goneLeast = 64
 
-// learned is what a session has learned and need not ask again. None of it is
-// trusted: what it says is checked by the server in each commit, or by a watch.
+// learned is what a session has learned and need not ask again. None of it is trusted: the server
+// checks it in each commit, or a watch confirms it.
 type learned struct {
 	before driver.Cache[ahead]    // by an own entry's key
 	proofs driver.Cache[proof]    // by key
@@ -22,39 +22,37 @@ type learned struct {
 	gone   driver.Cache[uint64]   // by key, the newest incarnation known to be gone
 	past   driver.Past
 
-	// owns has no bound: without it a condition would ask for less. It is as large as there are
-	// entries of the session, until their end is seen. mu guards it, and gone together with it.
+	// owns has no bound: without an entry here a condition would check less. It holds the session's
+	// entries until their end is seen. mu guards it, and gone together with it.
 	mu      sync.Mutex
 	owns    map[string]own // by an own entry's key
-	endedAt uint64         // the newest zxid that was known when the latest of past was found to be gone
+	endedAt uint64         // the newest zxid known when the latest entry in past was found to be gone
 }
 
-// proof is what proves at the instant of a commit that an entry is still the
-// incarnation it was.
+// proof is what proves, at the instant of a commit, that an entry is still the same incarnation.
 type proof struct {
 	rev uint64
-	// version is the parent's, or the entry's own where that says nothing: for a
-	// persistent entry, and below the server's root.
+	// version is the parent's, or the entry's own where the parent's says nothing: for a persistent
+	// entry, and below the servers' root.
 	version int32
 	own     bool
-	// gen is the link that it was learned on: a service that was restored counts the same versions again,
-	// and breaks all links.
+	// gen is the link on which it was learned: a restored service counts through the same versions
+	// again, and breaks all links.
 	gen uint64
 }
 
-// proof returns what was learned of an entry on a link.
+// proof returns what was learned about an entry on a link.
 func (m *learned) proof(e backend.Entry, gen uint64) (proof, bool) {
 	p, ok := m.proofs.Get(e.Key)
 	return p, ok && p.rev == e.Rev && p.gen == gen
 }
 
-// own is the version of an entry that a commit of this session has made: see
-// commit.ownVersion.
+// own is the version of an entry that a commit of this session has made: see commit.ownVersion.
 type own struct {
 	rev     uint64
 	version int32
 	old     bool   // it was found outdated
-	gen     uint64 // the link that it was made on
+	gen     uint64 // the link on which it was made
 }
 
 func (m *learned) own(e backend.Entry) (own, bool) {
@@ -64,7 +62,7 @@ func (m *learned) own(e backend.Entry) (own, bool) {
 	return o, ok && o.rev == e.Rev
 }
 
-// owned tells whether a commit has told of an entry under this key, whose end is not known.
+// owned reports whether a commit has reported an entry under this key whose end is not known.
 func (m *learned) owned(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,21 +70,21 @@ func (m *learned) owned(key string) bool {
 	return ok
 }
 
-// addOwn notes an entry that a commit has made, and is about to tell of.
+// addOwn notes an entry that a commit has made, and is about to return.
 func (m *learned) addOwn(e backend.Entry, gen uint64) {
 	version, _ := fromVersion(e.Version)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o, own := m.owns[e.Key]; own && o.rev != e.Rev {
-		m.ended(e.Key, o.rev, e.Rev-1) // or nothing could have been made there
+		m.ended(e.Key, o.rev, e.Rev-1) // or nothing could have been created there
 	}
 	if !m.isGone(e) { // else somebody has deleted it already
 		note(&m.owns, e.Key, own{rev: e.Rev, version: version, gen: gen})
 	}
 }
 
-// setOwn notes what was seen of an own entry, in whatever order that comes in. A version
-// that cannot be asked for tells nothing.
+// setOwn notes the observed version of an own entry; the order of calls does not matter. A version that
+// cannot be checked for says nothing.
 func (m *learned) setOwn(key string, rev uint64, version int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,8 +115,8 @@ func (m *learned) setDir(path string, is bool) {
 	}
 }
 
-// bury notes that an incarnation is gone: it never comes back, and whoever asks to
-// delete it again can be told so without a request, whose reply might be lost.
+// bury notes that an incarnation is gone. It never comes back, and a caller that asks to delete it
+// again gets its answer without a request, whose reply might be lost.
 func (m *learned) bury(key string, rev uint64) {
 	m.forget(key)
 	m.mu.Lock()
@@ -140,7 +138,8 @@ func (m *learned) ended(key string, rev, newest uint64) {
 	m.endedAt = max(m.endedAt, newest)
 }
 
-// latest is an own entry that was made on one of the first links, and after the end of all that have ended.
+// latest returns an own entry that was made on one of the first links, and after the end of all that
+// have ended.
 func (m *learned) latest(links uint64) (key string, rev uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,13 +152,13 @@ func (m *learned) latest(links uint64) (key string, rev uint64) {
 }
 
 func (m *learned) isGone(e backend.Entry) bool {
-	newest, _ := m.gone.Get(e.Key) // no entry is at revision 0, whatever is known
+	newest, _ := m.gone.Get(e.Key) // 0 if nothing is known: no entry has that revision
 	return e.Rev <= newest
 }
 
-// candidates returns those of the names in dir that are not known to be lookalikes'.
+// candidates returns the names in dir except those of known lookalikes.
 func (m *learned) candidates(dir string, names []name) []name {
-	if m.alike.Len() == 0 { // as a rule
+	if m.alike.Len() == 0 { // the usual case
 		return names
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(n name) bool { return m.alike.Has(dir + "/" + n.text) })

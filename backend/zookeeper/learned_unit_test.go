@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// What is gone is not remembered for ever, but for as long as those who wait may ask.
+// What is gone is not remembered for ever, but for as long as waiting candidates may ask.
 func TestMemoryOfWhatIsGone(t *testing.T) {
 	var m learned
 	for i := range 10_000 {
@@ -33,8 +33,8 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// An entry tells that its history has the end of all that have ended, if it was made after that, and on a link on which that
-// was so.
+// An entry proves that its history includes the end of all that have ended, if it was made after that
+// end, and on a link with that history.
 func TestLatestOwnEntry(t *testing.T) {
 	var m learned
 	latest := func(links uint64) string {
@@ -59,13 +59,13 @@ func TestLatestOwnEntry(t *testing.T) {
 	assert.Equal(t, "/c", latest(2))
 }
 
-// A server that refuses what it has just said is asked again with pauses, for a session timeout.
+// A server that refuses what it has just reported is asked again with pauses, for a session timeout.
 func TestRefusalsOfWhatWasLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := New(Config{Servers: []string{"127.0.0.1:1"}})
 		assert.NoError(t, err)
 		s := newSession(&b.cfg, &b.ballot, time.Minute)
-		s.Grant("", time.Now(), 10*time.Second, -time.Hour) // the window is no matter here
+		s.Grant("", time.Now(), 10*time.Second, -time.Hour) // the window does not matter here
 		c := &commit{s: s}
 		f := &flight{
 			m:       &multi{parts: []part{{&zk.CheckVersionRequest{Path: "/a", Version: 3}, ref{role: roleProof, op: -1, key: "/a/b"}}}},

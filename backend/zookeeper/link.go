@@ -32,7 +32,7 @@ const (
 	xidAuth      = -4
 	codeExpired  = -112
 	codeMoved    = -118
-	codeTooLong  = -2000 // no server's: see tooLong
+	codeTooLong  = -2000 // not a server's code: see tooLong
 
 	connectHead = 4 + 4 + 8 + 4 + 8 // length, version, zxid, timeout, session
 	requestHead = 4 + 4 + 4         // length, xid, opcode
@@ -40,10 +40,10 @@ const (
 )
 
 const (
-	// lookAhead is how much of a frame can be looked at where it is: the heads of all, and the connect
-	// response, of which servers make 45 bytes. Each session has a buffer of this size.
+	// lookAhead is how much of a frame can be looked at in place: the heads of all, and the connect
+	// response, for which servers send 45 bytes. Each session has a buffer of this size.
 	lookAhead = 512
-	// maxMulti is the largest answer to a multi that is taken. Servers take requests of 1 MB by default.
+	// maxMulti is the largest accepted reply to a multi. Servers accept requests of 1 MB by default.
 	maxMulti = 16 << 20
 )
 
@@ -54,34 +54,33 @@ var (
 		"nothing proves there until when a session lives, and on ClickHouse Keeper it ends with its connection", errors.ErrUnsupported)
 )
 
-// A pin sees every frame of one client connection, over all its links (TCP
-// connections), and holds it to one session.
+// A pin sees every frame of one client connection, over all its links (TCP connections), and restricts
+// it to one session.
 //
-// After an expiry the client library silently asks for a new session on the same
-// zk.Conn, and sends in it whatever is still queued. The pin refuses to let that
-// connect request out, so nothing queued can ever run in another session.
+// After an expiry the client library silently asks for a new session on the same zk.Conn, and sends all
+// queued requests in it. The pin does not let that connect request out, so no queued request can ever
+// run in another session.
 type pin struct {
-	// All are called without pin.mu held, on the client library's goroutines; they
-	// must not block.
+	// All are called without pin.mu held, on the client library's goroutines; they must not block.
 	granted  func(id int64, timeout time.Duration, sent time.Time) error
 	answered func(sent time.Time)
 	voted    func(sent time.Time, epoch uint64) // a write was answered
 	expired  func()
-	foreign  func() // the first server is none of Apache ZooKeeper's
+	foreign  func() // the first server is not Apache ZooKeeper's
 
 	buffers buffers
 	watched watched
 
 	mu       sync.Mutex
 	session  int64  // 0 until the first is granted
-	password []byte // of the session, by which it is taken up on another link
-	zxid     int64  // the newest that was answered
-	shown    int64  // the newest of an event
-	refuse   error  // set once no link may be made any more
+	password []byte // of the session, to resume it on another link
+	zxid     int64  // the newest zxid of a reply
+	shown    int64  // the newest zxid of an event
+	refuse   error  // set once no more links may be made
 	leaving  bool   // new links are only for closing the session
 	links    map[*link]struct{}
 	link     *link         // the last one that was greeted
-	acked    chan struct{} // closed when the server has answered a close request
+	acked    chan struct{} // closed when the server has replied to a close request
 }
 
 // stop refuses new links.
@@ -93,14 +92,14 @@ func (p *pin) stop(err error) {
 	}
 }
 
-// leave has all links that are greeted from now on be for closing the session only.
+// leave restricts all links that are greeted from now on to closing the session.
 func (p *pin) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leaving = true
 }
 
-// all are the links that there are.
+// all returns all links.
 func (p *pin) all() []*link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,11 +121,11 @@ func (p *pin) kill(err error) {
 // cut closes all links; new ones may be made.
 func (p *pin) cut() {
 	for _, l := range p.all() {
-		_ = l.Conn.Close() // the client library finds out
+		_ = l.Conn.Close() // the client library notices
 	}
 }
 
-// current is the last link that was greeted.
+// current returns the last link that was greeted.
 func (p *pin) current() *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +138,7 @@ func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refuse != nil {
-		_ = conn.Close() // nothing was said on it
+		_ = conn.Close() // nothing was sent on it
 		return nil, p.refuse
 	}
 	if p.links == nil {
@@ -149,55 +148,54 @@ func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
 	return l, nil
 }
 
-// show takes the zxid of an event, which servers tell from 3.9 on: what has been shown the server
-// of the next link has to have. Watches are set as of the last answer all the same, as there may
-// be more events of that zxid.
+// show notes the zxid of an event, which servers send from 3.9 on: the server of the next link must not
+// be older than what has been shown. Watches are still set as of the last reply, as more events of that
+// zxid may follow.
 func (p *pin) show(zxid int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.shown = max(p.shown, zxid)
 }
 
-// newest is the newest zxid that has been seen: whatever is sent from now on, if it
-// writes, gets a higher one.
+// newest returns the newest zxid that has been seen: any write sent from now on gets a higher one.
 func (p *pin) newest() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return uint64(p.zxid)
 }
 
-// A link is one TCP (or TLS) connection of a pin. The client library writes from
-// one goroutine at a time and reads from one.
+// A link is one TCP (or TLS) connection of a pin. The client library writes from one goroutine at a
+// time and reads from one.
 type link struct {
 	net.Conn
 	pin *pin
 
 	// The writer's.
-	asked    bool              // the connect request has passed
+	asked    bool              // the connect request has been sent
 	head     [connectHead]byte // the beginning of the frame being written
 	headLen  int
-	bodyLeft int   // bytes of it that are still to come
+	bodyLeft int   // bytes of the frame that are still to come
 	began    int64 // pin.zxid at the connect request
 
 	// The reader's.
 	in        *bufio.Reader
 	greeted   bool
 	receiving bool   // frames after the connect response are being read
-	frameLeft int    // bytes of the current frame not yet handed on
-	instead   []byte // what is handed on in the place of an answer
-	skip      int    // bytes of that answer, which nobody gets
+	frameLeft int    // bytes of the current frame not yet passed on
+	instead   []byte // passed on in place of a reply
+	skip      int    // bytes of that reply to skip
 
 	// Set before the link is greeted.
 	opened  bool // the session was made on it
-	leaving bool // nothing passes but what it takes to close the session
+	leaving bool // only the requests that close the session pass
 
 	mu          sync.Mutex // guards the rest
 	askedAt     time.Time  // set before the link is greeted
-	greetBy     time.Time  // until then the session has to be granted
+	greetBy     time.Time  // the deadline for granting the session
 	up          bool
-	voted       time.Time   // when the newest write that was answered was sent
-	epoch       uint64      // of the newest answer; 0 where it is not known
-	outstanding []sentFrame // a queue: answers come in order
+	voted       time.Time   // when the newest answered write was sent
+	epoch       uint64      // of the newest reply; 0 if not known
+	outstanding []sentFrame // a queue: replies come in order
 	first       int
 }
 
@@ -205,7 +203,7 @@ type link struct {
 type sentFrame struct {
 	xid, op int32
 	at      time.Time
-	own     string // of a listing: only what is nearest before this name is wanted
+	own     string // of a listing: only the nearest names before this one are wanted
 }
 
 func (l *link) Close() error {
@@ -215,10 +213,9 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// SetReadDeadline keeps a server that accepts connections and says nothing from
-// holding up the search for another one: the client library waits for the
-// connect response for 6.7 session timeouts, and takes the limit off between
-// its two reads.
+// SetReadDeadline prevents a server that accepts connections and sends nothing from delaying the search
+// for another one: the client library waits for the connect response for 6.7 session timeouts, and
+// removes the limit between its two reads.
 func (l *link) SetReadDeadline(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,12 +225,12 @@ func (l *link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-// hurry has a link that is being made come about earlier, or not at all.
+// hurry makes the handshake of a link finish earlier, or not at all.
 func (l *link) hurry(by time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.up && by.Before(l.greetBy) {
 		l.greetBy = by
-		_ = l.Conn.SetReadDeadline(by) // what is wrong with the connection, its reader finds
+		_ = l.Conn.SetReadDeadline(by) // the reader finds errors of the connection
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// A script is a connection whose other end is the test.
+// A script is a connection with the test at its other end.
 type script struct {
-	net.Conn // nil: only what is below is called
+	net.Conn // nil: only the methods below are called
 	wrote    []byte
 	reads    []byte
-	chunk    func() int // how much a Read gives
+	chunk    func() int // how much a Read returns
 	closed   bool
 }
 
@@ -84,15 +84,14 @@ func connectResponse(session int64, timeout int32) []byte {
 	return frame(int32(0), timeout, session, int32(16), []byte("0123456789abcdef"), byte(0))
 }
 
-// keeperResponse is one of a server that makes no passwords.
+// keeperResponse is the response of a server that makes no passwords.
 func keeperResponse(session int64) []byte {
 	return frame(int32(0), int32(4000), session, int32(16), make([]byte, 16))
 }
 
 func answerTo(xid, code int32, body ...byte) []byte { return frame(xid, int64(7), code, body) }
 
-// longMulti is the body of an answer to a multi that takes more than a look ahead: two
-// creations and the end.
+// longMulti is the body of a reply to a multi that is longer than lookAhead: two creations and the end.
 func longMulti() []byte {
 	created := join([]byte{0, 0, 0, 1, 0, 0, 0, 0, 0}, frame(make([]byte, 1800)))
 	return join(created, created, []byte{0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff})
@@ -123,7 +122,7 @@ func say(t *testing.T, l *link, frames ...[]byte) {
 	require.Len(t, all, n)
 }
 
-// greetedLink is a link whose session, number 5, is granted, and which has read no more than that.
+// greetedLink returns a link whose session, number 5, is granted, and which has read nothing else.
 func greetedLink(t *testing.T, p *pin, reads []byte, chunk func() int) (*link, *script) {
 	t.Helper()
 	greeting := connectResponse(5, 4000)
@@ -133,7 +132,8 @@ func greetedLink(t *testing.T, p *pin, reads []byte, chunk func() int) (*link, *
 	return l, s
 }
 
-// hears reads a link to its end, and calls each, unless it is nil, after each piece. It returns what has ended it.
+// hears reads a link to its end, and calls each, unless it is nil, after each piece. It returns the
+// error that ended it.
 func hears(l *link, each func()) error {
 	for {
 		_, err := l.Read(make([]byte, 4096))
@@ -146,7 +146,7 @@ func hears(l *link, each func()) error {
 	}
 }
 
-// readPieces reads a link to its end, so much at a time.
+// readPieces reads a link to its end, in pieces of size.
 func readPieces(t *testing.T, l *link, size func() int) (all []byte) {
 	t.Helper()
 	for {
@@ -160,14 +160,14 @@ func readPieces(t *testing.T, l *link, size func() int) (all []byte) {
 	}
 }
 
-// noZxid is an answer as it is handed on: see link.keepZxid.
+// noZxid returns a reply as the link passes it on: see link.keepZxid.
 func noZxid(answer []byte) []byte {
 	clear(answer[8:16])
 	return answer
 }
 
-// The streams are seen through whatever pieces they come in, and are not changed but
-// for the zxid of answers.
+// The link understands the streams in pieces of any size, and changes nothing except the zxid of
+// replies.
 func TestWireInPieces(t *testing.T) {
 	for round := range 200 {
 		rng := rand.New(rand.NewPCG(1, uint64(round)))
@@ -196,8 +196,7 @@ func TestWireInPieces(t *testing.T) {
 	}
 }
 
-// Pitfall 2, at the wire: once a session was granted, a request for another one
-// does not get out.
+// Pitfall 2, at the wire: after a session was granted, a request for another one is not sent.
 func TestPitfall02WireRefusesNewSession(t *testing.T) {
 	var e wireEvents
 	p := newPin(&e)
@@ -234,7 +233,7 @@ func TestPitfall02WireRefusesNewSession(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrClosed)
 }
 
-// What a server says neither crashes the process nor makes it allocate at will.
+// No bytes from a server crash the process or make it allocate without limit.
 func TestWireHostile(t *testing.T) {
 	huge := []byte{0x7f, 0xff, 0xff, 0xff}
 	negative := []byte{0xff, 0xff, 0xff, 0xff}
@@ -274,8 +273,8 @@ func TestWireHostile(t *testing.T) {
 	}
 }
 
-// An answer to a request for authentication says nothing about the session's
-// life, and may overtake others.
+// A reply to a request for authentication says nothing about the session's life, and may overtake
+// others.
 func TestWireAuthIsNoHeartbeat(t *testing.T) {
 	var e wireEvents
 	l, _ := startLink(t, newPin(&e), join(connectResponse(5, 4000), answerTo(2, 0), answerTo(1, 0)), whole)
@@ -285,8 +284,8 @@ func TestWireAuthIsNoHeartbeat(t *testing.T) {
 	assert.Equal(t, []int{0, 0, 1, 1}, counts)
 }
 
-// A write that is answered without an error is a vote, at the epoch of the answer; one
-// that was refused before it was proposed, and a read, are none.
+// A write with a successful reply is a vote, at the epoch of the reply. A write that was refused before
+// it was proposed, and a read, are none.
 func TestWireVotes(t *testing.T) {
 	var e wireEvents
 	reads := join(connectResponse(5, 4000), answerTo(1, 0), answerTo(2, -127), answerTo(3, 0, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff), answerTo(4, 0))
@@ -301,8 +300,8 @@ func TestWireVotes(t *testing.T) {
 	assert.Equal(t, e.epochs[0], epoch)
 }
 
-// FuzzWire holds that answers of any bytes, in whatever pieces, do not crash the process, and that no
-// more answers are counted than requests were sent.
+// FuzzWire checks that replies of any bytes, in any pieces, do not crash the process, and that no more
+// replies are counted than requests were sent.
 func FuzzWire(f *testing.F) {
 	f.Add(join(connectResponse(5, 4000), answerTo(1, 0), answerTo(-2, 0), answerTo(3, 0, 0, 0, 0, 5, 0)), uint8(3))
 	f.Fuzz(func(t *testing.T, reads []byte, chunk uint8) {
@@ -316,8 +315,7 @@ func FuzzWire(f *testing.F) {
 	})
 }
 
-// An answer that is too long is handed on as an error, and the next one as it is, in whatever
-// pieces they come.
+// A reply that is too long is passed on as an error, and the next one unchanged, in any pieces.
 func TestWireTooLong(t *testing.T) {
 	for chunk := range 60 {
 		var e wireEvents
@@ -332,7 +330,7 @@ func TestWireTooLong(t *testing.T) {
 	}
 }
 
-// The window passes while the answer to a handshake comes in: nothing is written over that link.
+// If the window passes while the handshake's reply comes in, nothing is written over that link.
 func TestWireWindowPassesInTheHandshake(t *testing.T) {
 	s := newSession(&Config{Servers: []string{"127.0.0.1:1"}, SessionTimeout: 4 * time.Second}, &ballot{}, 4*time.Second)
 	p := s.pin
@@ -348,11 +346,10 @@ func TestWireWindowPassesInTheHandshake(t *testing.T) {
 	assert.Len(t, conn.wrote, sent)
 }
 
-// A request that is sent just as the session closes may be answered three times by the
-// client library, into a channel for two: as it is queued, when its write fails, and when
-// what is outstanding is cleared away. If its caller has left, the third blocks the
-// library's loop for ever, and Close with it. So a write that fails ends the link, and is
-// no error.
+// A request that is sent just as the session closes may be answered three times by the client library,
+// into a channel for two: when it is queued, when its write fails, and when the outstanding requests
+// are cleared. If its caller has left, the third blocks the library's loop for ever, and Close with it.
+// So a failed write ends the link, and is no error.
 func TestWriteThatFailsIsNoAnswer(t *testing.T) {
 	var e wireEvents
 	l, s := startLink(t, newPin(&e), connectResponse(5, 4000), whole)
@@ -366,8 +363,8 @@ type broken struct{ *script }
 
 func (*broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// The next link begins with the zxid of the last: the connect request and the
-// setting of watches carry it, whatever has been answered meanwhile.
+// The next link begins with the zxid of the last: the connect request and the setting of watches carry
+// it, no matter which replies have come meanwhile.
 func TestWireKeepsTheZxid(t *testing.T) {
 	var e wireEvents
 	p := newPin(&e)
@@ -379,12 +376,12 @@ func TestWireKeepsTheZxid(t *testing.T) {
 	second, s := startLink(t, p, join(connectResponse(5, 4000), frame(int32(2), int64(9), int32(0))), whole)
 	say(t, second, connectRequest(5))
 	say(t, second, frame(int32(2), int32(6)))
-	require.ErrorIs(t, hears(second, nil), io.EOF) // an answer at zxid 9 overtakes the setting of watches
+	require.ErrorIs(t, hears(second, nil), io.EOF) // a reply at zxid 9 overtakes the setting of watches
 	sendsZxids(t, second, s, 7, 7)
 	assert.EqualValues(t, 9, p.zxid)
 }
 
-// sendsZxids checks those of the connect request and of a setting of watches.
+// sendsZxids checks the zxids of the connect request and of a setting of watches.
 func sendsZxids(t *testing.T, l *link, s *script, connect, watches int) {
 	t.Helper()
 	before := len(s.wrote)
@@ -395,8 +392,8 @@ func sendsZxids(t *testing.T, l *link, s *script, connect, watches int) {
 	assert.EqualValues(t, watches, binary.BigEndian.Uint64(s.wrote[before+requestHead:]), "setting of watches")
 }
 
-// What an event has shown the next server has to have, too. But there may have been more events
-// of the same transaction, so watches are set as of the last answer.
+// The next server must also have what an event has shown. But more events of the same transaction may
+// follow, so watches are set as of the last reply.
 func TestWireKeepsTheZxidOfEvents(t *testing.T) {
 	var e wireEvents
 	p := newPin(&e)
@@ -409,7 +406,7 @@ func TestWireKeepsTheZxidOfEvents(t *testing.T) {
 	sendsZxids(t, second, s, 8, 7)
 }
 
-// A read of a path that is to be watched goes out with a watch, and no other does.
+// A read of a path that must be watched is sent with a watch, and no other read is.
 func TestWireSetsWatches(t *testing.T) {
 	var e wireEvents
 	p := newPin(&e)
@@ -433,19 +430,19 @@ func TestWireSetsWatches(t *testing.T) {
 	assert.Empty(t, p.watched.reads)
 }
 
-// A vote on another link counts where its epoch shows that this link's leader is of the same or a
-// later one. A zxid without an epoch shows nothing of leaders, and then only votes on the link count.
+// A vote on another link counts if its epoch shows that this link's leader is of the same or a later
+// one. A zxid without an epoch shows nothing about leaders, and then only votes on the link count.
 func TestVotesNeedEpochs(t *testing.T) {
 	const epoch = int64(1) << 32
-	// answered is a link of the session on which a server has answered a request, at a zxid.
+	// answered returns a link of the session on which a server has replied to a request, at a zxid.
 	answered := func(s *session, request int32, zxid int64) *link {
 		l, _ := greetedLink(t, s.pin, frame(int32(1), zxid, int32(0), int32(-1), true, int32(-1)), whole)
 		say(t, l, frame(int32(1), request))
-		_ = hears(l, nil) // an answer like a multi's ends it, if none was asked for
+		_ = hears(l, nil) // a reply like a multi's ends it, if none was asked for
 		return l
 	}
 	for name, try := range map[string]struct {
-		here, there int64 // the zxids of the answers on this link, and of the vote on another
+		here, there int64 // the zxids of the replies on this link, and of the vote on another
 		counts      bool
 	}{
 		"the same epoch": {here: epoch + 5, there: epoch + 9, counts: true},
@@ -466,8 +463,8 @@ func TestVotesNeedEpochs(t *testing.T) {
 	}
 }
 
-// A server that grants a session without a password is no ZooKeeper. What a session has is not taken from it,
-// as its other servers may be right ones.
+// A server that grants a session without a password is no ZooKeeper. An existing session is not lost by
+// that, as its other servers may be right.
 func TestWireRefusesServersWithoutPasswords(t *testing.T) {
 	var e wireEvents
 	p := newPin(&e)
@@ -477,7 +474,7 @@ func TestWireRefusesServersWithoutPasswords(t *testing.T) {
 		_, err := l.Read(make([]byte, 100))
 		return err
 	}
-	for _, session := range []int64{5, -1} { // the latter is of a Keeper that has no leader
+	for _, session := range []int64{5, -1} { // the latter comes from a Keeper that has no leader
 		require.ErrorIs(t, connect(keeperResponse(session)), errors.ErrUnsupported)
 	}
 	assert.Equal(t, 2, e.foreign)

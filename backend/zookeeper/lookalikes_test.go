@@ -12,13 +12,13 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// lookalike makes a node with the name of an entry that comes before all others of dir,
-// and that no candidate has made.
+// lookalike creates a node with the name of an entry that comes before all others of dir, and that no
+// candidate has made.
 func (f *fixture) lookalike(admin *zk.Conn, dir string, i int) {
 	f.t.Helper()
 	path := fmt.Sprintf("%s/e-%016x-%016x-%010d", dir, 1, i+1, 0)
 	var err error
-	if i%4 == 3 { // it has an owner that is no session
+	if i%4 == 3 { // its owner is no session
 		_, err = admin.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	} else {
 		_, err = admin.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
@@ -26,9 +26,9 @@ func (f *fixture) lookalike(admin *zk.Conn, dir string, i int) {
 	require.NoError(f.t, err)
 }
 
-// Nodes that no session holds, with names of entries, are no entries. There may be more of
-// them than are read back, and than are remembered; each is read once. That elections go on among them
-// is the rule data/foreign-children.
+// Nodes that no session holds are no entries, even with names of entries. There may be more of them
+// than are read back, and than are remembered; each is read once. The rule data/foreign-children covers
+// that elections continue among them.
 func TestPredecessorBehindLookalikes(t *testing.T) {
 	for _, number := range []int{3, 4, 8, 9, 10, 40} {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestPredecessorBehindLookalikes(t *testing.T) {
 			f.predecessorIs(first, backend.Entry{})
 			assert.LessOrEqual(t, len(sent()), number+10, "requests")
 
-			// They stand between two candidates, too.
+			// Some are between two candidates, too.
 			sequence := first.Key[len(first.Key)-10:]
 			for i := range number {
 				require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/e-%016x-%016x-%s", f.dir, uint64(1)<<63, i, sequence), nil))

@@ -21,11 +21,11 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// A world is one service with two sessions and what they have made.
+// A world is one service with two sessions and their entries.
 type world struct {
 	root     string
 	sessions []*backend.Session
-	// Incarnations by key, oldest first: the last one may stand.
+	// Incarnations by key, oldest first: the last one may exist.
 	known map[string][]backend.Entry
 }
 
@@ -34,22 +34,22 @@ func newWorld(t *testing.T, ctx context.Context, b backend.Backend, root string)
 	w := &world{root: root, known: map[string][]backend.Entry{}}
 	for range 2 {
 		s := must.Get(b.Open(ctx, backend.OpenOptions{}))(t)
-		t.Cleanup(func() { _ = s.Close(context.Background()) }) // nothing is left to learn from it
+		t.Cleanup(func() { _ = s.Close(context.Background()) }) // its error does not matter
 		w.sessions = append(w.sessions, s)
 	}
 	return w
 }
 
-// What the random commits are about, below a world's root.
+// modelKeys are the keys of the random commits, below a world's root.
 var modelKeys = []string{"/a", "/a/b", "/a/b/c", "/a/s", "/a/b/s", "/x", "/x/y", "/x/s"}
 
-// An intent is an op, or a condition, before it is known which revision it is about.
+// An intent is an op, or a condition, before the revision is known that it is about.
 type intent struct {
 	kind  backend.OpKind // 0 for IfExists, -1 for IfUnchanged
 	key   string
 	value string
 	age   int // how many incarnations back
-	// Put: what is expected, relative to what stands before the commit; or no entry.
+	// Put: the expected version, relative to the one before the commit; or no entry.
 	plus int
 	none bool
 }
@@ -60,9 +60,9 @@ func (w *world) entry(in intent) backend.Entry {
 		return known[i]
 	}
 	if i := len(known) - 1; i >= 0 {
-		return known[i] // IfUnchanged cannot tell an earlier one that was persistent
+		return known[i] // IfUnchanged cannot identify an earlier persistent one
 	}
-	return backend.Entry{Key: w.root + in.key, Rev: 1 << 62, Version: 1} // never was
+	return backend.Entry{Key: w.root + in.key, Rev: 1 << 62, Version: 1} // never existed
 }
 
 func (w *world) op(ctx context.Context, in intent) backend.Op {
@@ -73,7 +73,7 @@ func (w *world) op(ctx context.Context, in intent) backend.Op {
 	case backend.OpEnqueue:
 		return backend.Enqueue(key, value)
 	case backend.OpCompareAndSet:
-		now, _ := w.sessions[0].Get(ctx, key) // the zero Entry where there is none
+		now, _ := w.sessions[0].Get(ctx, key) // the zero Entry if there is none
 		if in.none {
 			return backend.CompareAndSet(key, value, 0)
 		}
@@ -107,7 +107,7 @@ func (w *world) commit(ctx context.Context, by int, guards, ops []intent) error 
 	return err
 }
 
-// dump describes what stands: owners, values, and versions where they count writes only.
+// dump describes the state: owners, values, and versions where they count writes only.
 func (w *world) dump(t *testing.T, ctx context.Context) string {
 	var b strings.Builder
 	for _, key := range modelKeys {
@@ -142,8 +142,8 @@ func (w *world) dump(t *testing.T, ctx context.Context) string {
 
 var seed = flag.Uint64("seed", 1, "of the random commits")
 
-// TestCommitsLikeMemory tries random commits, some with a lost reply or request, on a real
-// server and on the memory backend: both do them or both do not, and the same stands after.
+// TestCommitsLikeMemory tries random commits, some with a lost reply or request, on a real server and
+// on the memory backend: both do them or both do not, with the same state after.
 func TestCommitsLikeMemory(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(*seed, 0))
@@ -178,7 +178,7 @@ func (s step) String() string {
 	return fmt.Sprintf("session %d, guards %+v, ops %+v, lost %q", s.by, s.guards, s.ops, s.fault)
 }
 
-// script makes up a step, most often one that can be done as the model stands.
+// script invents a step, most often one that the model's state allows.
 func script(ctx context.Context, rnd *rand.Rand, model *world, round, i int) step {
 	stands, writes := map[string]bool{}, map[string]int{}
 	for _, key := range modelKeys {
@@ -226,10 +226,10 @@ func script(ctx context.Context, rnd *rand.Rand, model *world, round, i int) ste
 			stands[in.key] = false
 		}
 		if both && in.none && strings.HasSuffix(in.key, "s") {
-			in.kind = backend.OpCreateEphemeral // a persistent successor of what was exclusive cannot be told, either
+			in.kind = backend.OpCreateEphemeral // a persistent successor of an exclusive entry is indistinguishable, too
 		}
 		if both && slices.Contains([]string{"/a", "/a/b", "/x"}, in.key) && in.kind != backend.OpEnqueue {
-			in.value = "" // one that another session gives to a directory may be lost, see the package comment
+			in.value = "" // a directory's value from another session may be lost, see the package comment
 		}
 		out.ops = append(out.ops, in)
 	}
@@ -239,15 +239,15 @@ func script(ctx context.Context, rnd *rand.Rand, model *world, round, i int) ste
 	return out
 }
 
-// alike commits a step in both worlds, and returns false if the outcome could not be
-// known and both have to be left.
+// alike commits a step in both worlds, and returns false if the outcome is unknown and both must be
+// abandoned.
 func alike(t *testing.T, ctx context.Context, p *zktest.Process, real, model *world, what step, count map[string]int) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, wait.Patience)
 	defer cancel()
 	p.ClearRules()
 	for _, s := range real.sessions {
-		_, _ = s.Get(ctx, real.root) // the others' writes are seen: there is one server
+		_, _ = s.Get(ctx, real.root) // makes the others' writes visible: there is one server
 	}
 	commits := func(opcode int32, payload []byte) bool {
 		return opcode == proxytest.OpMulti && !zktest.MatchVote(opcode, payload) || opcode == proxytest.OpSetData || opcode == proxytest.OpDelete

@@ -12,37 +12,34 @@ import (
 //
 //	e-<session, 16 hex digits>-<nonce, 16 hex digits>-<sequence, as the server appends it>
 //
-// The nonce finds the entry of a commit whose reply was lost. Session and nonce
-// make the name unique, so that a condition on the path never meets a successor. The
-// sequence gives the order and nothing else: it starts again when the directory
-// is made anew, and ends.
+// The nonce finds the entry of a commit whose reply was lost. Session and nonce make the name unique,
+// so a condition on the path never meets a successor. The sequence gives the order and nothing else: it
+// starts again when the directory is created again, and it ends.
 //
 // # The end of the numbers
 //
-// The server numbers by a counter per directory, 32 bits with a sign, which each
-// creation there raises by one, whoever's it is: an Enqueue makes two nodes. At
-// 2147483647 the counter sticks (seen on 3.8: DataTree.createNode only ever raises it),
-// so that each later name gets this number; while others' requests are under way it may
-// be -2147483648 and more, as the server numbers ahead of what it has stored. Before
-// ZooKeeper 3.6 (ZOOKEEPER-3249, by its source) the counter is set and not raised, and goes
-// on through the negative numbers. Either way no number past the end tells who came first.
-// Names without an order would make a leader of a newcomer, beside the one that leads.
+// The server numbers by a counter per directory, a signed 32-bit number, which each creation there
+// raises by one, no matter by whom: an Enqueue makes two nodes. At 2147483647 the counter sticks (seen
+// on 3.8: DataTree.createNode only ever raises it), so that each later name gets this number. While
+// others' requests are pending it may be -2147483648 and more, as the server numbers ahead of what it
+// has stored. Before ZooKeeper 3.6 (ZOOKEEPER-3249, by its source) the counter is set and not raised,
+// and continues through the negative numbers. Either way no number past the end tells who came first.
+// Names without an order would make a newcomer a leader, beside the one that leads.
 //
-// So only the numbers from 0 to 2147483646 count. Of these each is given once, and they
-// rise in the order of the transactions: the counter never goes down while the directory
-// stands. (Before 3.6 they would come again after 2^31 more creations in a directory that
-// is used up, where nobody of this library makes anything for long.) An entry
-// with any other number is nobody's: its Enqueue takes it away and is
-// backend.ErrUsedUp; see commit.beyond.
+// So only the numbers from 0 to 2147483646 count. Each of these is given once, and they rise in the
+// order of the transactions: the counter never goes down while the directory exists. (Before 3.6 they
+// would come again after 2^31 more creations in a used-up directory, where no user of this library
+// creates anything for long.) An entry with any other number belongs to nobody: its Enqueue removes it
+// and returns backend.ErrUsedUp; see commit.beyond.
 const (
 	entryPrefix = "e-"
 	tempPrefix  = "t-"
 	hexDigits   = 16
-	// nameStart is the length of what stands before the sequence.
+	// nameStart is the length of what precedes the sequence.
 	nameStart = len(entryPrefix) + hexDigits + 1 + hexDigits + 1
-	// nameLength is that of the names whose numbers count.
+	// nameLength is the length of names whose numbers count.
 	nameLength = nameStart + 10
-	// lastNumber and all after it do not count.
+	// lastNumber and all later numbers do not count.
 	lastNumber = math.MaxInt32
 )
 
@@ -53,11 +50,11 @@ type name struct {
 	seq   int32
 }
 
-// counts tells whether the number is one of those that are given once.
+// counts reports whether the number is one of those that are given once.
 func (n name) counts() bool { return 0 <= n.seq && n.seq < lastNumber }
 
-// parseName accepts exactly what Enqueue makes, numbers past the end included. Anything
-// else under a directory is foreign and no candidate.
+// parseName accepts exactly what Enqueue makes, including numbers past the end. All other names under a
+// directory are foreign and no candidates.
 func parseName(text string) (name, bool) {
 	seq, ok := sequenceOf(text)
 	if !ok {
@@ -66,14 +63,14 @@ func parseName(text string) (name, bool) {
 	return name{text: text, nonce: text[nameStart-1-hexDigits : nameStart-1], seq: seq}, true
 }
 
-// numberOf returns the number of a name that parseName takes and whose number counts. It makes
-// no string.
+// numberOf returns the number of a name that parseName accepts and whose number counts. It allocates no
+// string.
 func numberOf(text []byte) (seq int32, ok bool) {
 	seq, ok = sequenceOf(text)
 	return seq, ok && name{seq: seq}.counts()
 }
 
-// sequenceOf returns the number that a name ends with, if it is one that Enqueue makes.
+// sequenceOf returns the number at the end of a name, if Enqueue makes such names.
 func sequenceOf[T string | []byte](text T) (seq int32, ok bool) {
 	if len(text) < nameLength || len(text) > nameLength+1 || string(text[:len(entryPrefix)]) != entryPrefix {
 		return 0, false
@@ -111,23 +108,22 @@ func parseNames(children []string) []name {
 			names = append(names, n)
 		}
 	}
-	// Only a name that somebody has made up has another's number.
+	// Only an invented name has the number of another name.
 	slices.SortFunc(names, func(a, b name) int {
 		return cmp.Or(cmp.Compare(a.seq, b.seq), strings.Compare(a.text, b.text))
 	})
 	return names
 }
 
-// namePrefix is what Enqueue gives to the server, which appends the sequence.
+// namePrefix returns what Enqueue sends to the server, which appends the sequence.
 func namePrefix(session, nonce string) string {
 	return entryPrefix + session + "-" + nonce + "-"
 }
 
-// formatSession is a session's ID: what the server calls it, as 16 hex digits.
+// formatSession returns a session's ID: the server's number, as 16 hex digits.
 func formatSession(id int64) string { return fmt.Sprintf("%016x", uint64(id)) }
 
-// isEnqueued tells by the key alone whether an entry was enqueued: such a key is
-// never used twice.
+// isEnqueued reports from the key alone whether an entry was enqueued: such a key is never used twice.
 func isEnqueued(key string) bool {
 	_, ok := nameOf(key)
 	return ok

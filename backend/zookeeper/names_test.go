@@ -35,10 +35,10 @@ func TestPitfall19FormatsAreJavas(t *testing.T) {
 	}
 }
 
-// formatSequence is as Java formats it, by the same words.
+// formatSequence formats as Java does, with the same format string.
 func formatSequence(seq int32) string { return fmt.Sprintf("%010d", seq) }
 
-// Pitfall 12: a foreign name never crashes and is never taken for a candidate.
+// Pitfall 12: a foreign name never crashes and is never treated as a candidate.
 func TestPitfall12ForeignNames(t *testing.T) {
 	good, prefix := entryName(1, 5), namePrefix("0000000001000002", "0000000000000001")
 	bad := []string{
@@ -64,8 +64,8 @@ func TestPitfall12ForeignNames(t *testing.T) {
 
 var enqueued = regexp.MustCompile(`^e-[0-9a-f]{16}-([0-9a-f]{16})-(-?[0-9]+)$`)
 
-// FuzzParseName holds that a name is taken for an entry's only, and always, if it is as Enqueue makes
-// them, and what is said of it.
+// FuzzParseName checks that a name is treated as an entry's exactly if Enqueue makes such names, and
+// what parseName returns for it.
 func FuzzParseName(f *testing.F) {
 	for _, seq := range []int32{0, 12, lastNumber - 1, lastNumber, -12, math.MinInt32} {
 		for range 50 {
@@ -92,10 +92,10 @@ func FuzzParseName(f *testing.F) {
 	})
 }
 
-// Pitfall 19: the sequence ends at 2147483647. What is numbered there, or beyond, has no
-// order, and does not count. FuzzQueue holds that names sort in the order in which the server has numbered them,
-// wherever the counter stands, that those past its end do not count, whatever else is in
-// the directory, and however the server sends them.
+// Pitfall 19: the sequence ends at 2147483647. Entries numbered there, or beyond, have no order, and do
+// not count. FuzzQueue checks that names sort in the order in which the server has numbered them, for
+// any state of the counter, that those past its end do not count, and that other names in the directory
+// and the server's order of names do not matter.
 func FuzzQueue(f *testing.F) {
 	f.Add(int32(0), []byte{1, 2, 3}, "e-")
 	f.Add(int32(-3), []byte{0, 0, 0, 0, 0, 0}, "lock-0000000001")
@@ -124,7 +124,7 @@ func FuzzQueue(f *testing.F) {
 			seq = int32(min(int64(seq)+1+int64(step)<<16, math.MaxInt32))
 		}
 		children := append(slices.Clone(all), foreign, foreign+"0", "x"+foreign)
-		for _, name := range want { // what looks most like an entry, and is none
+		for _, name := range want { // what resembles an entry most, and is none
 			children = append(children, name+"0", name+"-", "x"+name, strings.ToUpper(name))
 		}
 		rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
@@ -138,8 +138,8 @@ func FuzzQueue(f *testing.F) {
 	})
 }
 
-// FuzzVersion holds that versions are told apart, and that the server is never asked for
-// its "any version" where one was meant.
+// FuzzVersion checks that versions are distinguished, and that the server is never asked for its "any
+// version" if one was meant.
 func FuzzVersion(f *testing.F) {
 	for _, v := range []uint64{0, 1, 1 << 31, 1<<31 + 1, 1<<32 - 1, 1 << 32, 1<<32 + 1, 1<<64 - 1} {
 		f.Add(v)
@@ -155,7 +155,7 @@ func FuzzVersion(f *testing.F) {
 	})
 }
 
-// FuzzMark holds that a directory's data is overwritten only if it is nobody's value.
+// FuzzMark checks that a directory's data is overwritten only if it is not a user's value.
 func FuzzMark(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add([]byte("elector-create-"))
@@ -171,9 +171,9 @@ func FuzzMark(f *testing.F) {
 	})
 }
 
-// FuzzChecks holds that whatever entry is asked to be guarded, the first check is on that
-// very path, or an error says which key it is and why. There is no server: an entry that
-// was enqueued, and one whose version is the condition, take no round trip.
+// FuzzChecks checks that for any guarded entry the first check is on its very path, or an error says
+// which key it is and why. There is no server: an enqueued entry, and one whose version is the
+// condition, take no round trip.
 func FuzzChecks(f *testing.F) {
 	s := newSession(&Config{Chroot: "/root"}, new(ballot), 0)
 	s.live()
@@ -210,8 +210,7 @@ func FuzzChecks(f *testing.F) {
 	})
 }
 
-// FuzzServers holds that a server is accepted only if it can be dialled, and that a
-// refusal names it.
+// FuzzServers checks that a server is accepted only if it can be dialled, and that a refusal names it.
 func FuzzServers(f *testing.F) {
 	for _, server := range []string{"", "h", "h:1", "h:0", "h:65536", ":1", "h:x", "[::1]:2181", "h:1:2", "h:-1", "h:\n"} {
 		f.Add(server, "")

@@ -18,21 +18,21 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A candidate looks for the one before it in the list of all. The list is the one thing in an
-// election that grows with the number of candidates, and the client library would make a
-// string of each name, and keep a buffer as large as the whole list for as long as the link stands.
-// So the link reads such a list as it comes in, and hands on the few names that are wanted.
+// A candidate looks for its predecessor in the list of all candidates. That list is the only thing in
+// an election that grows with the number of candidates. The client library would make a string of each
+// name, and keep a buffer as large as the whole list for as long as the link exists. So the link reads
+// such a list as it comes in, and passes on the few names that are wanted.
 //
-// The library's call says so by its path, that of a node below the candidate's entry. There never
-// is one, as an ephemeral node has no children. The link asks for the directory in its place.
+// The library's call requests that by its path, a path below the candidate's entry. No such node ever
+// exists, as an ephemeral node has no children. The link asks for the directory instead.
 const (
 	opNearest   = -opChildren
 	nearestMark = "/nearest"
 	statLength  = 68 // of a Stat on the wire
 )
 
-// listNearest returns the names nearest before an own one in a directory, oldest first: one more
-// than are remembered, if there are so many. It is ErrNoEntry where the own name is not listed.
+// listNearest returns the names nearest before an own one in a directory, oldest first: one more than
+// are remembered, if there are so many. It returns ErrNoEntry if the own name is not listed.
 func (s *session) listNearest(ctx context.Context, dir, own string) ([]name, error) {
 	path := s.path(dir) + "/" + own + nearestMark
 	names, err := read(ctx, s, func() ([]string, error) {
@@ -50,15 +50,16 @@ func (s *session) listNearest(ctx context.Context, dir, own string) ([]name, err
 	return before[:slices.IndexFunc(before, func(n name) bool { return n.text == own })], nil
 }
 
-// forDirectory returns the request for a listing of which only the nearest names are wanted as it
-// goes out, and notes that for its answer.
+// forDirectory returns the request, as it is sent, for a listing of which only the nearest names are
+// wanted, and notes that for its reply.
 func (l *link) forDirectory(p []byte, path string) []byte {
 	path = strings.TrimSuffix(path, nearestMark)
 	slash := strings.LastIndexByte(path, '/')
 	dir, own := path[:slash], path[slash+1:]
 	xid := int32(binary.BigEndian.Uint32(p[4:]))
 	l.mu.Lock()
-	// It has just been noted, but a server that answers what it has not been asked may have had it taken away.
+	// It has just been noted, but a server that sends replies to no request may have caused its
+	// removal.
 	if i := len(l.outstanding) - 1; i >= 0 && l.outstanding[i].xid == xid {
 		l.outstanding[i].own = own
 	}
@@ -85,13 +86,13 @@ func (n *neighbour) compare(m *neighbour) int {
 // listReaders are larger than a link's own buffer: a list has many names.
 var listReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
 
-// nearest reads an answer that lists names, and hands on in its place one with those nearest before
-// an own one, and that, if it is among them. The head of the frame has been looked at.
+// nearest reads a reply that lists names, and passes on in its place a reply with the names nearest
+// before an own one, and the own one, if it is listed. The head of the frame has been looked at.
 func (l *link) nearest(length int, own string) error {
 	const head = 4 + answerHead + 4
 	var self, next neighbour
 	copy(self.text[:], own)
-	self.seq, _ = numberOf(self.text[:]) // one that does not count is never found
+	self.seq, _ = numberOf(self.text[:]) // a name that does not count is never found
 	left := 4 + length - head
 	if left < statLength {
 		return fmt.Errorf("%w: a list of %d bytes", errProtocol, length)

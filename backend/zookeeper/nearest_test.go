@@ -15,12 +15,12 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// numberedName is a name as Enqueue makes it.
+// numberedName returns a name as Enqueue makes it.
 func numberedName(seq int32) string {
 	return namePrefix(formatSession(rand.Int64()), fmt.Sprintf("%016x", rand.Uint64())) + formatSequence(seq)
 }
 
-// listAnswer is the body of an answer to getChildren2.
+// listAnswer returns the body of a reply to getChildren2.
 func listAnswer(names []string) []byte {
 	body := binary.BigEndian.AppendUint32(nil, uint32(len(names)))
 	for _, n := range names {
@@ -29,7 +29,7 @@ func listAnswer(names []string) []byte {
 	return append(body, make([]byte, statLength)...)
 }
 
-// plainList decodes the body of an answer to getChildren2 as it is written, and tells whether it is one.
+// plainList decodes the body of a reply to getChildren2 as is, and reports whether it is one.
 func plainList(body []byte) (names []string, ok bool) {
 	number := func() (n int32) {
 		if ok = ok && len(body) >= 4; ok {
@@ -40,7 +40,7 @@ func plainList(body []byte) (names []string, ok bool) {
 	}
 	ok = true
 	for count := uint32(number()); ok && count > 0; count-- {
-		n := int(max(number(), 0)) // a string that is null has a length of -1
+		n := int(max(number(), 0)) // a null string has a length of -1
 		if ok = ok && n <= len(body); ok {
 			names = append(names, string(body[:n]))
 			body = body[n:]
@@ -49,7 +49,7 @@ func plainList(body []byte) (names []string, ok bool) {
 	return names, ok && len(body) == statLength
 }
 
-// endOf is what is wanted of a list: some before an own name, and that, if it is there.
+// endOf returns the wanted part of a list: some names before own, and own, if it is listed.
 func endOf(names []string, own string) (end []string) {
 	all := parseNames(names)
 	i := slices.IndexFunc(all, func(n name) bool { return n.text == own })
@@ -66,14 +66,14 @@ func endOf(names []string, own string) (end []string) {
 	return append(end, all[last-1].text)
 }
 
-// nearestRequest has a request for what is nearest before a name ready. The session's own call marks it.
+// nearestRequest prepares a request for the names nearest before own. The session's own call marks it.
 func nearestRequest(p *pin, own string) (request []byte, unmark func()) {
 	path := "/dir/" + own + nearestMark
 	return frame(int32(1), int32(opChildren), int32(len(path)), []byte(path), byte(0)), p.watched.mark(watchedPath{opNearest, path})
 }
 
-// askNearest has a link that is greeted ask for what is nearest before a name, and returns what it sends, and
-// what it hands on of the answer, up to its end.
+// askNearest makes a greeted link ask for the names nearest before a name, and returns what it sends,
+// and what it passes on of the reply, up to its end.
 func askNearest(t *testing.T, own string, answer []byte, chunk func() int) (request, handed []byte, err error) {
 	t.Helper()
 	p := newPin(&wireEvents{})
@@ -88,8 +88,8 @@ func askNearest(t *testing.T, own string, answer []byte, chunk func() int) (requ
 	return request, handed, err
 }
 
-// checkNearest compares what the link hands on of a body, in whatever pieces it comes, with what a plain decoder
-// makes of it. Whatever the body is, the answer after it is found.
+// checkNearest compares what the link passes on of a body, in any pieces, with the result of a plain
+// decoder. For any body, the reply after it is found.
 func checkNearest(t *testing.T, own string, body []byte, piece func() int) {
 	t.Helper()
 	request, handed, err := askNearest(t, own, answerTo(1, 0, body...), piece)
@@ -111,7 +111,7 @@ func checkNearest(t *testing.T, own string, body []byte, piece func() int) {
 	require.LessOrEqual(t, len(got), remembered+2)
 	require.Equal(t, body[len(body)-statLength:], list[len(list)-statLength:])
 	want := endOf(names, own)
-	require.Equal(t, want, endOf(got, own)) // the names before one that is not listed are of no use to anybody
+	require.Equal(t, want, endOf(got, own)) // without the own name, those before it are of no use
 	if want != nil {
 		require.Len(t, got, len(want), "names that nobody wants")
 	}
@@ -137,7 +137,7 @@ func FuzzNearest(f *testing.F) {
 	for _, length := range [][]byte{{0xff, 0xff, 0xff, 0xff}, huge, {0x80, 0, 0, 0}} {
 		f.Add(join(two, length, end), []byte{5})
 	}
-	// What is not the list that it says it is.
+	// Bodies that differ from the list they claim to be.
 	list := listAnswer([]string{other(3), own})
 	for _, body := range [][]byte{
 		nil, list[:len(list)-statLength], list[:len(list)-1], append(slices.Clone(list), 0),
@@ -157,7 +157,7 @@ func FuzzNearest(f *testing.F) {
 	})
 }
 
-// What is handed on of a list is what the whole list would have told.
+// The link passes on what the whole list would have shown.
 func TestNearestIsTheListsEnd(t *testing.T) {
 	for round := range 300 {
 		names := []string{"seat", "e-", "t-0123456789abcdef", numberedName(-1), numberedName(lastNumber), ""}
@@ -173,8 +173,8 @@ func TestNearestIsTheListsEnd(t *testing.T) {
 	}
 }
 
-// A list that comes in two pieces is whole, wherever it is parted, and one that breaks off is no list.
-// An error is handed on as it is.
+// A list in two pieces is whole, no matter where it is split, and a list that breaks off is no list. An
+// error is passed on unchanged.
 func TestNearestParted(t *testing.T) {
 	own := numberedName(20)
 	names := []string{own, "seat", ""}
@@ -210,10 +210,10 @@ func TestNearestParted(t *testing.T) {
 	assert.Equal(t, join(noZxid(refused), noZxid(answerTo(2, 0))), handed)
 }
 
-// A server that answers a listing before that has left, which no sound one does, crashes nobody and has no other
-// request's answer taken for a list.
+// A server that replies to a listing before it was sent, which no sound server does, crashes nothing,
+// and the link treats no other request's reply as a list.
 func TestNearestAnsweredEarly(t *testing.T) {
-	for _, pings := range []bool{false, true} { // one is outstanding, which answers may overtake
+	for _, pings := range []bool{false, true} { // whether one is outstanding, which replies may overtake
 		p := newPin(&wireEvents{})
 		own := numberedName(7)
 		early := answerTo(1, 0, listAnswer([]string{own})...)
@@ -226,7 +226,7 @@ func TestNearestAnsweredEarly(t *testing.T) {
 		list, unmark := nearestRequest(p, own)
 		defer unmark()
 
-		p.watched.mu.Lock() // the request is noted, and is not out yet
+		p.watched.mu.Lock() // the request is noted, but not sent yet
 		wrote := make(chan error, 1)
 		go func() {
 			defer func() {

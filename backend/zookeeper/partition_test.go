@@ -22,20 +22,19 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A cut is a way to break the network between the members of an ensemble, so that the
-// others elect while the old leader goes on. One candidate leads on the old leader's
-// side, the other waits on the others'.
+// A cut is a way to break the network between the members of an ensemble, so that the others elect
+// while the old leader continues. One candidate leads on the old leader's side, another waits on the
+// other side.
 type cut struct {
 	name     string
 	ttl      time.Duration
 	strategy elector.Strategy
 
-	// stay is how many of the others stay with the old leader. It is cut off from the
-	// rest.
+	// stay is how many of the others stay with the old leader. It is cut off from the rest.
 	stay int
 
-	// first returns the member that the candidate that leads is connected to at first,
-	// and everywhere whether it may go to any other.
+	// first returns the member that the leading candidate is connected to at first. everywhere is set
+	// if that candidate may connect to any other.
 	first      func(p *parts) int
 	everywhere bool
 
@@ -43,7 +42,7 @@ type cut struct {
 	make func(p *parts) error
 }
 
-// parts is an ensemble that is about to be cut. Its members are named by their hosts.
+// parts is an ensemble that is about to be cut. Its members are identified by their hosts.
 type parts struct {
 	ensemble *servertest.Ensemble
 	network  *networktest.Network
@@ -61,7 +60,7 @@ func startParts(t *testing.T, n int, limits ...string) *parts {
 	})}
 }
 
-// whole waits until no cut is left, and looks who leads. So many of the others are to stay with that.
+// whole waits until no cut is left, and finds the leader. That many of the others will stay with it.
 func (p *parts) whole(t *testing.T, stay int) {
 	t.Helper()
 	require.NoError(t, p.ensemble.Start())
@@ -82,10 +81,10 @@ func onLeader(p *parts) int { return p.leader }
 func onStay(p *parts) int   { return p.stay[0] }
 func onRest(p *parts) int   { return p.rest[0] }
 
-// silent drops all between the two sides.
+// silent drops all traffic between the two sides.
 func silent(p *parts) error { return p.between(p.network.Cut) }
 
-// between does something to each pair of one of the rest and one on the old leader's side.
+// between calls do for each pair of one of the rest and one on the old leader's side.
 func (p *parts) between(do func(old, rest int) error) (err error) {
 	for _, old := range append([]int{p.leader}, p.stay...) {
 		for _, rest := range p.rest {
@@ -95,13 +94,12 @@ func (p *parts) between(do func(old, rest int) error) (err error) {
 	return err
 }
 
-// reset does the same, and resets the connections at the others only: the old leader hears
-// of nothing.
+// reset does the same, and resets the connections at the others only: the old leader notices nothing.
 func reset(p *parts) error {
 	return errors.Join(silent(p), p.between(func(old, rest int) error { return p.network.Reset(rest, old) }))
 }
 
-// restart is silent, and the others are killed and started again.
+// restart is silent, and also kills and restarts the others.
 func restart(p *parts) error {
 	err := silent(p)
 	for _, host := range p.rest {
@@ -121,9 +119,9 @@ func oneWay(p *parts) (err error) {
 	return err
 }
 
-// TestPartitions holds that no cut between the members of an ensemble makes two terms
-// valid. The servers' times are those of ZooKeeper's example configuration: a leader may
-// go on for 10 s and more after it was left, which is longer than the sessions last.
+// TestPartitions checks that no cut between the members of an ensemble makes two terms valid at once.
+// The servers' times are those of ZooKeeper's example configuration: a leader may continue for 10 s and
+// more after it was left, which is longer than the sessions last.
 func TestPartitions(t *testing.T) {
 	const short = 4 * time.Second // the shortest that servers with such ticks grant
 	for name, group := range map[string]struct {
@@ -155,8 +153,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// try makes the cut, and looks at both candidates until the second leads and the first
-// does not, or until the old leader has certainly given up and the first still does.
+// try makes the cut, and watches both candidates until the second leads and the first does not, or
+// until the old leader has certainly given up and the first still does.
 func (c *cut) try(t *testing.T, p *parts) {
 	p.whole(t, c.stay)
 	leads, waits := c.candidates(t, p)
@@ -167,11 +165,11 @@ func (c *cut) try(t *testing.T, p *parts) {
 	began := time.Now()
 	require.NoError(t, c.make(p))
 
-	const givenUp = 20 * time.Second // 17 s at most were seen
+	const givenUp = 20 * time.Second // the longest seen was 17 s
 	var overlap, lastValid time.Duration
 	for {
-		// Terms that have ended stay so. So of two that hold one after the other the first
-		// held while the second did.
+		// Ended terms stay ended. So if both checks pass, one after the other, both terms were valid at
+		// the first check.
 		at, won := time.Now(), waits.term.Load()
 		valid := leads.valid()
 		if valid {
@@ -230,7 +228,7 @@ func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
 	first.Resume()
 	waits, _ = c.contender(t, election, "waits", far)
 	go func() {
-		// The one campaign recovers from what the cut does to it.
+		// One campaign recovers from the effects of the cut.
 		term, err := waits.elector.Campaign(context.WithoutCancel(ctx))
 		if err != nil {
 			return // the test has ended, or finds that nobody is elected

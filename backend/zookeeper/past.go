@@ -11,7 +11,7 @@ import (
 
 var errRewound = errors.New("an entry that was deleted is back: the service was restored from a backup")
 
-// gone notes that an incarnation is gone, whosever it was.
+// gone notes that an incarnation is gone, of any session.
 func (s *session) gone(key string, rev uint64) {
 	if _, own := s.learned.own(backend.Entry{Key: key, Rev: rev}); own || s.isOwnName(path.Base(key)) {
 		s.ended(key, rev)
@@ -19,7 +19,7 @@ func (s *session) gone(key string, rev uint64) {
 	s.learned.bury(key, rev)
 }
 
-// ended notes that an own incarnation is gone. One that has never been may come yet.
+// ended notes that an own incarnation is gone. One that has never existed may come yet.
 func (s *session) ended(key string, rev uint64) {
 	newest := s.pin.newest()
 	if rev > newest {
@@ -30,11 +30,13 @@ func (s *session) ended(key string, rev uint64) {
 	s.learned.ended(key, rev, newest)
 }
 
-// lookBack ends the session if one of its entries that were gone is there. A restored server is a new process, so the
-// session looks on each new link. (The command restore of 3.9's admin server breaks no link: it is not noticed.)
+// lookBack ends the session if one of its entries that were gone exists. A restored server is a new
+// process, so the session looks on each new link. (The command restore of 3.9's admin server breaks no
+// link: it is not noticed.)
 //
-// One read is enough where an entry stands that is younger than the end of all that have ended: its history has that,
-// too. It must be of an earlier link, as one that was made since may be in the other history.
+// One read is enough if it finds an entry that is younger than the end of all that have ended: its
+// history includes their ends. The entry must be of an earlier link, as one made since may be in the
+// other history.
 func (s *session) lookBack(ctx context.Context) error {
 	gen, _ := s.linked()
 	if key, rev := s.learned.latest(max(s.late.lookedBack, 1)); key != "" {
@@ -49,13 +51,14 @@ func (s *session) lookBack(ctx context.Context) error {
 		mark := s.learned.past.Mark()
 		back, err := s.isBackAt(ctx, place, mark)
 		if back {
-			// It may lag behind what a notice has shown on another link, or be of a leader that was deposed.
+			// The server may lag behind what a notice has shown on another link, or its leader may be
+			// deposed.
 			if err = s.settle(ctx, 0); err == nil {
 				back, err = s.isBackAt(ctx, place, mark)
 			}
 		}
 		switch {
-		case err != nil && !mean(err).stop: // else it is not there, or cannot be told
+		case err != nil && !mean(err).stop: // else it does not exist, or cannot be read
 			errs = append(errs, err)
 		case back && err == nil:
 			s.lose(errRewound)
@@ -86,7 +89,7 @@ func (s *session) isBackAt(ctx context.Context, place string, mark int) (back bo
 	return back, err
 }
 
-// isOwnName tells whether a name is of what this session has enqueued.
+// isOwnName reports whether this session has enqueued an entry of that name.
 func (s *session) isOwnName(name string) bool { return strings.HasPrefix(name, entryPrefix+s.ID()+"-") }
 
 func (s *session) isBack(ctx context.Context, key string, mark int) (bool, error) {

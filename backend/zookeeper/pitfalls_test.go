@@ -22,15 +22,14 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// The tests named TestPitfallNN hold what the client library does wrong, or leaves
-// to its user, against what this package makes of it. Some have no test here, as rules of the
-// suite hold them:
+// The tests named TestPitfallNN cover what the client library does wrong, or leaves to its user, and
+// how this package handles it. Some have no test here, as rules of the suite cover them:
 //
 //	03  an expiry is not learnt without contact: session/suspended-too-long, session/late-requests
 //	06  watches over a disconnection and an expiry: session/suspended-briefly, session/expired
 //	11  "connection closed" says nothing of the outcome: lost-reply/once, lost-request/once
 //	18  calls after Close: session/close
-//	19  the sequence begins anew with its directory, and is no token: await/operator, write/revisions
+//	19  the sequence starts again with its directory, and is no token: await/operator, write/revisions
 
 func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = cfg.SessionTimeout })
@@ -49,8 +48,8 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	require.NoError(t, s.Close(f.ctx))
 }
 
-// That a session which expired stays lost is the rule session/expired. The library's
-// own connection is another way to write.
+// The rule session/expired covers that an expired session stays lost. The library's own connection is
+// another way to write.
 func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
@@ -78,7 +77,7 @@ func TestPitfall04GrantedTimeout(t *testing.T) {
 		before := time.Now()
 		s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{TTL: asked}))(t)
 		assert.Equal(t, granted, s.TTL(), "asked for %v", asked)
-		// The window is reckoned from the grant.
+		// The window counts from the grant.
 		assert.False(t, s.Deadline().Before(before.Add(granted*3/4)))
 		assert.False(t, s.Deadline().After(time.Now().Add(granted*3/4)))
 		require.NoError(t, s.Close(f.ctx))
@@ -106,15 +105,15 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	away := f.another(nil)
-	// More watches than fit into a request of the client library's buffer: to set them
-	// again would fail, which it would only log. It has none to set.
+	// More watches than fit into a request of the client library's buffer: setting them again would
+	// fail, and be only logged. The library has none to set.
 	var known []backend.Entry
 	for i := range 50 {
 		dir := fmt.Sprintf("%s/%s%d", f.dir, strings.Repeat("d", 400), i)
 		known = append(known, away.commit(away.s, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, nil))[1])
 	}
 	waiting := f.awaits(known...)
-	f.get(f.dir) // the answers before this one have been handled
+	f.get(f.dir) // earlier replies have been handled
 	f.Suspend()
 	require.NoError(t, away.s.Discard(f.ctx, known[17]))
 	f.Resume()
@@ -128,8 +127,7 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 func TestPitfall08EventsAreNotDropped(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.another(nil)
-	// Far more events at once than the library's channel holds (six), with nobody
-	// reading from it.
+	// Far more events at once than the library's channel holds (six), with no reader.
 	var waits []<-chan wait.Result[[]backend.Entry]
 	for range 40 {
 		waits = append(waits, other.awaits(f.enqueue(f.s)))
@@ -180,14 +178,14 @@ func TestPitfall10CallsEndWithTheirContext(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	assert.NotEqual(t, backend.Lost, f.s.State(), "they did not wait for the end of the session")
 	f.Proxies[0].Unstall()
-	f.settles(f.dir, e.Key) // the late result is cleaned up
+	f.settles(f.dir, e.Key) // the late result is removed
 }
 
-// That foreign names do no harm is the rule read/foreign.
+// The rule read/foreign covers that foreign names are harmless.
 func TestPitfall12ForeignChildrenAndLostReplies(t *testing.T) {
 	f := setUp(t, nil)
 	admin := f.admin()
-	// Another's entry with this session's number in its name, but not its own.
+	// Another session's entry with this session's number in its name.
 	fake := fmt.Sprintf("e-%s-%016x-%010d", f.s.ID(), 1, 0)
 	for _, name := range []string{"_c_", "_c_x", "e-", "n_0000000001", "lock-0000000001", fake} {
 		require.NoError(t, zktest.PutAll(admin, f.dir+"/"+name, nil))
@@ -196,10 +194,10 @@ func TestPitfall12ForeignChildrenAndLostReplies(t *testing.T) {
 	e := f.enqueue(f.s)
 	assert.Equal(t, f.s.ID(), e.Session)
 	f.lists(f.dir+"/"+fake, e.Key)
-	f.predecessorIs(e, backend.Entry{}) // the other is persistent, so it would never go: nobody waits for it
+	f.predecessorIs(e, backend.Entry{}) // the other is persistent, so it would never go: no candidate waits for it
 }
 
-// That what Close has confirmed is gone is the rule session/close.
+// The rule session/close covers that the entries of a confirmed Close are gone.
 func TestPitfall13CloseIsBoundedAndHonest(t *testing.T) {
 	f := setUp(t, sessionTimeout(time.Minute))
 	f.Proxies[0].Stall()
@@ -208,7 +206,7 @@ func TestPitfall13CloseIsBoundedAndHonest(t *testing.T) {
 	err := f.s.Close(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.ErrorContains(t, err, "did not confirm")
-	// Called again it waits for the goroutines, and knows no more.
+	// A second call waits for the goroutines, and knows no more.
 	assert.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
 	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the end of the window")
 	f.Proxies[0].Unstall()
@@ -275,8 +273,8 @@ func TestPitfall17LargeLists(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
 	admin := f.admin()
-	// 1.8 MB of names: more than the library's buffer of 1.5 MB, and more than the
-	// server takes in a request.
+	// 1.8 MB of names: more than the library's buffer of 1.5 MB, and more than the server accepts in a
+	// request.
 	const batch, batches = 250, 8
 	for i := range batches {
 		var ops []any
@@ -292,11 +290,11 @@ func TestPitfall17LargeLists(t *testing.T) {
 	small := f.another(func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
 	_, err := small.s.List(f.ctx, f.dir)
 	require.ErrorContains(t, err, "over Config.MaxResponse")
-	small.get(e.Key) // the session goes on
+	small.get(e.Key) // the session continues
 }
 
-// A read right after a reconnection may show less than what the lost commit has done, and a sync
-// is answered by a deposed leader, too.
+// A read right after a reconnection may show less than what the lost commit has done, and a deposed
+// leader also replies to a sync.
 func TestPitfall20VoteBeforeResolving(t *testing.T) {
 	f := setUp(t, pings)
 	requests := f.requests()
@@ -308,8 +306,8 @@ func TestPitfall20VoteBeforeResolving(t *testing.T) {
 	}, requests()[:5]) // then it looks for what was done late
 }
 
-// A fair handover: the one candidate that waits learns of it by the event, and
-// finds that it is the oldest, without asking anything.
+// In a fair handover the waiting candidate learns of it by the event, and finds that it is the oldest,
+// without any request.
 func TestHandoverTakesNoRoundTrip(t *testing.T) {
 	f := setUp(t, pings)
 	leader := f.another(nil)

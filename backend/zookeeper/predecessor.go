@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// remembered is how many of the names before an entry are kept: as many candidates
-	// may withdraw one after the other before the directory is listed again. Keeping all
-	// would make the memory of N candidates quadratic in N.
+	// remembered is how many of the names before an entry are kept: that many candidates may withdraw
+	// one after the other before the directory is listed again. Keeping all would make the memory of N
+	// candidates quadratic in N.
 	remembered = 8
-	// readBack is how many of them may turn out gone, each for the price of a
-	// read, before listing again is the better choice.
+	// readBack is how many of them may turn out gone, at the cost of a read each, before listing again
+	// is the better choice.
 	readBack = 3
 )
 
-// ahead is what stood before an entry when the directory was last listed.
+// ahead is what was before an entry when the directory was last listed.
 type ahead struct {
-	names []string // oldest first; the nearest only, where it is remembered
+	names []string // oldest first; only the nearest, once it is remembered
 	all   bool     // there were no others
 }
 
-// Predecessor implements backend.Driver. It lists the directory the first time,
-// and then goes back through the names that it remembers, none of which can ever come
-// anew. A watch stays on what it returns, and on e.
+// Predecessor implements backend.Driver. It lists the directory the first time, and then goes back
+// through the names that it remembers, none of which can ever come again. A watch stays on the entry
+// that it returns, and on e.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	if !isEnqueued(e.Key) {
 		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
@@ -40,8 +40,8 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	return p, readError(err)
 }
 
-// predecessor lists anew only when candidates before e have gone since the last time. There
-// are never more of those than at first, so that this comes to an end.
+// predecessor lists again only if candidates before e have gone since the last time. There are never
+// more of those than at first, so the loop ends.
 func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	dir := backend.Parent(e.Key)
 	for {
@@ -64,8 +64,8 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			continue // list again
 		}
 		s.learned.before.Put(e.Key, before.nearest())
-		// Whoever is told who is before it, or that nobody is, must be there itself.
-		// The watch that this leaves is the one that waiting needs.
+		// A caller that learns its predecessor, or that there is none, must exist itself. The watch
+		// that this leaves is the one that the wait needs.
 		own, err := s.now(ctx, e.Key)
 		if err != nil {
 			return backend.Entry{}, err
@@ -77,8 +77,8 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 }
 
-// listBefore returns the names before an own one in a directory, oldest first, and whether these
-// are all. Where no lookalike is known, of which there may be many, they are the nearest.
+// listBefore returns the names before an own one in a directory, oldest first, and whether these are
+// all. If no lookalike is known (there may be many), they are only the nearest.
 func (s *session) listBefore(ctx context.Context, dir, own string) (names []name, all bool, err error) {
 	if len(own) == nameLength && s.learned.alike.Len() == 0 {
 		names, err := s.listNearest(ctx, dir, own)
@@ -96,20 +96,20 @@ func (s *session) listBefore(ctx context.Context, dir, own string) (names []name
 	return names[:i], true, nil
 }
 
-// lastOf returns the last of the names under which a candidate's entry stands, and takes
-// those after it away. It returns the zero Entry when none is left, or too many have gone.
+// lastOf returns the last of the names under which a candidate's entry exists, and removes the names
+// after it. It returns the zero Entry when none is left, or too many have gone.
 //
-// Lookalikes do not count as gone: they stand in every list, and to list again would be to
-// do so for ever. Each is read once, in one walk, and then remembered.
+// Lookalikes do not count as gone: they are in every list, so listing again would never end. Each is
+// read once, in one walk, and then remembered.
 func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backend.Entry, error) {
 	among := false // lookalikes
 	for gone := 0; gone < readBack && len(before.names) > 0; before.names = before.names[:len(before.names)-1] {
 		key := dir + "/" + before.names[len(before.names)-1]
 		if s.learned.gone.Has(key) || s.learned.alike.Has(key) {
-			continue // a handover finds the first: waiting has shown it
+			continue // a handover finds the first this way: the wait has shown it
 		}
 		if among {
-			// A watch on each would stay with the server for as long as the session does.
+			// A watch on each would stay at the server for as long as the session exists.
 			stat, err := s.exists(ctx, s.path(key))
 			if err != nil {
 				return backend.Entry{}, err
@@ -133,7 +133,7 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 	return backend.Entry{}, nil
 }
 
-// candidates are all names but those of known lookalikes.
+// candidates returns all names except those of known lookalikes.
 func (s *session) candidates(dir string, names []name) ahead {
 	names = s.learned.candidates(dir, names)
 	a := ahead{names: make([]string, len(names))}

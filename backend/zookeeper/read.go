@@ -11,13 +11,13 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// node is what the server says about one path.
+// node is the server's data of one path.
 type node struct {
 	data []byte
 	stat *zk.Stat
 }
 
-// entry makes the contract's view of a node.
+// entry returns the contract's view of a node.
 func (s *session) entry(path string, n node) backend.Entry {
 	e := backend.Entry{
 		Key:     s.key(path),
@@ -34,17 +34,16 @@ func (s *session) entry(path string, n node) backend.Entry {
 	return e
 }
 
-// containerOwner is what the server gives as the owner of a container node, which no session
-// holds.
+// containerOwner is the owner that the server gives for a container node, which no session holds.
 const containerOwner = math.MinInt64
 
-// held tells whether a node is a session's.
+// held reports whether a session holds a node.
 func held(stat *zk.Stat) bool {
 	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != containerOwner
 }
 
-// isLookalike tells whether a node has the name of an enqueued entry and is none, as no session
-// holds it: somebody else made it, and it may never go. That is remembered.
+// isLookalike reports whether a node has the name of an enqueued entry but is none, because no session
+// holds it: somebody else made it, and it may stay forever. The result is remembered.
 func (s *session) isLookalike(key string, stat *zk.Stat) bool {
 	if _, ok := nameOf(key); !ok || held(stat) {
 		return false
@@ -53,12 +52,12 @@ func (s *session) isLookalike(key string, stat *zk.Stat) bool {
 	return true
 }
 
-// toVersion turns the server's version, which begins with 0, into the contract's,
-// which begins with 1. The server's wraps below zero after 2^31 writes.
+// toVersion converts the server's version, which starts at 0, to the contract's, which starts at 1. The
+// server's wraps below zero after 2^31 writes.
 func toVersion(v int32) uint64 { return uint64(uint32(v)) + 1 }
 
-// fromVersion is the reverse. It returns false for versions that the server
-// cannot check for: its -1 stands for any.
+// fromVersion is the reverse. It returns false for versions that the server cannot check for: its -1
+// means any.
 func fromVersion(v uint64) (int32, bool) {
 	if v == 0 || v > 1<<32 {
 		return 0, false
@@ -75,7 +74,7 @@ func (s *session) get(ctx context.Context, path string) (node, error) {
 	})
 }
 
-// exists reads a node's Stat; nil if there is none. The error is the client library's.
+// exists reads a node's Stat, or nil if there is no node. The error is the client library's.
 func (s *session) exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return read(ctx, s, func() (*zk.Stat, error) {
 		ok, stat, err := s.conn.Exists(path)
@@ -95,8 +94,8 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return s.entry(s.path(key), n), nil
 }
 
-// Children implements backend.Driver. The server tells the number of names before it is asked for
-// them: a list that is too long would cost the link.
+// Children implements backend.Driver. It gets the number of names from the server before it asks for
+// them: a list that is too long would break the link.
 func (s *session) Children(ctx context.Context, key string, most int) (keys []string, more bool, err error) {
 	if key == "/" {
 		key = ""
@@ -118,7 +117,7 @@ func (s *session) Children(ctx context.Context, key string, most int) (keys []st
 		return nil, false, nil
 	case err != nil:
 		return nil, false, readError(err)
-	case len(names) > most: // meanwhile
+	case len(names) > most: // the number has grown meanwhile
 		return nil, true, nil
 	}
 	for _, name := range names {
@@ -136,7 +135,7 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	return s.listing(dir, parseNames(children), rev), nil
 }
 
-// children are what the server says of a node's children.
+// children is the server's reply about a node's children.
 type children struct {
 	names []string
 	stat  *zk.Stat // of the node itself
@@ -157,13 +156,12 @@ func (s *session) list(ctx context.Context, dir string) ([]string, uint64, error
 	return c.names, listRev(c.stat), nil
 }
 
-// listRev tells listings apart: the zxid of the last change among the children.
-// A directory without any change yet has that of its own creation. Where the numbers
-// have ended a creation does not show (the server notes both in one go, or neither):
-// what is created there does not count, see names.go.
+// listRev identifies a listing: the zxid of the last change among the children. For a directory without
+// any change yet it is that of its own creation. After the end of the numbers a creation does not show
+// (the server notes both in one go, or neither): entries created then do not count, see names.go.
 func listRev(stat *zk.Stat) uint64 { return uint64(max(stat.Pzxid, stat.Czxid)) }
 
-// listing leaves out what is known not to be a candidate's.
+// listing leaves out names that are known not to be a candidate's.
 func (s *session) listing(dir string, names []name, rev uint64) backend.Listing {
 	names = s.learned.candidates(dir, names)
 	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, len(names))}

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Read hands on what the server sends, frame by frame, after a look at the head
-// of each.
+// Read passes on what the server sends, frame by frame, after a look at the head of each.
 func (l *link) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -30,9 +29,8 @@ func (l *link) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// nextFrame looks at the next frame without taking it. The client library would
-// crash the process on a frame that is too short, and allocate whatever length
-// the frame claims.
+// nextFrame looks at the next frame without consuming it. The client library would crash the process on
+// a frame that is too short, and allocate any length that the frame claims.
 func (l *link) nextFrame() error {
 	if l.greeted && !l.receiving {
 		l.receiving = true
@@ -68,7 +66,7 @@ func (l *link) nextFrame() error {
 	if length < answerHead {
 		return fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
 	}
-	// An answer is looked at up to its first number, if it has one.
+	// A reply is looked at up to its first number, if it has one.
 	frame, err := l.in.Peek(4 + min(length, answerHead+4))
 	if err != nil {
 		return err
@@ -87,7 +85,7 @@ func (l *link) nextFrame() error {
 	return nil
 }
 
-// multi hands on the answer to a multi once it is whole.
+// multi passes on the reply to a multi once it is whole.
 func (l *link) multi(length int) error {
 	if length > maxMulti {
 		return fmt.Errorf("%w: answer of %d bytes to a multi", errProtocol, length)
@@ -103,9 +101,9 @@ func (l *link) multi(length int) error {
 	return nil
 }
 
-// tooLong hands on an error in the place of an answer that is longer than maxAnswer, so that
-// whoever has asked is told. To break the link would fail all that is under way on it, and
-// what is asked again would break the next one.
+// tooLong passes on an error in place of a reply that is longer than maxAnswer, so that the caller
+// learns of it. Breaking the link instead would fail all pending requests on it, and a repeated request
+// would break the next link.
 func (l *link) tooLong(length int) error {
 	head, err := l.in.Peek(4 + answerHead)
 	if err != nil {
@@ -125,7 +123,7 @@ func (l *link) tooLong(length int) error {
 	return nil
 }
 
-// connected takes the connect response: version, timeout, session, password.
+// connected handles the connect response: version, timeout, session, password.
 func (l *link) connected(frame []byte) error {
 	timeout := int32(binary.BigEndian.Uint32(frame[4:]))
 	id := int64(binary.BigEndian.Uint64(frame[8:]))
@@ -137,8 +135,8 @@ func (l *link) connected(frame []byte) error {
 	}
 	p := l.pin
 	if id == 0 {
-		// The session that was asked for has expired. Told from here, the loss
-		// is known before the client library begins to make a new session.
+		// The requested session has expired. Reported from here, the loss is known before the client
+		// library begins to make a new session.
 		p.mu.Lock()
 		had := p.session != 0
 		p.mu.Unlock()
@@ -175,7 +173,7 @@ func (l *link) connected(frame []byte) error {
 		return err
 	}
 	p.mu.Lock()
-	l.leaving = p.leaving // after granted, which lets a link be that is for closing the session only
+	l.leaving = p.leaving // after granted, which allows a link that is only for closing the session
 	p.mu.Unlock()
 	l.mu.Lock()
 	l.up = true
@@ -183,8 +181,8 @@ func (l *link) connected(frame []byte) error {
 	return l.Conn.SetReadDeadline(time.Time{})
 }
 
-// passwordOf is the password in a connect response. A server of ZooKeeper's makes one for each session, of
-// java.util.Random's numbers, which are never all 0.
+// passwordOf returns the password in a connect response. A ZooKeeper server makes one for each session,
+// from java.util.Random's numbers, which are never all 0.
 func passwordOf(frame []byte) []byte {
 	rest := frame[connectHead-12:]
 	if len(rest) < 4+passwordLength || binary.BigEndian.Uint32(rest) != passwordLength {
@@ -193,8 +191,8 @@ func passwordOf(frame []byte) []byte {
 	return rest[4:][:passwordLength]
 }
 
-// answer takes the head of a frame: xid, zxid, error, and what follows up to the
-// first number. It returns the request that it answers, if what follows is to be looked at.
+// answer handles the head of a frame: xid, zxid, error, and what follows up to the first number. It
+// returns the request of this reply, if the rest needs a look.
 func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 	xid := int32(binary.BigEndian.Uint32(head))
 	code := int32(binary.BigEndian.Uint32(head[12:]))
@@ -211,7 +209,7 @@ func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 	case code == codeExpired:
 		l.pin.expired()
 		return sentFrame{}, nil
-	case code == codeMoved, request.op == opAuth: // which the server answers without noting that the session lives
+	case code == codeMoved, request.op == opAuth: // to these the server replies without noting that the session lives
 		return sentFrame{}, nil
 	case request.op == opClose:
 		if code != 0 {
@@ -228,7 +226,7 @@ func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 	}
 	l.pin.answered(request.at)
 	if code != 0 {
-		return sentFrame{}, nil // no body, or one that isn't looked at
+		return sentFrame{}, nil // no body, or one that is not looked at
 	}
 	l.note(request, zxid)
 	if !fits(request.op, head[answerHead:], length-answerHead) {
@@ -237,14 +235,14 @@ func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 	return request, nil
 }
 
-// fits tells whether the body of an answer, of this size, can have what its beginning says that it has: the client
-// library allocates as much first, and says of one that was cut off that its own buffer is too small.
+// fits reports whether the body of a reply of this size can hold what its beginning claims. The client
+// library allocates that much first, and reports a truncated reply as its own buffer being too small.
 func fits(op int32, beginning []byte, size int) bool {
 	number := -1
 	switch {
 	case len(beginning) >= 4:
 		number = int(int32(binary.BigEndian.Uint32(beginning)))
-	case size >= 4: // it was not looked at, as it is not handed on: see tooLong
+	case size >= 4: // not looked at, as it is not passed on: see tooLong
 		return true
 	}
 	switch op {
@@ -252,22 +250,22 @@ func fits(op int32, beginning []byte, size int) bool {
 		return size >= statLength
 	case opCreate, opSync: // a path
 		return 0 <= number && number <= size-4
-	case opGetData: // a value, of which -1 is none
+	case opGetData: // a value; -1 means none
 		return -1 <= number && max(number, 0) <= size-4-statLength
-	case opChildren: // so many names
+	case opChildren: // that many names
 		return 0 <= number && number <= (size-4-statLength)/4
 	}
 	return true
 }
 
-// take removes the request that an answer is for. The server answers a session's
-// requests in their order. Only those for authentication it answers at once, so
-// that they overtake others; and several pings look the same, of which the oldest
-// is meant, or an older one than meant: then the window is shorter, never longer.
+// take removes the request of a reply. The server replies to a session's requests in order, except that
+// it replies to authentication at once, ahead of others. Several pings look the same: the reply is
+// matched with the oldest one, which is the right one or older: then the window is shorter, never
+// longer.
 //
-// A missing answer, that is one to a later request, breaks the link, as in the
-// Java client: the request would otherwise wait for ever, since the client
-// library has no time limit for a single one.
+// A missing reply, which shows as a reply to a later request, breaks the link, as in the Java client:
+// the request would otherwise wait for ever, since the client library has no time limit for a single
+// one.
 func (l *link) take(xid int32) (sentFrame, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,7 +293,7 @@ func (l *link) take(xid int32) (sentFrame, bool) {
 	return sentFrame{}, false
 }
 
-// isAuth tells whether xid is an outstanding authentication after i.
+// isAuth reports whether xid is an outstanding authentication after i.
 func (l *link) isAuth(i int, xid int32) bool {
 	for _, f := range l.outstanding[i:] {
 		if f.xid == xid {
@@ -305,8 +303,8 @@ func (l *link) isAuth(i int, xid int32) bool {
 	return false
 }
 
-// wholeMulti tells whether the body of an answer to a multi has the parts that it
-// says it has: the client library reads beyond its end otherwise, and crashes.
+// wholeMulti reports whether the body of a reply to a multi has the parts that it claims: otherwise the
+// client library reads beyond its end, and crashes.
 func wholeMulti(body []byte) bool {
 	const head = 4 + 1 + 4
 	for {
@@ -341,17 +339,15 @@ func wholeMulti(body []byte) bool {
 	}
 }
 
-// keepZxid takes the zxid out of the head of an answer and keeps it for the next
-// link.
+// keepZxid takes the zxid out of the head of a reply and keeps it for the next link.
 //
-// The client library would keep it itself, and tell the server at the next link what
-// it has seen: in the connect request, so that a server that lags behind is not
-// taken, and in the setting of watches, so that events are sent of what came after.
-// But v1.0.4 reads the one while it already writes the other: a data race, and if
-// an answer on the new link comes first, events are lost. Here the zxid is the one that
-// the link began with, whatever has been answered on it since.
+// The client library would keep it itself, and send it to the server at the next link: in the connect
+// request, so that a server that lags behind is not accepted, and when it sets watches, so that events
+// are sent for later changes. But v1.0.4 reads the one while it already writes the other: a data race,
+// and if a reply on the new link comes first, events are lost. Here the zxid is the one that the link
+// began with, no matter which replies have come on it since.
 //
-// It returns the zxid, or 0 where the answer bears none.
+// It returns the zxid, or 0 if the reply has none.
 func (l *link) keepZxid(xid int32, field []byte) int64 {
 	zxid := int64(binary.BigEndian.Uint64(field))
 	if xid < 0 || zxid <= 0 {
@@ -364,10 +360,10 @@ func (l *link) keepZxid(xid int32, field []byte) int64 {
 	return zxid
 }
 
-// note takes what an answer without an error tells of the leader: its epoch, which is
-// the upper half of a zxid, or 0 where that has none, and, if the request was a write, that a quorum has followed
-// it since the request was sent. A multi of which a part was refused is a write, too: it
-// is proposed as a whole.
+// note records what a reply without an error says about the leader: its epoch, which is the upper half
+// of a zxid, or 0 if that has none, and, if the request was a write, that a quorum has followed the
+// leader since the request was sent. A multi with a refused part is a write, too: it is proposed as a
+// whole.
 func (l *link) note(request sentFrame, zxid int64) {
 	if zxid == 0 {
 		return
@@ -384,16 +380,15 @@ func (l *link) note(request sentFrame, zxid int64) {
 	}
 }
 
-// newest returns when the newest vote on the link was sent, and the epoch of what was
-// answered last, or 0.
+// newest returns when the newest vote on the link was sent, and the epoch of the last reply, or 0.
 func (l *link) newest() (voted time.Time, epoch uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.voted, l.epoch
 }
 
-// isWrite tells of an opcode that the client library sends whether it is only answered
-// when a quorum has agreed.
+// isWrite reports whether a request with this opcode, of those that the client library sends, is only
+// answered after a quorum has agreed.
 func isWrite(op int32) bool {
 	switch op {
 	case opCreate, opDelete, opSetData, opSetACL, opMulti:

@@ -15,8 +15,8 @@ import (
 	"github.com/elector-go/elector/internal/proxytest"
 )
 
-// recreate is an operator who deletes an entry and makes a node of its name in one
-// transaction. It returns that transaction's zxid.
+// recreate acts as an operator who deletes an entry and creates a node of its name in one transaction.
+// It returns that transaction's zxid.
 func recreate(t *testing.T, admin *zk.Conn, path string) uint64 {
 	_, err := admin.Multi(&zk.DeleteRequest{Path: path, Version: -1},
 		&zk.CreateRequest{Path: path, Data: []byte("another's"), Acl: zk.WorldACL(zk.PermAll)})
@@ -26,7 +26,7 @@ func recreate(t *testing.T, admin *zk.Conn, path string) uint64 {
 	return uint64(stat.Czxid)
 }
 
-// ownKinds make an entry of the session's that has been written to.
+// ownKinds make an entry of the session that has been written to.
 func ownKinds(f *fixture) map[string]func() backend.Entry {
 	leads := func(e backend.Entry) backend.Entry { return f.commit(f.s, backend.Update(e, []byte("leads")))[0] }
 	n := 0
@@ -39,8 +39,8 @@ func ownKinds(f *fixture) map[string]func() backend.Entry {
 	}
 }
 
-// No guarded write is done after the guarded entry was deleted, though a node of its name
-// was made in the same transaction. A user's own transaction with Checks is refused, too.
+// No guarded write is done after the guarded entry was deleted, even if a node of its name was created
+// in the same transaction. A user's own transaction with Checks is refused, too.
 func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 	f := setUp(t, nil)
 	admin := f.admin()
@@ -91,7 +91,7 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 	}
 }
 
-// Somebody else's write to an entry deposes nobody: the version is learned again.
+// Another client's write to an entry deposes nobody: the version is read again.
 func TestGuardBearsAnothersWrite(t *testing.T) {
 	f := setUp(t, pings)
 	admin := f.admin()
@@ -119,7 +119,7 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 	}
 }
 
-// Own writes beside guarded commits get in their way, and in nobody else's.
+// Own writes beside guarded commits get in the way of these only.
 func TestGuardBesideOwnWrites(t *testing.T) {
 	f := setUp(t, nil)
 	for kind, remake := range ownKinds(f) {

@@ -11,9 +11,9 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// refused takes the server's refusal of a multi: nothing of it was applied. It
-// returns nil when the multi is worth another attempt, since what was wrong was
-// ours: outdated knowledge, or missing ancestors that it made.
+// refused handles the server's refusal of a multi: nothing of it was applied. It returns nil if the
+// multi deserves another attempt, because the error was ours: outdated knowledge, or missing ancestors,
+// which it creates.
 func (c *commit) refused(ctx context.Context, f *flight) error {
 	s, at := c.s, f.refusedPart()
 	if at < 0 || at >= len(f.m.parts) {
@@ -62,7 +62,7 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 		}
 	case roleDir:
 		if noNode || errors.Is(err, zk.ErrNodeExists) {
-			return readError(s.sync(ctx, "/")) // somebody has made or deleted some of them
+			return readError(s.sync(ctx, "/")) // somebody has created or deleted some of them
 		}
 		if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
 			return as(backend.ErrNoParent, err)
@@ -89,7 +89,7 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, p part, err error) err
 			c.deep = true
 			return nil
 		}
-		return readError(s.sync(ctx, "/")) // it was said to be there
+		return readError(s.sync(ctx, "/")) // it was said to exist
 	case op.Kind == backend.OpCompareAndSet && (noNode || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion)):
 		return as(backend.ErrConflict, err)
 	case noNode:

@@ -12,30 +12,27 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// resolve finds out whether a multi whose answer was lost was applied, and if so
-// returns what it made.
+// resolve finds out whether a multi whose reply was lost was applied, and if so returns what it made.
 //
-// It waits until the session is live on a later link, has a quorum agree to a transaction on
-// it, and reads. A sync would not do: a leader that has been deposed, and does not know it yet,
-// answers that by itself. What it reads is final as far as the multi goes. The server
-// closes a session's old connection when the client comes back, and the leader
-// refuses requests that still arrive for a session that has moved to another server.
-// So whatever of the old link was going to be applied has been ordered before that
-// transaction, and nothing of it comes after.
+// It waits until the session is live on a later link, makes a quorum agree to a transaction on it, and
+// reads. A sync would not do: a deposed leader that does not know it yet replies to that by itself.
+// What it reads is final as far as the multi goes. The server closes a session's old connection when
+// the client comes back, and the leader refuses requests that still arrive for a session that has moved
+// to another server. So all requests of the old link that are ever applied have been ordered before
+// that transaction, and none comes after.
 //
-// But others may have written since. So every op is asked what it can tell, and the
-// answers are put together, as a multi is applied as a whole or not at all:
+// But others may have written since. So resolve asks what each op can tell, and combines the answers,
+// as a multi is applied as a whole or not at all:
 //
 //   - One effect that only this multi can have had: it was applied.
-//   - One thing that stands as it was before the multi was sent, and would not if it
-//     had been applied: it was not, and is sent again.
-//   - Neither: what it made may have been deleted or written over since. It is sent
-//     again, as it will most often not have been applied, and doing it now is what was
-//     asked for. But when it is refused then, the refusal may be due to its own
-//     first effect, and says nothing: the outcome is unknown.
+//   - One thing that is as it was before the multi was sent, and would not be if it had been applied:
+//     it was not, and is sent again.
+//   - Neither: what it made may have been deleted or written over since. It is sent again, as it was
+//     probably not applied, and the caller asked for it to be done. But if it is refused then, its own
+//     first effect may be the reason, and the refusal says nothing: the outcome is unknown.
 //
-// Update and Delete leave nothing that only they can have done. So an Update is asked only
-// where there is no op of another kind but Delete, and Delete where there is no other.
+// Update and Delete leave nothing that only they can have done. So an Update is asked only if all other
+// ops are Updates or Deletes, and a Delete only if all are Deletes.
 func (c *commit) resolve(ctx context.Context, f *flight) (made []backend.Entry, applied bool, err error) {
 	if err := c.s.settle(ctx, f.gen); err != nil {
 		return nil, false, err
@@ -61,7 +58,7 @@ func (c *commit) resolve(ctx context.Context, f *flight) (made []backend.Entry, 
 	return made, err == nil, err
 }
 
-// left returns the ephemeral entries that stand of a multi that was given up, by op.
+// left returns the existing ephemeral entries of a multi that was given up, by op.
 func (c *commit) left(ctx context.Context, f *flight) ([]backend.Entry, error) {
 	if err := c.s.settle(ctx, f.gen); err != nil {
 		return nil, err
@@ -83,8 +80,8 @@ func (c *commit) left(ctx context.Context, f *flight) ([]backend.Entry, error) {
 	return q.made, nil
 }
 
-// settle waits until nothing that was sent on a link can be applied any more, and
-// whatever was can be read.
+// settle waits until nothing that was sent on a link can be applied any more, and all that was applied
+// can be read.
 func (s *session) settle(ctx context.Context, gen uint64) error {
 	if _, err := s.awaitLive(ctx, gen); err != nil {
 		return err
@@ -93,10 +90,10 @@ func (s *session) settle(ctx context.Context, gen uint64) error {
 	return err
 }
 
-// leavesTrace tells whether an op's effect can be told from another's.
+// leavesTrace reports whether an op's effect can be distinguished from another's.
 func leavesTrace(op backend.Op) bool { return op.Ephemeral() || op.Kind == backend.OpCompareAndSet }
 
-// weight is what an op's word counts.
+// weight is how much an op can tell.
 func weight(op backend.Op) int {
 	switch {
 	case leavesTrace(op):
@@ -135,8 +132,8 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 			return nil, errGone(op)
 		}
 		s.learned.setDir(s.path(op.Key), false)
-		// After another write the entry is returned as a CompareAndSet left it, which is known,
-		// or, where an Update's version is not, as it is now.
+		// After another write the entry is returned as a CompareAndSet left it, which is known, or, for
+		// an Update, whose version is not known, as it is now.
 		made[i] = s.entry(s.path(op.Key), n)
 		if op.Kind == backend.OpCompareAndSet {
 			made[i].Value, made[i].Version = op.Value, op.Version+1

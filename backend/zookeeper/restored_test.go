@@ -22,7 +22,7 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A past is a server of which there is a backup.
+// A past is a server with a backup.
 type past struct {
 	t      *testing.T
 	server *servertest.ZooKeeper
@@ -35,7 +35,7 @@ func startPast(t *testing.T) *past {
 	return &past{t: t, server: zktest.Single(t).Members[0], dir: filepath.Join(t.TempDir(), "backup")}
 }
 
-// down has the server backed up, or restored, while it is down.
+// down stops the server, backs it up or restores it, and starts it again.
 func (p *past) down(do func(dir string) error) {
 	p.t.Helper()
 	require.NoError(p.t, p.server.Kill())
@@ -43,7 +43,7 @@ func (p *past) down(do func(dir string) error) {
 	require.NoError(p.t, p.server.Start())
 }
 
-// others write, by so many transactions. A session may not come back to a server that is behind it.
+// others writes n transactions. A session may not come back to a server that is behind it.
 func (p *past) others(n int) {
 	p.t.Helper()
 	conn := zktest.Operator(p.t, p.server.Addr())
@@ -53,10 +53,10 @@ func (p *past) others(n int) {
 	}
 }
 
-// reach has others write until the newest transaction is this one.
+// reach writes until the newest transaction is zxid.
 func (p *past) reach(zxid uint64) {
 	p.t.Helper()
-	conn := zktest.Operator(p.t, p.server.Addr()) // whose session is a transaction, too, as is its end
+	conn := zktest.Operator(p.t, p.server.Addr()) // its session is a transaction, too, and so is its end
 	for {
 		at := must.Get(p.server.Zxid())(p.t)
 		if uint64(at) >= zxid {
@@ -66,19 +66,19 @@ func (p *past) reach(zxid uint64) {
 	}
 }
 
-// process is a process with a session that no test waits for, and an elector.
+// process returns a process with a session that no test waits for, and an elector.
 func (p *past) process(strategy elector.Strategy, id string) (*fixture, elector.Elector) {
 	p.t.Helper()
 	f := setUpOn(p.t, p.server, sessionTimeout(time.Minute))
 	e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/restored", ID: id})
 	require.NoError(p.t, err)
-	p.t.Cleanup(func() { _ = e.Close(context.Background()) }) // a session may not find its link again yet
+	p.t.Cleanup(func() { _ = e.Close(context.Background()) }) // a session may not have its link back yet
 	return f, e
 }
 
-// TestRestoredUnderALeader restores the service from a backup that has the leader's session, and not its entry,
-// while the leader is cut off and writes. Another one leads when it is back. Nothing that the old one writes is
-// done, and its term ends.
+// TestRestoredUnderALeader restores the service from a backup that has the leader's session, and not
+// its entry, while the leader is cut off and writes. Another candidate leads when it is back. None of
+// the old leader's writes is done, and its term ends.
 func TestRestoredUnderALeader(t *testing.T) {
 	t.Parallel()
 	for _, item := range catalog.All() {
@@ -101,8 +101,8 @@ func TestRestoredUnderALeader(t *testing.T) {
 	})
 }
 
-// deposes tries it. With atOne the next leader's entry is to be made at the zxid of the old one's: whether it is,
-// is returned.
+// deposes runs the test once. With atOne it tries to make the next leader's entry at the zxid of the
+// old one's, and returns whether that succeeded.
 func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	t.Helper()
 	p := startPast(t)
@@ -138,7 +138,7 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	return old.Token() == led.Token()
 }
 
-// TestRestoredBehindItself has entries back that were deleted.
+// TestRestoredBehindItself restores entries that were deleted.
 func TestRestoredBehindItself(t *testing.T) {
 	restoretest.BehindItself(t, func(t *testing.T) restoretest.Service {
 		p := startPast(t)

@@ -7,31 +7,30 @@ import (
 	"time"
 )
 
-// Write passes on what the client sends and notes when. The instant is taken, and
-// the frame noted, before a byte leaves: the answer may be here before Write
-// returns, and the trust window counts from the sending.
+// Write sends the client's bytes on and notes when. It takes the time, and notes the frame, before a
+// byte leaves: the reply may come before Write returns, and the trust window counts from the sending.
 func (l *link) Write(p []byte) (int, error) {
 	now := time.Now()
 	if !l.asked {
 		return l.writeConnect(p, now)
 	}
 	if l.leaving && l.late(p) {
-		return len(p), nil // and the client library answers it when it ends
+		return len(p), nil // the client library fails the request when it ends
 	}
 	if err := l.track(p, now); err != nil {
 		return 0, err
 	}
 	l.pin.buffers.grow()
 	if _, err := l.Conn.Write(l.amended(p)); err != nil {
-		// Told of it, the client library would answer the request now, and again when it
-		// clears away what is outstanding. With the answer as the session closes that is
-		// one too many: its loop would block for ever. It finds out by reading.
+		// If it got the error, the client library would answer the request now, and again when it
+		// clears the outstanding ones. Together with the reply when the session closes that is one too
+		// many: its loop would block for ever. It finds the error by reading.
 		_ = l.Conn.Close()
 	}
 	return len(p), nil
 }
 
-// late tells whether p is a request that was still queued when the session was closed. The client
+// late reports whether p is a request that was still queued when the session was closed. The client
 // library writes each at once.
 func (l *link) late(p []byte) bool {
 	if l.headLen > 0 || l.bodyLeft > 0 || len(p) < requestHead || int(binary.BigEndian.Uint32(p)) != len(p)-4 {
@@ -70,8 +69,7 @@ func (l *link) track(rest []byte, now time.Time) error {
 	return nil
 }
 
-// writeConnect holds the connect request back until it is seen which session it
-// asks for.
+// writeConnect holds back the connect request until it has seen which session it asks for.
 func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
 	n := copy(l.head[l.headLen:], p)
 	l.headLen += n
@@ -127,9 +125,9 @@ func (l *link) sent(xid, op int32, at time.Time) {
 	l.outstanding = append(l.outstanding, sentFrame{xid: xid, op: op, at: at})
 }
 
-// amended returns a request as it goes out: one that sets watches again, which are some of
-// the user's own, with the zxid that the link began with; a read whose path is watched with
-// a watch. The library writes each request whole.
+// amended returns a request as it is sent. A request that sets watches again (these are the user's own)
+// gets the zxid that the link began with. A read whose path is watched gets a watch. The library writes
+// each request whole.
 func (l *link) amended(p []byte) []byte {
 	if len(p) < requestHead {
 		return p
@@ -141,7 +139,7 @@ func (l *link) amended(p []byte) []byte {
 			binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
 		}
 	case opExists, opGetData, opChildren:
-		// The path's length, the path, and whether a watch is to be set.
+		// The path's length, the path, and whether to set a watch.
 		const length, mark = 4, 1
 		if op == opChildren && len(body) >= length+mark {
 			if path := string(body[length : len(body)-mark]); l.pin.watched.has(watchedPath{opNearest, path}) {

@@ -13,8 +13,8 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// closeGrace is how long the end of a session may wait for the server's answer to
-// the closing request. The client library's own patience is a little more.
+// closeGrace is how long the end of a session may wait for the server's reply to the closing request.
+// The client library waits a little longer.
 const closeGrace = 3 * time.Second
 
 var (
@@ -25,19 +25,19 @@ var (
 
 // A session is one ZooKeeper session over one zk.Conn.
 //
-// Three parties call in: the user; the client library's loop, through event, dial
-// and the pin, which must never block; and the window's timer. Whoever waits, waits for a change
-// of the session's Life, or for its end.
+// Three parties call in: the user; the client library's loop, through event, dial and the pin, which
+// must never block; and the window's timer. All waits are for a change of the session's Life, or for
+// its end.
 type session struct {
 	driver.Life
 	cfg   *Config
 	asked time.Duration
 	hosts *hosts
 	pin   *pin
-	// ballot is shared by the sessions of a Backend.
+	// ballot is shared by all sessions of a Backend.
 	ballot *ballot
 
-	first   *reached      // by Open, for the first dial of the client library's loop; nil when it is used
+	first   *reached      // by Open, for the first dial of the client library's loop; nil once used
 	started chan struct{} // closed when conn and events are set
 	conn    *zk.Conn
 	events  <-chan zk.Event // closed when the client library's loop has ended
@@ -47,12 +47,12 @@ type session struct {
 
 	opened chan struct{} // closed when the session was granted and is live
 
-	took atomic.Int64 // by the slowest of the latest heartbeats, in nanoseconds
+	took atomic.Int64 // the duration of the slowest of the latest heartbeats, in nanoseconds
 
-	// Guarded by Mu. A change of gen or hasLink is broadcast.
+	// Guarded by Mu. Changes of gen and hasLink are broadcast.
 	gen     uint64      // counts links on which the session was live
-	hasLink bool        // it has one now
-	closeBy time.Time   // when it is given up to close it at the server
+	hasLink bool        // there is a link now
+	closeBy time.Time   // when to give up closing it at the server
 	timer   *time.Timer // of the next heartbeat, or nil
 
 	watches registry
@@ -87,10 +87,10 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 	return s
 }
 
-// path is the server's path of a key.
+// path returns the server's path of a key.
 func (s *session) path(key string) string { return s.cfg.Chroot + key }
 
-// key is the key of a server's path.
+// key returns the key of a server's path.
 func (s *session) key(path string) string { return path[len(s.cfg.Chroot):] }
 
 // granted is called with each connect response that grants or resumes the session.
@@ -100,7 +100,7 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 		if margin == 0 {
 			margin = s.cfg.margin(timeout)
 		}
-		s.Grant(formatSession(id), sent, timeout, margin) // one that is lost goes on, so that it can be closed: see end
+		s.Grant(formatSession(id), sent, timeout, margin) // a lost one continues, so that it can be closed: see end
 		return nil
 	}
 	switch {
@@ -109,32 +109,32 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 	case s.Ctx.Err() != nil:
 		return driver.ErrClosed
 	case timeout < s.TTL():
-		// A server with other bounds. The window counts with the old timeout; it
-		// cannot be moved back once it was shown to anyone.
+		// A server with other bounds. The window counts with the old timeout, and cannot be moved back
+		// once it was shown to anyone.
 		s.lose(errShorter)
 		return errShorter
 	}
-	s.answered(sent) // with HeartbeatLeader it takes more: see beat
+	s.answered(sent) // HeartbeatLeader takes more: see beat
 	return nil
 }
 
-// answered is called with each answer, which proves that what was sent at sent
-// was received, by the server that the link goes to.
+// answered is called with each reply. The reply proves that the link's server received what was sent at
+// sent.
 func (s *session) answered(sent time.Time) {
 	if s.cfg.Heartbeat == HeartbeatPing {
 		s.Extend(sent)
 	}
 }
 
-// voteAnswered is called with each write that is answered: a quorum has followed the leader
-// of the epoch since it was sent, and the server serves.
+// voteAnswered is called with each reply to a write: a quorum has followed the leader of the epoch
+// since the write was sent, and the server serves.
 func (s *session) voteAnswered(sent time.Time, epoch uint64) {
 	s.ballot.cast(sent, epoch)
 	s.hosts.serves()
 }
 
-// event is called by the client library for every event, synchronously and in the
-// order in which the server sent them. It must not block.
+// event is called by the client library for every event, synchronously and in the order in which the
+// server sent them. It must not block.
 func (s *session) event(e zk.Event) {
 	if e.Type != zk.EventSession {
 		s.watches.event(e)
@@ -150,7 +150,7 @@ func (s *session) event(e zk.Event) {
 	}
 }
 
-// isOpen tells whether the session was granted, and is live or was.
+// isOpen reports whether the session was granted, and is live or was.
 func (s *session) isOpen() bool {
 	select {
 	case <-s.opened:
@@ -191,7 +191,7 @@ func (s *session) suspend() {
 
 // lose ends the session for good. It does not block.
 func (s *session) lose(cause error) {
-	if !s.Lose(cause) && cause == errExpired { // as whoever closes it is told on a new link
+	if !s.Lose(cause) && cause == errExpired { // the closing side learns it on a new link
 		s.Confirm()
 	}
 }
@@ -205,17 +205,17 @@ func (s *session) leaving() {
 	}
 }
 
-// livesOn tells whether the session is over here, and may live on at the server, which a link renews for a whole
-// timeout: the first link there is then closes it.
+// livesOn reports whether the session is over here, but may still exist at the server. A link there
+// renews it for a full timeout, so the first one closes it.
 func (s *session) livesOn() bool {
 	cause := s.LostError()
 	return errors.Is(cause, driver.ErrClosed) || errors.Is(cause, driver.ErrWindow) || errors.Is(cause, errRewound)
 }
 
-// end closes the session at the server where that is of use, and ends the client library's loop.
-// It tries for three seconds, and takes two more at most. It waits for a link, and asks one
-// server once, as the client library makes no other link after that. Where no server can be
-// reached, or that one does not answer, the entries live on until the session times out.
+// end closes the session at the server where that is useful, and ends the client library's loop. It
+// tries for three seconds, and takes two more at most. It waits for a link, and asks one server once,
+// because the client library makes no other link after that. If no server can be reached, or that one
+// does not reply, the entries stay until the session times out.
 func (s *session) end(ctx context.Context, cause error) {
 	s.hurry(s.pin.all()...)
 	<-s.started
@@ -224,26 +224,26 @@ func (s *session) end(ctx context.Context, cause error) {
 		s.pin.kill(errExpired)
 	}
 	if !s.isOpen() {
-		// Nobody wants it any more. What is granted already is closed below; nothing is
-		// asked for that the server would keep for its whole timeout.
+		// Nobody wants it any more. A session granted already is closed below; none is requested that
+		// the server would keep for its full timeout.
 		s.hosts.close()
 		s.pin.stop(driver.ErrClosed)
 		s.stopDialing(driver.ErrClosed)
 	}
 	patience := closeGrace
 	if !s.livesOn() {
-		patience = time.Second // it is only for the entries to go somewhat sooner
+		patience = time.Second // only to remove the entries somewhat sooner
 	}
 	limit, cancel := context.WithTimeout(ctx, patience)
 	var presenting sync.WaitGroup
 	if s.livesOn() && s.isOpen() {
 		if s.awaitLink(limit) {
-			cancel() // there is nothing to close any more
+			cancel() // nothing is left to close
 		}
 		s.present(limit, &presenting)
 	}
-	// While the client library can still reach the server, it closes the session
-	// there, so that the entries go at once. Whatever else was queued fails now.
+	// While the client library can still reach the server, it closes the session there, which removes
+	// the entries at once. All other queued requests fail now.
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -263,7 +263,7 @@ func (s *session) end(ctx context.Context, cause error) {
 	s.pin.kill(driver.ErrClosed)
 	<-ended
 	if s.first != nil {
-		_ = s.first.conn.Close() // nothing was said on it
+		_ = s.first.conn.Close() // nothing was sent on it
 	}
 	presenting.Wait()
 	select {
@@ -273,8 +273,8 @@ func (s *session) end(ctx context.Context, cause error) {
 	}
 }
 
-// awaitLink waits for a link on which the session can be closed: the client library makes no
-// other once it has been told to close. It tells whether the session has been found to be over.
+// awaitLink waits for a link on which the session can be closed: after Close the client library makes
+// no other. It reports whether the session has been found to be over.
 func (s *session) awaitLink(ctx context.Context) (over bool) {
 	for {
 		s.Mu.Lock()
@@ -292,9 +292,9 @@ func (s *session) awaitLink(ctx context.Context) (over bool) {
 	}
 }
 
-// present waits until the server of a new link has the credentials: one that enforces them takes
-// no closing request before. The client library sends a request only once it has presented them
-// all, and presents none once it has been told to close.
+// present waits until the server of a new link has the credentials: a server that enforces them accepts
+// no closing request before. The client library sends requests only after it has presented all of them,
+// and presents none after Close.
 func (s *session) present(ctx context.Context, calls *sync.WaitGroup) {
 	if len(s.cfg.Auth) == 0 {
 		return
@@ -302,7 +302,7 @@ func (s *session) present(ctx context.Context, calls *sync.WaitGroup) {
 	presented := make(chan struct{})
 	calls.Go(func() {
 		defer close(presented)
-		_ = s.conn.AddAuth(s.cfg.Auth[0].Scheme, s.cfg.Auth[0].Credentials) // Close fails then, too
+		_ = s.conn.AddAuth(s.cfg.Auth[0].Scheme, s.cfg.Auth[0].Credentials) // if it fails, Close fails too
 	})
 	select {
 	case <-presented:

@@ -26,10 +26,10 @@ client.Election(sys.argv[2], "kazoo").run(sys.stdin.readline)
 client.stop()
 `
 
-// prefixes are those of the names of others' candidates, which are sequential but for the
-// last. By the sources of Apache Curator (LeaderLatch; LeaderSelector and InterProcessMutex),
-// of LeaderElectionSupport in ZooKeeper's recipes, of Comcast/go-leaderelection, of
-// Shopify/zk, and of Apache Kafka.
+// prefixes are the prefixes of other libraries' candidates, which are sequential except for the last.
+// They are from the sources of Apache Curator (LeaderLatch; LeaderSelector and InterProcessMutex), of
+// LeaderElectionSupport in ZooKeeper's recipes, of Comcast/go-leaderelection, of Shopify/zk, and of
+// Apache Kafka.
 var prefixes = []string{
 	"_c_4ca8e74b-6350-7587-addf-a18084928f3c-latch-", "_c_4ca8e74b-6350-7587-addf-a18084928f3c-lock-",
 	"n_", "le_", "", "controller",
@@ -46,8 +46,8 @@ func TestStrangers(t *testing.T) {
 		election := newRoot()
 		strangertest.Beside(t, f.Backend, election, func() func() {
 			conn := f.admin()
-			// Where the election's directory stands, too, it fails, as it cannot read its name,
-			// and leaves its node behind.
+			// If the election's directory is there, too, Lock fails, as it cannot parse its name, and
+			// leaves its node behind.
 			_ = zk.NewLock(conn, election, zk.WorldACL(zk.PermAll)).Lock()
 			stands(t, election, 1)
 			return func() {
@@ -84,8 +84,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// Persistent nodes, containers and nodes with a time to live are no strangers, however many
-// there are. A survey takes one request where there is the known child only.
+// Persistent nodes, containers and nodes with a time to live are no strangers, in any number. A survey
+// takes one request if only the known child exists.
 func TestSurvey(t *testing.T) {
 	f := setUp(t, pings)
 	admin := f.admin()
@@ -108,13 +108,12 @@ func TestSurvey(t *testing.T) {
 	sent = f.requests()
 	assert.Empty(t, survey())
 	assert.Len(t, sent(), 102, "requests")
-	// Names as the recipes have them are looked at first.
+	// Names as in the recipes are looked at first.
 	stranger := must.Get(admin.Create(f.dir+"/zzz-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll)))(t)
 	assert.Equal(t, []string{stranger}, survey())
 }
 
-// Where a session may read the entry and not list what is below, it sees no strangers, and
-// is not refused for it.
+// A session that may read the entry and not list what is below sees no strangers, and no refusal.
 func TestSurveyWithoutRights(t *testing.T) {
 	f := setUp(t, nil)
 	admin := f.admin()

@@ -13,15 +13,15 @@ import (
 
 const (
 	// maxChildren is how many names Survey and Children ask for: a longer list may be more than the
-	// client takes. The server tells their number with the entry.
+	// client accepts. The server sends their number with the entry.
 	maxChildren = 1000
-	// maxLooks is how many of them it looks at.
+	// maxLooks is how many of them Survey looks at.
 	maxLooks = 100
 )
 
-// Survey implements backend.Driver. It is one request, as Get is, unless there are other
-// children than the known one. Then it is two, and one more for each of the others, all at
-// once: the list of children has names only.
+// Survey implements backend.Driver. It takes one request, as Get does, unless there are other children
+// than the known one. Then it takes two, and one more for each of the others, all at once: the list of
+// children has names only.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 	n, err := s.get(ctx, s.path(key))
 	if errors.Is(err, zk.ErrNoNode) {
@@ -48,19 +48,18 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	return e, strangers, nil
 }
 
-// strangers returns the keys of dir's ephemeral children, of which own is none. The error
-// is the client library's.
+// strangers returns the keys of dir's ephemeral children except own. The error is the client library's.
 func (s *session) strangers(ctx context.Context, dir, own string) ([]string, error) {
 	names, _, err := s.list(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	// The recipes' candidates are sequential: they come first where there are many.
+	// The candidates of ZooKeeper recipes are sequential: they come first if there are many.
 	var likely, others []string
 	for _, name := range names {
 		switch {
 		case dir+"/"+name == own:
-		case len(dir)+1+len(name) > backend.MaxKey: // somebody's data: no recipe has such names, nor would it fit into a small buffer
+		case len(dir)+1+len(name) > backend.MaxKey: // somebody's data: no recipe has such names, and they would not fit into a small buffer
 		case isSequential(name):
 			likely = append(likely, name)
 		default:
@@ -87,12 +86,12 @@ func (s *session) strangers(ctx context.Context, dir, own string) ([]string, err
 	return keys, nil
 }
 
-// isSequential tells whether a name ends as the server ends those of sequential nodes.
+// isSequential reports whether a name ends as the server ends those of sequential nodes.
 func isSequential(name string) bool {
 	const digits = 10
 	return len(name) >= digits && strings.Trim(name[len(name)-digits:], "0123456789") == ""
 }
 
-// isTimed tells whether a node is one with a time to live, which the server notes where
-// others have their session.
+// isTimed reports whether a node has a time to live, which the server notes where others have their
+// session.
 func isTimed(stat *zk.Stat) bool { return uint64(stat.EphemeralOwner)>>56 == 0xff }

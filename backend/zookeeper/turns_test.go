@@ -14,8 +14,8 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// The request of a CreateEphemeral is lost, its caller gives up and tries again at once: what
-// the second call made and reported is not taken for the first one's leftover.
+// The request of a CreateEphemeral is lost, and its caller gives up and retries at once: the entry that
+// the second call reported is not treated as the first call's leftover.
 func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
@@ -45,7 +45,7 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 					continue // it was sent again before the caller gave up
 				}
 				if errors.Is(err, context.Canceled) && !errors.Is(err, backend.ErrIndeterminate) {
-					// The first try was known to have failed, and the next not begun.
+					// The first try was known to have failed, and the next had not begun.
 					f.isGone(seat)
 					continue
 				}
@@ -62,7 +62,7 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 	}
 }
 
-// Who waits for a turn ends with its ctx or the session, and nothing is sent.
+// A wait for a turn ends with its ctx or the session, and nothing is sent.
 func TestWaitingForATurnEnds(t *testing.T) {
 	f := setUp(t, nil)
 	key := f.dir + "/record"

@@ -23,7 +23,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// dialing is a process, with sessions of 6 s, whose Dialer is the test's: it gets the process's own.
+// dialing returns a process, with sessions of 6 s, whose Dialer is the test's: it gets the process's
+// own dial.
 func dialing(t *testing.T, test func(dial func() (net.Conn, error)) (net.Conn, error)) *fixture {
 	t.Helper()
 	return process(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) {
@@ -35,8 +36,8 @@ func dialing(t *testing.T, test func(dial func() (net.Conn, error)) (net.Conn, e
 	})
 }
 
-// A session that Open has given up is not opened behind its back when the server can be
-// reached again: nobody would close it, and the server keep it for its whole timeout.
+// A session that Open has given up is not opened later when the server can be reached again: nobody
+// would close it, and the server would keep it for its full timeout.
 func TestOpenThatFailedOpensNothing(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
@@ -52,13 +53,12 @@ func TestOpenThatFailedOpensNothing(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrUnavailable)
 	}
 	down.Store(false)
-	time.Sleep(2 * time.Second) // so that one may be opened
+	time.Sleep(2 * time.Second) // time for one to be opened
 	assert.Zero(t, p.Proxies[0].Accepted(), "nobody connects")
 	assert.Zero(t, p.Sessions(), "nobody has a session")
 }
 
-// The same where the server has granted the session, and its answer was on its way when
-// ctx ended.
+// The same holds if the server has granted the session, and its reply was in transit when ctx ended.
 func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	t.Parallel()
 	p := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, nil)
@@ -79,7 +79,7 @@ func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	}
 }
 
-// A Dialer that never returns keeps neither Open nor the end of a session from returning in time.
+// A Dialer that never returns delays neither Open nor the end of a session.
 func TestDialerThatHangs(t *testing.T) {
 	t.Parallel()
 	var hangs atomic.Bool
@@ -107,9 +107,9 @@ func TestDialerThatHangs(t *testing.T) {
 	require.NoError(t, p.ctx.Err())
 }
 
-// The client library makes 1.5 MB of buffers for a session, so it is not asked before a server has
-// taken a connection: a hundred candidates that try again while none can be reached would starve the
-// sessions of others.
+// The client library makes 1.5 MB of buffers for a session, so it is not called before a server has
+// accepted a connection: a hundred candidates that retry while no server can be reached would starve
+// other sessions.
 func TestOpenWithoutAServerIsCheap(t *testing.T) {
 	refused := errors.New("no way")
 	b, err := zookeeper.New(zookeeper.Config{
@@ -132,7 +132,7 @@ func TestOpenWithoutAServerIsCheap(t *testing.T) {
 // noPasswords is a connection to a server that grants sessions as ClickHouse Keeper does.
 type noPasswords struct {
 	net.Conn
-	stream io.Reader // once the server has greeted
+	stream io.Reader // set once the server has greeted
 }
 
 func (c *noPasswords) Read(p []byte) (int, error) {
@@ -148,8 +148,8 @@ func (c *noPasswords) Read(p []byte) (int, error) {
 	return c.stream.Read(p)
 }
 
-// A server that only speaks ZooKeeper's protocol is refused at once, and for good: what the trust window
-// follows from is not there. The error says which server it may be.
+// A server that only speaks ZooKeeper's protocol is refused at once, and for good: the trust window's
+// premises do not hold there. The error says which server it may be.
 func TestOpenRefusesKeepers(t *testing.T) {
 	t.Parallel()
 	p := dialing(t, func(dial func() (net.Conn, error)) (net.Conn, error) {
@@ -165,7 +165,7 @@ func TestOpenRefusesKeepers(t *testing.T) {
 
 	e, err := elector.New(elector.Config{Backend: p.Backend, Strategy: fair.New(), Election: newRoot(), ID: "a"})
 	require.NoError(t, err)
-	_, err = e.Campaign(t.Context()) // does not go on
+	_, err = e.Campaign(t.Context()) // the campaign does not continue
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 	require.NoError(t, e.Close(t.Context()))
 }

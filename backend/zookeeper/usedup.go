@@ -9,10 +9,9 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// beyond looks at the numbers of what a commit has enqueued. Where one is past the end
-// (see names.go), all ephemeral entries of the commit are taken away again. Until then the
-// one past the end is nobody's: no listing has it. What else was written stays, so that
-// what became of the commit is then a matter of more than one word.
+// beyond checks the numbers of what a commit has enqueued. If one is past the end (see names.go), it
+// removes all ephemeral entries of the commit. Until then the one past the end belongs to nobody: no
+// listing has it. Other writes stay, so that no single error then describes the outcome of the commit.
 func (c *commit) beyond(ctx context.Context, made []backend.Entry) error {
 	s, dir, lasting := c.s, "", false
 	var own []backend.Entry
@@ -40,7 +39,7 @@ func (c *commit) beyond(ctx context.Context, made []backend.Entry) error {
 	}
 	if err := remove(ctx); err != nil {
 		if errors.Is(err, backend.ErrSessionLost) {
-			return err // they go with it
+			return err // they go with the session
 		}
 		s.Reaper.Reap(remove)
 	}

@@ -15,25 +15,25 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// usedUp is a server of its own and a directory there whose counter is near its end.
+// usedUp starts a server and makes a directory there whose counter is near its end.
 func usedUp(t *testing.T, left int32) *fixture {
 	servertest.Long(t, "a server that starts again and again")
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	f := setUpOn(t, server, nil)
-	first := f.enqueue(f.s) // the directory has a counter to be raised
+	first := f.enqueue(f.s) // so that the directory has a counter to raise
 	require.NoError(t, f.s.Discard(f.ctx, first))
 	require.NoError(t, server.SetCounter(f.dir, math.MaxInt32-left))
-	f.s = f.open() // the first one may not have lived through it
+	f.s = f.open() // the first one may not have survived it
 	return f
 }
 
-// Pitfall 19, on a server: the entries of the last numbers keep their order, and no other
-// comes, whatever else makes nodes there, and whoever asks at the same time. Who comes before whom is
-// the rule write/used-up.
+// Pitfall 19, on a server: the entries of the last numbers keep their order, and no other entry gets
+// in, no matter what else creates nodes there, or who asks at the same time. The rule write/used-up
+// covers the order.
 func TestPitfall19OverTheEnd(t *testing.T) {
 	f := usedUp(t, 7)
-	// Newer sessions have higher IDs, by which names would sort where numbers are alike.
+	// Newer sessions have higher IDs, by which names with equal numbers would sort.
 	sessions := []*backend.Session{f.s}
 	for range 7 {
 		sessions = append([]*backend.Session{f.open()}, sessions...)
@@ -60,7 +60,7 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 	children, _, err := f.admin().Children(f.dir)
 	require.NoError(t, err)
 	assert.Len(t, children, len(want), "nothing is left of those that were refused")
-	// The refusal stands when all are gone, and after a restart.
+	// The refusal persists when all are gone, and after a restart.
 	for _, s := range sessions {
 		require.NoError(t, s.Close(f.ctx))
 	}
@@ -72,8 +72,8 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 	}
 }
 
-// A refused Enqueue whose reply was lost is refused all the same; what was written beside
-// one is not said to be undone; and of other ephemeral entries beside it nothing stays.
+// A refused Enqueue whose reply was lost is refused all the same. Writes beside it are not reported as
+// undone, and no other ephemeral entry beside it stays.
 func TestPitfall19LostRepliesAndOthers(t *testing.T) {
 	f := usedUp(t, 0)
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))

@@ -11,55 +11,48 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// The registry knows which watches the server holds for this session and what
-// was read when each was set, so that waiting for an entry whose watch has not
-// fired costs nothing.
+// The registry knows which watches the server holds for this session and what was read when each was
+// set. So waiting for an entry whose watch has not fired costs nothing.
 //
-// The client library gives a channel per watch, which somebody would have to
-// receive from, which cannot be given back, and of which it keeps another one each
-// time a path is watched on a new link. So the library knows of no watch: the reads
-// that set one have it put into the request on its way (see watched). The registry
-// is told of every event by the library's event callback: on the
-// goroutine that reads from the connection, synchronously, in the order in which
-// the server sent them.
+// The client library gives a channel per watch. Somebody would have to receive from it, it cannot be
+// given back, and the library keeps another one each time a path is watched on a new link. So the
+// library knows of no watch: the link adds the watch to the read's request (see watched). The library's
+// event callback passes every event to the registry: on the goroutine that reads from the connection,
+// synchronously, in the order in which the server sent them.
 //
-// # Order of answers and events
+// # Order of replies and events
 //
-// The server sends a session's answers and events in the order of the changes they
-// show, and the library handles them in that order, on one goroutine. But the
-// goroutine that asked learns of its answer later, when events that followed the
-// answer may have been through the callback. So a watch is noted as reading BEFORE
-// the request is queued, and each event for its path is counted: when the asking
-// goroutine comes to note the answer, and finds that the count has changed, it
-// reads again. Were the watch noted afterwards, the event would find nothing, and
-// the wait would never end. The event may have belonged to an older watch and come
-// before the answer; then a read is wasted.
+// The server sends a session's replies and events in the order of the changes they show, and the
+// library handles them in that order, on one goroutine. But the goroutine that asked gets its reply
+// later, when events that followed the reply may have passed through the callback. So a watch is noted
+// as reading BEFORE the request is queued, and each event for its path is counted: if the count has
+// changed when the asking goroutine notes the reply, it reads again. If the watch were noted
+// afterwards, the event would find nothing, and the wait would never end. The event may belong to an
+// older watch and come before the reply; then a read is wasted.
 //
-// From this, under mu, at any moment: a watch that is armed and has not fired, in
-// the present generation, shows what stands at the point of the stream up to which
-// events have been handled. Several such watches show one and the same point: that
-// is rule 4. A watch that fired by a deletion is known, without a read, to show
-// "gone" at that event's point, and whatever was armed before it and fired later,
-// or not at all, shows at that point what was read: so the handover of a fair
-// election costs no round trip. pos counts events; armedAt and firedAt are in it.
-// Changes of one transaction come as separate events in the order of its parts, and
-// nothing in an event tells whether another of the same transaction follows: up to 3.8 the
-// server sends -1 for the zxid in its header, and from 3.9 on the zxid, which does not tell
-// it, either. Await shows what stands by all events that have come.
+// It follows, under mu, at any moment: a watch that is armed and has not fired, in the present
+// generation, shows what exists at the point of the stream up to which events have been handled.
+// Several such watches show the same point: that is rule 4. A watch that fired by a deletion is known,
+// without a read, to show "gone" at that event's point. All watches that were armed before it and fired
+// later, or not at all, show at that point what was read: so the handover of a fair election costs no
+// round trip. pos counts events; armedAt and firedAt are positions in that count. Changes of one
+// transaction come as separate events in the order of its parts, and nothing in an event tells whether
+// another of the same transaction follows: up to 3.8 the server sends -1 as the zxid in its header, and
+// from 3.9 on the zxid, which does not tell it, either. Await shows the state after all events that
+// have come.
 //
 // # Generations
 //
-// A link's watches end with it. So a new generation makes all watches void, and all
-// who wait read again. An answer is of the generation in which its watch was noted,
-// unless that has changed since: then it is not used. Watches that the user has set by
-// Conn the library has the server compare, on the next link, with what changed
-// meanwhile. The events of that comparison may find watches of ours on the same
-// paths: they void them needlessly, but a deletion among them is true, as
-// the node was not there when the server compared, and a watch set on it
-// before has had its own deletion event by then.
+// A link's watches end with it. So a new generation makes all watches void, and all waiting calls read
+// again. A reply belongs to the generation in which its watch was noted. If that has changed since, the
+// reply is not used. The library sets the user's own watches (made by Conn) again on the next link, and
+// the server compares them with what changed meanwhile. The events of that comparison may find our
+// watches on the same paths. They void them needlessly, but a deletion among them is true: the node did
+// not exist when the server compared, and a watch set on it before has had its own deletion event by
+// then.
 //
-// A watch cannot be removed at the server. Those nobody waits for stay until they
-// fire or the link ends, and are used again.
+// A watch cannot be removed at the server. A watch that nobody waits for stays until it fires or the
+// link ends, and is used again.
 type registry struct {
 	s *session
 
@@ -85,20 +78,20 @@ type watchKey struct {
 type watchStatus uint8
 
 const (
-	idle   watchStatus = iota // nothing known
+	idle   watchStatus = iota // nothing is known
 	armed                     // the server holds the watch, or has just fired it
 	absent                    // nothing there, and no watch
-	failed                    // the server refused to tell
+	failed                    // the server refused the read
 )
 
-// A watch is one path's. All but its identity is guarded by registry.mu.
+// A watch is the watch on one path. registry.mu guards all of it except its identity.
 type watch struct {
 	key     watchKey
 	status  watchStatus
-	pending int           // requests on their way that set it
-	events  uint64        // counts what may make their answers outdated
-	reads   uint64        // counts reads that were begun
-	entry   backend.Entry // what was read; without Rev when nothing was there
+	pending int           // pending requests that set it
+	events  uint64        // counts events that may make their replies outdated
+	reads   uint64        // counts reads that have begun
+	entry   backend.Entry // what was read; without Rev if nothing existed
 	rev     uint64        // what was read of a listing
 	err     error         // for failed
 	armedAt uint64        // events up to here came before entry was noted
@@ -112,17 +105,17 @@ func (r *registry) init(s *session) {
 	r.watches = make(map[watchKey]*watch)
 }
 
-// valid tells whether the watch shows the present point of the stream.
+// valid reports whether the watch shows the present point of the stream.
 func (t *watch) valid() bool { return t.status == armed && t.firedAt == 0 }
 
-// join makes w a waiter of a path's watch. Caller holds mu.
+// join makes w a waiter of a path's watch. The caller holds mu.
 func (r *registry) join(w driver.Waker, key watchKey) *watch {
 	t := r.of(key)
 	t.waiters = append(t.waiters, w)
 	return t
 }
 
-// of returns a path's watch, which is made if there is none. Caller holds mu.
+// of returns a path's watch, and creates it if there is none. The caller holds mu.
 func (r *registry) of(key watchKey) *watch {
 	t := r.watches[key]
 	if t == nil {
@@ -132,8 +125,7 @@ func (r *registry) of(key watchKey) *watch {
 	return t
 }
 
-// leave is the reverse. Watches that are of no more use are forgotten. Caller
-// holds mu.
+// leave is the reverse of join. Useless watches are forgotten. The caller holds mu.
 func (r *registry) leave(w driver.Waker, t *watch) {
 	if i := slices.Index(t.waiters, w); i >= 0 {
 		t.waiters = slices.Delete(t.waiters, i, i+1)
@@ -153,7 +145,7 @@ func (t *watch) notify() {
 	}
 }
 
-// event takes one event of the server's.
+// event handles one event of the server.
 func (r *registry) event(e zk.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +169,7 @@ func (r *registry) fire(key watchKey, deleted bool) {
 	}
 	t.events++
 	if !t.valid() {
-		return // only the first event is about what was read
+		return // only the first event is about the entry that was read
 	}
 	t.firedAt = r.pos
 	t.gone = deleted && t.entry.Exists()
@@ -204,9 +196,9 @@ func (r *registry) disconnected() {
 	r.up = false
 }
 
-// read begins to read a path and to set its watch, unless that is going on. Where
-// nothing is there, awaitCreation leaves a watch for its creation. While the session is
-// suspended nothing is done: the next generation wakes all. Caller holds mu.
+// read starts to read a path and to set its watch, unless such a read is pending. If nothing is there,
+// awaitCreation leaves a watch for its creation. While the session is suspended, read does nothing: the
+// next generation wakes all. The caller holds mu.
 func (r *registry) read(t *watch, awaitCreation bool) {
 	if t.pending > 0 || !r.up || !r.s.Begin() {
 		return
@@ -236,7 +228,7 @@ func (r *registry) read(t *watch, awaitCreation bool) {
 	}(r.begin(t))
 }
 
-// ahead begins to read a path and to set its watch, for whoever is about to need that.
+// ahead starts to read a path and to set its watch, for a call that is about to need them.
 func (r *registry) ahead(path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,30 +239,28 @@ func (r *registry) ahead(path string) {
 	r.sweep(t)
 }
 
-// reading is a request on its way that sets a watch.
+// reading is a pending request that sets a watch.
 type reading struct {
 	t           *watch
 	gen, events uint64
 }
 
-// begin notes that a watch is about to be set. Caller holds mu.
+// begin notes that a watch is about to be set. The caller holds mu.
 func (r *registry) begin(t *watch) reading {
 	t.status, t.firedAt, t.gone, t.err = idle, 0, false, nil
 	t.pending++
 	return reading{t: t, gen: r.gen, events: t.events}
 }
 
-// end tells whether the answer shows the present point of the stream. Caller
-// holds mu.
+// end reports whether the reply shows the present point of the stream. The caller holds mu.
 func (r *registry) end(began reading, err error) bool {
 	began.t.pending--
 	return err == nil && began.gen == r.gen && began.events == began.t.events
 }
 
-// getWatched reads an entry and sets a watch on it: by getData, since an exists
-// watch on a node that is gone stays at the server for good. It returns whether a
-// watch was set. What may pass is ridden out for as long as the link stands: somebody
-// may hold a seat, or a place, by this watch.
+// getWatched reads an entry and sets a watch on it: by getData, because an exists watch on a node that
+// is gone stays at the server for good. It returns whether a watch was set. It rides out temporary
+// errors for as long as the link exists: a seat, or a place, may depend on this watch.
 func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bool, error) {
 	nothing := backend.Entry{Key: s.key(path)}
 	for refused := (tries{}); ; {
@@ -284,7 +274,7 @@ func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bo
 			}
 			var exists bool
 			if exists, err = s.existsW(path); err == nil && exists {
-				continue // it was made in between
+				continue // it was created in between
 			}
 			if err == nil {
 				return nothing, true, nil

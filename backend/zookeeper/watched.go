@@ -6,14 +6,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watched are the reads on their way that are to set a watch. The client library's own calls
-// for that keep a channel in it for each watch on each link, until the watch fires. These are
-// its plain reads, in which the link sets the mark. Another read of the same path that goes
-// out meanwhile sets the same watch, which does no harm: a server has one of each kind for a
-// path and a link.
+// watched are the pending reads that must set a watch. The client library's own calls for that keep a
+// channel for each watch on each link, until the watch fires. These are its plain reads, in which the
+// link sets the mark. Another read of the same path that is sent meanwhile sets the same watch, which
+// is harmless: a server has one watch of each kind for a path and a link.
 type watched struct {
 	mu    sync.Mutex
-	reads map[watchedPath]int // how many calls there are
+	reads map[watchedPath]int // the number of calls
 }
 
 type watchedPath struct {
@@ -21,7 +20,7 @@ type watchedPath struct {
 	path string
 }
 
-// mark has reads of a path set a watch until unmark is called.
+// mark makes reads of a path set a watch until unmark is called.
 func (w *watched) mark(p watchedPath) (unmark func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,7 +49,7 @@ func (s *session) getW(path string) ([]byte, *zk.Stat, error) {
 	return s.conn.Get(path)
 }
 
-// existsW looks for a node and sets a watch on it, whether or not it is there.
+// existsW looks for a node and sets a watch on it, whether or not it exists.
 func (s *session) existsW(path string) (bool, error) {
 	defer s.pin.watched.mark(watchedPath{opExists, path})()
 	exists, _, err := s.conn.Exists(path)

@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// passwordLength is that of a session's password, as servers make it.
+// passwordLength is the length of a session's password, as servers make it.
 const passwordLength = 16
 
 // checkOfRoot is the body of a transaction that checks that "/" has any version: see session.vote.
@@ -26,8 +26,8 @@ var checkOfRoot = []byte{
 	0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff, // the end
 }
 
-// WillSecret implements backend.Testator: it is the session's password, and a sum of the session and
-// the password. To a wrong password servers say what they say of a session that is over.
+// WillSecret implements backend.Testator. It returns the session's password, and a checksum of the
+// session and the password. Servers reply to a wrong password as they do for a session that is over.
 func (s *session) WillSecret() []byte {
 	s.pin.mu.Lock()
 	defer s.pin.mu.Unlock()
@@ -42,7 +42,7 @@ func secretOf(id string, password []byte) []byte {
 	return binary.BigEndian.AppendUint32(append([]byte(nil), password...), sum)
 }
 
-// parseWill returns what a server wants to know.
+// parseWill returns what a server needs.
 func parseWill(w backend.Will) (id int64, password []byte, err error) {
 	n, err := strconv.ParseUint(w.Session, 16, 64)
 	if err != nil || n == 0 || formatSession(int64(n)) != w.Session {
@@ -54,18 +54,18 @@ func parseWill(w backend.Will) (id int64, password []byte, err error) {
 	return int64(n), w.Secret[:passwordLength], nil
 }
 
-// Execute implements backend.Executor. The client library cannot take over a session, so this speaks
-// for itself: it connects with the session's ID and password, as the session's process does after a
-// link broke, presents Config.Auth, and closes the session. Where that fails after a server has taken
-// the session, it lives for a full timeout from then on.
+// Execute implements backend.Executor. The client library cannot take over a session, so Execute speaks
+// the protocol itself: it connects with the session's ID and password, as the session's process does
+// after a link broke, presents Config.Auth, and closes the session. If that fails after a server has
+// accepted the session, the session lives for a full timeout from then on.
 //
-// It asks one server after the other, each for as long as Config.ConnectTimeout. A living process whose
-// session it is loses its link, and hears that the session is over when it connects again.
+// Execute asks one server after the other, each for as long as Config.ConnectTimeout. If the session's
+// process is alive, it loses its link, and learns that the session is over when it connects again.
 //
-// That a server does not know the session proves nothing yet. A leader that was deposed, and does not
-// know it, may never have heard of it; and one that is just closing it denies it before a quorum has
-// agreed, and before its entries are gone. So it has a quorum agree to a transaction that changes nothing then, and
-// asks again, a server that has seen that.
+// A server that does not know the session proves nothing yet. A deposed leader that does not know it
+// yet may never have heard of the session; and a leader that is just closing it denies it before a
+// quorum has agreed, and before its entries are gone. So Execute then makes a quorum agree to a
+// transaction that changes nothing, and asks again, this time a server that has seen the transaction.
 func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	id, password, err := parseWill(w)
 	if err != nil {
@@ -89,9 +89,9 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	}
 }
 
-// executeAt asks one server, after a pause. over says that the session is known to be over. seen is
-// a transaction that a quorum has agreed to, since a server did not know the session, or 0; zxid is that of
-// such a one.
+// executeAt asks one server, after a pause. over reports that the session is known to be over. seen is
+// the zxid of a transaction that a quorum has agreed to since a server did not know the session, or 0;
+// the returned zxid is of the same kind.
 func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.Duration, id int64, password []byte, seen int64) (over bool, zxid int64, err error) {
 	select {
 	case <-time.After(pause):
@@ -106,7 +106,7 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 		if err != nil {
 			return false, 0, err
 		}
-		defer func() { _ = conn.Close() }()                         // all is said
+		defer func() { _ = conn.Close() }()                         // nothing is left to send
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends reads and writes
 		t := talk{conn}
 		if known, err = t.connect(id, password, seen, ttl); !known || err != nil {
@@ -136,12 +136,13 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 	return false, zxid, err
 }
 
-// A talk is what is said on one connection, without the client library.
+// A talk is an exchange on one connection, without the client library.
 type talk struct{ conn net.Conn }
 
-// connect asks for a session, or for a new one if id is 0. known is false if the server does not know it.
+// connect asks for a session, or for a new one if id is 0. known is false if the server has no such
+// session.
 func (t talk) connect(id int64, password []byte, seen int64, ttl time.Duration) (known bool, err error) {
-	b := binary.BigEndian.AppendUint32(nil, 0) // the protocol's version
+	b := binary.BigEndian.AppendUint32(nil, 0) // the protocol version
 	b = binary.BigEndian.AppendUint64(b, uint64(seen))
 	b = binary.BigEndian.AppendUint32(b, uint32(min(max(ttl.Milliseconds(), 1), math.MaxInt32)))
 	b = binary.BigEndian.AppendUint64(b, uint64(id))
@@ -164,7 +165,7 @@ func (t talk) connect(id int64, password []byte, seen int64, ttl time.Duration) 
 	return true, nil
 }
 
-// ask sends a request, and returns the zxid of the answer.
+// ask sends a request, and returns the zxid of the reply.
 func (t talk) ask(xid, op int32, body []byte) (zxid int64, err error) {
 	b := binary.BigEndian.AppendUint32(nil, uint32(xid))
 	b = binary.BigEndian.AppendUint32(b, uint32(op))
@@ -180,7 +181,7 @@ func (t talk) ask(xid, op int32, body []byte) (zxid int64, err error) {
 	case got != xid:
 		return 0, fmt.Errorf("%w: answer to %d instead of %d", errProtocol, got, xid)
 	case code != 0:
-		return 0, readError(fmt.Errorf("unknown error: %d", code)) // as the client library says it
+		return 0, readError(fmt.Errorf("unknown error: %d", code)) // in the client library's words
 	case op == opMulti && zxid <= 0:
 		return 0, fmt.Errorf("%w: transaction %d", errProtocol, zxid)
 	}
@@ -192,7 +193,7 @@ func (t talk) send(frame []byte) error {
 	return err
 }
 
-// receive returns a frame of so many bytes at least.
+// receive returns a frame of at least least bytes.
 func (t talk) receive(least int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(t.conn, head[:]); err != nil {
@@ -212,7 +213,7 @@ func authBody(a Auth) []byte {
 	return appendBytes(b, a.Credentials)
 }
 
-// appendBytes appends bytes after their number, as all that has a length is written.
+// appendBytes appends b after its length, the encoding of all data that has a length.
 func appendBytes(to, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(to, uint32(len(b))), b...)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A server that enforces credentials takes no closing request before it has them.
+// A server that enforces credentials accepts no closing request before it has them.
 func TestWillPresentsCredentials(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, enforcing(t), known)
@@ -23,13 +23,13 @@ func TestWillPresentsCredentials(t *testing.T) {
 	require.ErrorIs(t, backend.Execute(f.ctx, stranger.Backend, w), backend.ErrDenied)
 	f.awaitState(f.s, backend.Live) // the stranger has taken its link
 	assert.Equal(t, 1, f.sessions())
-	for range 2 { // nor does what it asks for the second time leave one
+	for range 2 { // nor does the second execution leave a session
 		require.NoError(t, backend.Execute(f.ctx, own.Backend, w))
 		assert.Zero(t, f.sessions())
 	}
 }
 
-// A closing request that is turned away, or whose answer is lost, is sent again.
+// A closing request that is refused, or whose reply is lost, is sent again.
 func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
@@ -51,7 +51,7 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	f.isGone(e.Key)
 }
 
-// A server that accepts connections and says nothing costs the time that a session takes for it.
+// A server that accepts connections and sends nothing costs the time that a session allows for it.
 func TestWillAtAFrozenServer(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(time.Minute))

@@ -46,11 +46,11 @@ func readRequest(conn net.Conn) []byte {
 	return request
 }
 
-// A server that was deposed, and does not know it, does not know the session either. It is asked again
-// with a transaction that only others have.
+// A deposed server that does not know it yet does not know the session either. It is asked again with a
+// transaction that only others have.
 func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
 	const quorums = 0x500000001
-	var asked []int64 // of the session: with which zxid
+	var asked []int64 // for the session: with which zxid
 	var closed bool
 	b := fakeServer(t, func(conn net.Conn) {
 		connect := readRequest(conn)
@@ -79,7 +79,7 @@ func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
 	assert.Equal(t, []int64{0, quorums}, asked)
 }
 
-// What is no server's answer ends nothing and crashes nothing: it is tried on.
+// Bytes that are no server's reply end nothing and crash nothing: the next attempt follows.
 func TestWillAtAnythingElse(t *testing.T) {
 	right := connectResponse(0x1234, 3000)
 	for name, says := range map[string][]byte{
@@ -118,7 +118,7 @@ func TestWillAtAnythingElse(t *testing.T) {
 	}
 }
 
-// Some services that speak ZooKeeper's protocol have no sessions that go on over another link.
+// Some services that speak ZooKeeper's protocol have no sessions that continue on another link.
 func TestWillWhereSessionsDoNotGoOn(t *testing.T) {
 	b := fakeServer(t, func(conn net.Conn) {
 		_ = readRequest(conn)

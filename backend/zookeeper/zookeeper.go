@@ -21,8 +21,8 @@ var (
 	_ backend.Testator = (*session)(nil)
 )
 
-// sendSlack is what the send buffer has above the largest request: its length, and
-// some room, since the client library crashes where the buffer ends in mid-value.
+// sendSlack is how much larger the send buffer is than the largest request: its length, and some room,
+// because the client library crashes where the buffer ends in mid-value.
 const sendSlack = 64
 
 // A Backend opens sessions with a ZooKeeper ensemble. Make it with New.
@@ -31,8 +31,7 @@ type Backend struct {
 	ballot ballot
 }
 
-// New returns a Backend. It reports all that is wrong with cfg at once, and
-// does not connect.
+// New returns a Backend. It reports all errors in cfg at once, and does not connect.
 func New(cfg Config) (*Backend, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -43,27 +42,24 @@ func New(cfg Config) (*Backend, error) {
 // String returns "zookeeper".
 func (b *Backend) String() string { return "zookeeper" }
 
-// Limits tells which session timeouts may be asked for. They are wide; the server
-// grants what it likes.
+// Limits returns the session timeouts that may be requested. They are wide; the server decides.
 func (b *Backend) Limits() backend.Limits {
 	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
 }
 
-// Dial connects to one server, "host:port", as sessions do, with TLS if they have it, and asks for no session:
-// for four-letter words. It blocks until ctx ends, or for as long as a session with the default timeout tries
-// one server. The caller closes the connection.
+// Dial connects to one server, "host:port", as sessions do, with TLS if they use it, and asks for no
+// session. It is for four-letter words. It blocks until ctx ends, or for as long as a session with the
+// default timeout tries one server. The caller closes the connection.
 func (b *Backend) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return b.cfg.dial(ctx, "tcp", address, b.cfg.connectTimeout(b.cfg.SessionTimeout))
 }
 
-// Conn returns the native connection of a session of this package, for
-// transactions of the user's own, or nil for other sessions. It is pinned: when
-// the session is over it does not go on in another one. Paths are the server's:
-// see Path. The caller must not Close it, and must not add credentials.
+// Conn returns the native connection of a session of this package, for the user's own transactions, or
+// nil for other sessions. It is pinned: after the end of the session it does not continue in another
+// one. Paths are the server's: see Path. The caller must not Close it, and must not add credentials.
 //
-// The first call for a session has the connection's buffer grow to Config.MaxRequest, so that
-// requests of that size may be sent. It takes a round trip, and blocks while the session is
-// suspended.
+// The first call for a session makes the connection's buffer grow to Config.MaxRequest, so that
+// requests of that size may be sent. It takes a round trip, and blocks while the session is suspended.
 func Conn(s *backend.Session) *zk.Conn {
 	own := driver.Of[*session](s)
 	if own == nil {
@@ -73,8 +69,8 @@ func Conn(s *backend.Session) *zk.Conn {
 	return own.conn
 }
 
-// Path returns the server's path of a key: the chroot and the key. It returns the
-// key itself for sessions that are not of this package.
+// Path returns the server's path of a key: the chroot and the key. For sessions that are not of this
+// package it returns the key itself.
 func Path(s *backend.Session, key string) string {
 	if own := driver.Of[*session](s); own != nil {
 		return own.path(key)
@@ -82,8 +78,8 @@ func Path(s *backend.Session, key string) string {
 	return key
 }
 
-// Open implements backend.Backend. When ctx ends first, the half-open connection
-// is closed in the background, within a few seconds.
+// Open implements backend.Backend. When ctx ends first, it closes the half-open connection in the
+// background, within a few seconds.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	return driver.OpenApart(ctx, b, o, b.open)
 }
@@ -99,7 +95,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	}
 	s.first = first
 	if err := s.start(ttl); err != nil {
-		_ = first.conn.Close() // nothing was said on it
+		_ = first.conn.Close() // nothing was sent on it
 		return nil, err
 	}
 	if err := s.establish(ctx); err != nil {
@@ -109,7 +105,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	return s, nil
 }
 
-// start has the client library open the session, in the background.
+// start makes the client library open the session, in the background.
 func (s *session) start(ttl time.Duration) error {
 	conn, events, err := zk.Connect(s.cfg.Servers, ttl,
 		zk.WithHostProvider(s.hosts),
@@ -144,8 +140,8 @@ func (s *session) establish(ctx context.Context) error {
 		return s.hosts.over(ctx)
 	}
 	for _, auth := range s.cfg.Auth {
-		// A failing one closes the connection, and would do so again and again. It
-		// is presented again after a reconnect only when it succeeded once.
+		// A failure closes the connection, and would repeat on each new one. The library presents the
+		// credential again after a reconnect only if it succeeded once.
 		_, err := read(ctx, s, func() (struct{}, error) {
 			err := s.conn.AddAuth(auth.Scheme, auth.Credentials)
 			return struct{}{}, err
@@ -162,7 +158,8 @@ func (s *session) establish(ctx context.Context) error {
 	return nil
 }
 
-// notOpened is err, unless the session was lost to a server of another product: it is of no use to try again.
+// notOpened returns err, unless the session was lost to a server of another product: retries are
+// useless.
 func (s *session) notOpened(err error) error {
 	if s.Ctx.Err() != nil && errors.Is(s.LostError(), errForeign) {
 		return errForeign
@@ -170,7 +167,7 @@ func (s *session) notOpened(err error) error {
 	return err
 }
 
-// makeDirs makes path and what is missing above it as plain persistent nodes.
+// makeDirs creates path and its missing ancestors as plain persistent nodes.
 func (s *session) makeDirs(ctx context.Context, path string) error {
 	stat, err := s.exists(ctx, path)
 	if err != nil || stat != nil {
@@ -181,7 +178,7 @@ func (s *session) makeDirs(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	// A lost reply needs no more than doing it again.
+	// After a lost reply the create is simply repeated.
 	_, err = read(ctx, s, func() (string, error) {
 		return s.conn.Create(path, []byte{}, 0, s.cfg.ACL)
 	})
@@ -194,7 +191,7 @@ func (s *session) makeDirs(ctx context.Context, path string) error {
 	return readError(err)
 }
 
-// chatter is the client library's log, at debug level.
+// chatter writes the client library's log at debug level.
 type chatter struct{ log *slog.Logger }
 
 func (c chatter) Printf(format string, args ...any) {

@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// Operator is a connection of its own to the servers, as another tool would have.
+// Operator returns a connection of its own to the servers, as another tool would have.
 func Operator(t testing.TB, servers ...string) *zk.Conn {
 	t.Helper()
 	conn := must.Get(connect(servers))(t)
@@ -40,7 +40,7 @@ func connect(servers []string) (*zk.Conn, error) {
 	}
 }
 
-// persistently repeats what failed because there was no connection.
+// persistently repeats do while it fails because there is no connection.
 func persistently(do func() error) error {
 	deadline := time.Now().Add(wait.Patience)
 	for {
@@ -52,7 +52,7 @@ func persistently(do func() error) error {
 	}
 }
 
-// DeleteAll is "rm -r"; a path that is not there is fine.
+// DeleteAll is "rm -r"; a missing path is fine.
 func DeleteAll(conn *zk.Conn, path string) error {
 	return persistently(func() error {
 		for {
@@ -78,7 +78,7 @@ func DeleteAll(conn *zk.Conn, path string) error {
 	})
 }
 
-// PutAll writes a persistent node and makes what is missing above it.
+// PutAll writes a persistent node and creates its missing ancestors.
 func PutAll(conn *zk.Conn, path string, value []byte) error {
 	return persistently(func() error {
 		for i := 1; i < len(path); i++ {

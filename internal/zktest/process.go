@@ -1,5 +1,5 @@
-// Package zktest shows real ZooKeeper servers to the conformance suites: client
-// processes whose links, requests and replies can be broken, and an operator.
+// Package zktest connects the conformance suites to real ZooKeeper servers: client processes whose
+// links, requests and replies can be broken, and an operator.
 package zktest
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A Process is one client process: a backend whose connections go through proxies
-// of its own, one per server.
+// A Process is one client process: a backend whose connections go through its own proxies, one per
+// server.
 type Process struct {
 	Backend *zookeeper.Backend
 	Servers []string // behind the proxies
@@ -40,8 +40,8 @@ type Process struct {
 	grants []backend.Will // of the sessions that the servers granted, newest last
 }
 
-// NewProcess makes a process, whose sessions outlive a machine that stalls. change, if it isn't
-// nil, may alter its configuration.
+// NewProcess makes a process whose sessions outlive a machine that stalls. change, if it is not nil,
+// may alter its configuration.
 func NewProcess(t testing.TB, servers []string, change func(*zookeeper.Config)) *Process {
 	t.Helper()
 	p := &Process{t: t, Servers: servers}
@@ -84,7 +84,7 @@ func (g *grantReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// granted takes a connect response: its length, version, timeout, session and password.
+// granted parses a connect response: its length, version, timeout, session and password.
 func (p *Process) granted(response []byte) {
 	id := fmt.Sprintf("%016x", binary.BigEndian.Uint64(response[12:]))
 	password := bytes.Clone(response[24:40])
@@ -108,11 +108,11 @@ func (p *Process) wills() []backend.Will {
 	return slices.Clone(p.grants)
 }
 
-// Sessions counts the sessions that the servers granted to the process.
+// Sessions returns how many sessions the servers granted to the process.
 func (p *Process) Sessions() int { return len(p.wills()) }
 
-// Expire has the servers end all sessions of the process, and the process hear of
-// it when it comes back. A server that stands still is given up after some seconds: others may do it.
+// Expire makes the servers end all sessions of the process, and the process learn of it when it comes
+// back. It gives up a frozen server after some seconds: others may do it.
 func (p *Process) Expire() {
 	p.t.Helper()
 	p.Suspend()
@@ -128,7 +128,7 @@ func (p *Process) Expire() {
 	p.Resume()
 }
 
-// part is one operation of a multi, as far as the tests care.
+// part is one operation of a multi, as far as the tests need it.
 type part struct {
 	op      int32
 	path    string
@@ -136,7 +136,7 @@ type part struct {
 	version int32
 }
 
-// parts takes a multi's payload apart.
+// parts parses a multi's payload.
 func parts(payload []byte) (all []part) {
 	number := func() int32 {
 		n := int32(binary.BigEndian.Uint32(payload))
@@ -190,7 +190,7 @@ func MatchKind(kind backend.OpKind) proxytest.Match {
 	}
 }
 
-// is tells whether a part is what an op of a kind becomes.
+// is reports whether a part is the request for an op of a kind.
 func (p part) is(kind backend.OpKind) bool {
 	create, set, temp := p.op == proxytest.OpCreate, p.op == proxytest.OpSetData, strings.Contains(p.path, "/t-")
 	switch kind {
@@ -208,7 +208,7 @@ func (p part) is(kind backend.OpKind) bool {
 	return false
 }
 
-// MatchVote matches the heartbeats that a quorum has to acknowledge: multis that check "/" only.
+// MatchVote matches the heartbeats that a quorum must acknowledge: multis that check "/" only.
 func MatchVote(opcode int32, payload []byte) bool {
 	if opcode != proxytest.OpMulti {
 		return false
@@ -220,7 +220,7 @@ func MatchVote(opcode int32, payload []byte) bool {
 // LoseReply loses the reply to the next request that matches.
 func (p *Process) LoseReply(match proxytest.Match) { p.DropReply(match, 1) }
 
-// CutReply also keeps the process from coming back until Resume.
+// CutReply is LoseReply, and also keeps the process from coming back until Resume.
 func (p *Process) CutReply(match proxytest.Match) {
 	due, bar := p.UntilResume()
 	p.DropReply(func(opcode int32, payload []byte) bool {
@@ -235,8 +235,8 @@ func (p *Process) CutReply(match proxytest.Match) {
 // LoseRequest loses the next request that matches.
 func (p *Process) LoseRequest(match proxytest.Match) { p.DropRequest(match, 1) }
 
-// Throttle turns all requests of the process away, except those that servers always take, until
-// release is called, which returns how many there were.
+// Throttle refuses all requests of the process, except those that servers always accept, until release
+// is called. release returns how many there were.
 func (p *Process) Throttle() (release func() int) {
 	const throttledOp = -127
 	return p.TurnAway(func(opcode int32, _ []byte) bool {
@@ -244,8 +244,8 @@ func (p *Process) Throttle() (release func() int) {
 	}, throttledOp)
 }
 
-// Deny refuses all requests of the process that take rights until release is called. A sync takes
-// none, and a vote that is denied by what it checks is as good.
+// Deny refuses all requests of the process that need rights until release is called. A sync needs none,
+// and a vote whose check is denied is as good.
 func (p *Process) Deny() (release func()) {
 	const noAuth = -102
 	end := p.TurnAway(func(opcode int32, payload []byte) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/internal/servicetest"
 )
 
-// Servers are one ZooKeeper server, or an ensemble.
+// Servers is one ZooKeeper server, or an ensemble.
 type Servers struct {
 	*servicetest.Servers[*servertest.ZooKeeper]
 }
@@ -47,16 +47,15 @@ func starter(t testing.TB) servicetest.Starter[*servertest.ZooKeeper] {
 	}
 }
 
-// operate does something as an operator, on a connection of its own: one that was
-// there when a server came back may have been accepted too early, never be answered,
-// and not be given up by the client library for a minute.
+// operate acts as an operator, on a connection of its own: an older one may have been accepted too
+// early when a server came back, never get a reply, and be kept by the client library for a minute.
 func (s *Servers) operate(key string, do func(*zk.Conn) error) error {
 	conn, err := connect(s.Addrs())
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	// What others have just written may not have got to this member.
+	// Recent writes of others may not have reached this member.
 	if _, err := conn.Sync(key); err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (s *Servers) watches() (int, error) {
 	return int(sum), nil
 }
 
-// stored counts nodes and bytes at the member that has most: others may be behind it.
+// stored counts nodes and bytes at the member that has most: others may lag behind it.
 func (s *Servers) stored() (keys, bytes int, err error) {
 	for _, m := range s.Members {
 		metrics, err := m.Metrics()
@@ -92,7 +91,7 @@ func (s *Servers) stored() (keys, bytes int, err error) {
 	return keys, bytes, nil
 }
 
-// Service makes services on the servers, each with a root of its own.
+// Service returns a function that makes services on the servers, each with its own root.
 func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
 		svc := &conformance.Service{
@@ -115,7 +114,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 		}
 		if len(s.Members) == 1 {
 			svc.UseUp = func(dir string, left int) error {
-				// An Enqueue makes two nodes: the entry, and one that tells the zxid.
+				// An Enqueue makes two nodes: the entry, and one that reports the zxid.
 				return s.Members[0].SetCounter(dir, math.MaxInt32-2*int32(left))
 			}
 		}
@@ -124,7 +123,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 	}
 }
 
-// Conformance is the process as the suites see it.
+// Conformance returns the process as the suites see it.
 func (p *Process) Conformance() *conformance.Client {
 	return servicetest.Client(p.Backend, p.Links, p, MatchKind)
 }
