@@ -192,7 +192,7 @@ func (k *keeper) end() {
 	k.leaveYoung()
 }
 
-// begin connects the first line before the first heartbeat.
+// begin starts to connect the first line, as the first heartbeat is a while away.
 func (k *keeper) begin() {
 	if k.next() == nil { // else the heartbeat meets the error, too
 		k.line.conn.Connect()

@@ -108,7 +108,7 @@ func TestRestored(t *testing.T) {
 				p.compact(operator)
 			},
 		} {
-			hidden := how != "" && name == "nothing of its own" // from all but those who look: see TestRestoredUnderAWait
+			hidden := how != "" && name == "nothing of its own" // only waits and lists show it: see TestRestoredUnderAWait
 			// As if somebody had deleted it, which its waits report.
 			untold := strings.HasSuffix(how, "compacted") && strings.HasSuffix(name, " is gone") && name != "a change is gone"
 			// The others differ in the kind of write, or in how it is checked.

@@ -21,7 +21,7 @@ import (
 // revision that the session had seen, and before anything is decided the fence is put, with the
 // session's lease. What was not applied by then never will be.
 //
-// A fence is the key that the commit writes, a zero byte and the session: a user who may write the
+// A fence is a key: the one that the commit writes, a zero byte and the session. A user who may write the
 // range from the key may write the fence, CheckKey refuses such keys, no listing shows them, and
 // childless does not count them. All that is enqueued in a directory, under ever new keys, has one
 // fence, after the queue: so there are no more fences than keys and directories, however many replies
@@ -130,7 +130,7 @@ func (c *commit) seal(ctx context.Context) (int64, error) {
 	return answer.Header.Revision, nil
 }
 
-// sealed returns a revision after which nothing of the attempt comes any more. An attempt that was
+// sealed returns a revision from which on nothing of the attempt comes any more. An attempt that was
 // answered is over. If the reply was that there is no space, no fence could be put.
 func (c *commit) sealed(ctx context.Context) (int64, error) {
 	if !c.answered {

@@ -41,7 +41,7 @@ type session struct {
 
 	keeper keeper // the heartbeat's
 
-	newest        atomic.Int64 // the highest revision in any answer
+	newest        atomic.Int64 // the highest revision in any reply
 	shown         atomic.Int64 // the highest revision of what a caller was given
 	learned       learned
 	past          driver.Past               // by key
@@ -76,7 +76,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	return s
 }
 
-// saw notes the revision of an answer.
+// saw notes the revision of a reply.
 func (s *session) saw(rev int64) { raise(&s.newest, rev) }
 
 // shows notes the revision of what a caller is given.
