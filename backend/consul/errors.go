@@ -62,7 +62,6 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //
 // The client library returns read transactions and renewals without a status: see textError for the
 // former. For the latter all but 200 and 404 are unknown.
-// textError for the former. Of the latter all but 200 and 404 are unknown.
 
 // transient reports whether an error says nothing about the request: its class is unknown or refused.
 func transient(err error) bool {
