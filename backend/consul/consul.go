@@ -38,7 +38,7 @@ func New(client *api.Client, cfg Config) (*Backend, error) {
 	return &Backend{client: client, cfg: cfg.withDefaults(client)}, nil
 }
 
-// Client returns the client that New was given, for requests of the user's own.
+// Client returns the client passed to New, for the user's own requests.
 func (b *Backend) Client() *api.Client { return b.client }
 
 // waitsApart reports whether blocking queries have connections of their own.

@@ -51,7 +51,7 @@ func isID(s string) bool {
 		driver.IsHex(s[9:13]) && driver.IsHex(s[14:18]) && driver.IsHex(s[19:23]) && driver.IsHex(s[24:])
 }
 
-// path is Consul's name of a key.
+// path returns Consul's name of a key.
 func path(key string) string { return key[1:] }
 
 // entryOf converts a pair to an Entry. Consul's index of a write rises over all its data, so that the

@@ -65,7 +65,7 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	return &Backend{client: client, cfg: cfg.withDefaults(), lines: lines{client: client}}, nil
 }
 
-// Client returns the client that New was given, for requests of the user's own.
+// Client returns the client passed to New, for the user's own requests.
 func (b *Backend) Client() *clientv3.Client { return b.client }
 
 // String returns "etcd".

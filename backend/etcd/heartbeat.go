@@ -154,7 +154,7 @@ func (s *session) poke() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.due = true
-	if s.Ctx.Err() == nil && !s.beating && s.timer != nil { // else schedule sees due
+	if s.Ctx.Err() == nil && !s.beating && s.timer != nil { // else schedule checks due
 		s.timer.Reset(0)
 	}
 }
