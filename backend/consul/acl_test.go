@@ -28,7 +28,7 @@ import (
 // aclTTL is the timeout of sessions that have tokens. A refusal is ridden out for a third of it.
 const aclTTL = 15 * time.Second
 
-// token makes a token with these rules. may gives it others.
+// token makes a token with these rules. may replaces them.
 func token(t *testing.T, server *servertest.Consul, rules string) (secret string, may func(rules string)) {
 	t.Helper()
 	user := must.Get(consultest.Operator(server))(t)
@@ -57,8 +57,7 @@ func withRules(t *testing.T, rules string) *fixture {
 	return with(t, secret, server)
 }
 
-// What an elector needs: its own keys and those above, sessions, and where those keep
-// their keys.
+// An elector needs its own keys and those above, sessions, and the sessions' own keys.
 const (
 	own    = `key "a" { policy = "write" } key_prefix "a/" { policy = "write" } session "elector-sessions" { policy = "write" } `
 	enough = own + `key_prefix ".elector/" { policy = "write" }`
@@ -143,7 +142,7 @@ func TestACL(t *testing.T) {
 		_, err := f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/a/seat", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
-	// Without the right to read, Consul hides what there is.
+	// Without the right to read, Consul hides what exists.
 	run("elsewhere", func(t *testing.T) {
 		f := withRules(t, enough)
 		require.NoError(t, consultest.PutAll(f.Servers, "/b/secret", []byte("x")))
@@ -153,8 +152,8 @@ func TestACL(t *testing.T) {
 	})
 }
 
-// The node that sessions are on takes a right until it is there. What is short is told, and what an
-// operator can do, and that is enough.
+// If the node that sessions are on does not exist and the token may not create it, Open says so, and
+// how an operator can create it, which is enough.
 func TestACLOfTheSessionNode(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
@@ -169,7 +168,7 @@ func TestACLOfTheSessionNode(t *testing.T) {
 	body, rest, _ := strings.Cut(command, "'")
 	require.Contains(t, rest, "/v1/catalog/register")
 
-	// As the text has it.
+	// As the error's text has it.
 	must.Get(f.operator().Raw().Write("/v1/catalog/register", json.RawMessage(body), nil, nil))(t)
 	f.s = f.open()
 	require.NoError(t, f.s.Close(f.ctx))
@@ -183,15 +182,15 @@ func TestACLOfTheSessionNode(t *testing.T) {
 	require.NoError(t, f.s.Close(f.ctx))
 }
 
-// A server that was restarted reads its log, and refuses valid tokens meanwhile: at first it knows
-// none of them, and then those rights that the token had long ago. Nothing ends by that.
+// Nothing ends when a restarted server refuses valid tokens while it reads its log: at first it knows
+// none of them, and then it knows only old rights.
 func TestServerReadsItsLog(t *testing.T) {
 	servertest.Long(t, "a server that is restarted until a process meets it reading its log")
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
 	operator := must.Get(consultest.Operator(server))(t)
 	_, err := operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, Address: "127.0.0.1"}, nil)
-	require.NoError(t, err) // what the token then has no right to
+	require.NoError(t, err) // then the token needs no right to it
 	put := func(n int) {
 		var all sync.WaitGroup
 		for i := range 8 {
@@ -239,8 +238,8 @@ func TestServerReadsItsLog(t *testing.T) {
 	assert.Positive(t, refused())
 }
 
-// What a session may not compare keeps it from nothing else: that there is no entry is to be
-// compared by those only that may write it.
+// A session that may not compare an entry does everything else: only a token that may write a key may
+// compare that it has no entry.
 func TestLookWithoutRights(t *testing.T) {
 	t.Parallel()
 	f := withRules(t, reads)
@@ -262,8 +261,8 @@ func TestLookWithoutRights(t *testing.T) {
 
 func newChild(dir string) string { return dir + "/" + newRoot()[len("/test/"):] }
 
-// One list that leaves out what the token may read, as a server says that is reading its log, and
-// one answer without anything in it, are asked for again.
+// One list that leaves out what the token may read, as from a server that reads its log, and one empty
+// reply, are asked for again.
 func TestAnswersThatLeaveOut(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -298,8 +297,7 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 	assert.False(t, exists(t, f.Servers, o.s.ID()), "nil, and the session is there")
 }
 
-// What stands between sends a commit twice: it is done, and the second time it is refused. It is
-// not done another time.
+// A commit that a proxy sends twice is done, is then refused, and is not done another time.
 func TestDoneAndThenRefused(t *testing.T) {
 	t.Parallel()
 	refusals := map[string]consultest.Handler{
@@ -310,7 +308,7 @@ func TestDoneAndThenRefused(t *testing.T) {
 		for _, times := range []int64{1, 1000} { // for a moment, and for good
 			t.Run(fmt.Sprintf("%s, %d times", name, times), func(t *testing.T) {
 				t.Parallel()
-				f := setUpBrief(t) // a refusal is ridden out for a third of it
+				f := setUpBrief(t) // a refusal is ridden out for a third of its timeout
 				_, remove := f.first(times, commits(backend.OpEnqueue), done(refusal))
 				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
 				remove()
@@ -330,7 +328,7 @@ func TestDoneAndThenRefused(t *testing.T) {
 	}
 }
 
-// Without rights on the tails nobody enters, and the error says where they are missing.
+// Without rights on the tails nobody can enqueue, and the error says where they are missing.
 func TestACLOfTails(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"deny", "read"} {
@@ -348,8 +346,8 @@ func TestACLOfTails(t *testing.T) {
 	}
 }
 
-// An entry that the servers refused to remove is removed as soon as it may be: the session
-// may go on for others.
+// An entry that the servers refused to remove is removed as soon as they permit it, while the session
+// lives.
 func TestRefusedDropGoesOn(t *testing.T) {
 	t.Parallel()
 	server := withACL.ForTest(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// What a server answers when it cannot answer is ridden out until the window ends.
+// The replies of a server that cannot serve are ridden out until the window ends.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -56,7 +56,7 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// Open tells a server that cannot answer from one that refuses.
+// Open distinguishes a server that cannot answer from one that refuses.
 func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -86,7 +86,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// Where followers' disks stall, heartbeats are answered, and no write. That is told after a
+// If followers' disks stall, so that heartbeats are answered, and no write, that is reported after a
 // session timeout.
 func TestSilence(t *testing.T) {
 	t.Parallel()
@@ -98,8 +98,8 @@ func TestSilence(t *testing.T) {
 	assert.NotEqual(t, backend.Lost, f.s.State())
 }
 
-// A leader whose own disk stalls answers renewals only. They keep no session, whether it waits for nothing, or for what it has not read
-// yet. Who waits is told.
+// The renewals of a leader whose own disk stalls, and that answers nothing else, keep no session,
+// whether it waits for nothing or for what it has not read yet, and waits return.
 func TestRenewalsAlone(t *testing.T) {
 	t.Parallel()
 	for name, waits := range map[string]bool{"waits for nothing": false, "waits": true} {
@@ -133,12 +133,12 @@ func TestRenewalsAlone(t *testing.T) {
 	})
 }
 
-// An agent that takes no more connections says so with 429. The waits of a session have all that
-// are to be had: those that find none go by its looks, and heartbeats go on.
+// If an agent accepts no more connections and answers 429, the waits of a session use all that it has:
+// those that get none rely on the looks, and heartbeats continue.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	const most = 6
-	f := setUpOn(t, consultest.Options{Apart: true}, servertest.ConsulForTest(t, // which counts the connections of a host
+	f := setUpOn(t, consultest.Options{Apart: true}, servertest.ConsulForTest(t, // counts the connections of a host
 		servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)}))
 	refused := f.countAnswers(every, http.StatusTooManyRequests)
 	// Each of them needs a connection for as long as it waits.
@@ -168,8 +168,8 @@ func TestTooManyConnections(t *testing.T) {
 	f.renewed()
 }
 
-// A wait for which there is no connection is told by the heartbeats' looks, and where it has
-// connections of its own it asks for one again.
+// A wait without a connection returns by the heartbeats' looks, and asks for one again if waits have
+// their own connections.
 func TestWaitingWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"of its own": true, "shared with heartbeats": false} {
@@ -210,7 +210,7 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 	}
 }
 
-// A wait that has ended says nothing of what is there when the next one begins.
+// A wait that has ended does not show what exists when the next one begins.
 func TestWaitingAgainIsNoMemory(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -229,7 +229,7 @@ func TestWaitingAgainIsNoMemory(t *testing.T) {
 	}
 }
 
-// The server accepts connections and says nothing.
+// If a server accepts connections and does not answer, a session is suspended, and lost when its window ends.
 func TestPausedServer(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
@@ -266,7 +266,7 @@ func TestPausedServer(t *testing.T) {
 	require.NoError(t, server.Resume())
 }
 
-// Servers may be told to take longer TTLs only. Trying again would be of no use.
+// If the servers accept only longer TTLs, Open fails at once: trying again would be of no use.
 func TestOpenWithATTLThatServersRefuse(t *testing.T) {
 	t.Parallel()
 	server := withACL.ForTest(t)

@@ -8,9 +8,9 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// Await implements backend.Driver. Each key has a blocking query, which needs a
-// connection for as long as it waits. With several keys, what there is of all of them is
-// read once more when one has changed, as one snapshot: that is rule 4.
+// Await implements backend.Driver. Each key has a blocking query, which needs a connection for as long
+// as it waits. With several keys, when one has changed all of them are read once more, as one snapshot:
+// that is rule 4.
 func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 	var keys []string // each once
 	at := make([]int, len(known))
@@ -54,7 +54,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 			for i, k := range at {
 				seen[i] = now[k]
 			}
-			if slices.EqualFunc(seen, known, backend.Entry.Same) { // an operator has restored what was before
+			if slices.EqualFunc(seen, known, backend.Entry.Same) { // an operator has restored the previous state
 				r.doubt(all)
 				continue
 			}
@@ -75,8 +75,8 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	}
 }
 
-// over looks whether the session has ended, when an entry of its own turns out gone: the
-// servers remove both at once, and tell nobody why.
+// over checks whether the session has ended, when an entry of its own is gone: the servers remove both
+// at once, and report that to nobody.
 func (s *session) over(ctx context.Context) bool {
 	entry, err := ride(ctx, s, s.read)
 	if err == nil && entry == nil {
@@ -89,9 +89,9 @@ func (s *session) over(ctx context.Context) bool {
 	return false
 }
 
-// snapshot reads all keys at one moment, which is not before what the watches have
-// shown. What was enqueued and is gone never comes back, and is not asked for again: in a
-// handover one key is left, and a read of one key is the quickest request there is.
+// snapshot reads all keys at one instant, not before what the watches have shown. An enqueued entry
+// that is gone never comes back, and is not read again: in a handover one key is left, and a read of
+// one key is the quickest request there is.
 func (s *session) snapshot(ctx context.Context, keys []string) ([]backend.Entry, error) {
 	now := make([]backend.Entry, len(keys))
 	var rest []int
@@ -115,7 +115,7 @@ func (s *session) snapshot(ctx context.Context, keys []string) ([]backend.Entry,
 	return now, nil
 }
 
-// look returns what the watches show, and whether it is something else than known.
+// look returns what the watches show, and whether it differs from known.
 func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []backend.Entry, changed bool, err error) {
 	r := &s.watches
 	r.mu.Lock()
@@ -136,8 +136,8 @@ func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []ba
 	return seen, changed, nil
 }
 
-// stands notes what a snapshot has shown of this session's enqueued entries, when it has
-// shown others to be gone: see Predecessor.
+// stands notes which of this session's enqueued entries a snapshot has shown, if it has shown others to
+// be gone: see Predecessor.
 func (s *session) stands(snapshot []backend.Entry) {
 	var gone []string
 	for _, e := range snapshot {
@@ -190,5 +190,5 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	}
 }
 
-// sameKeys tells whether two listings are the same: no name is ever used twice.
+// sameKeys reports whether two listings are the same: no name is ever used twice.
 func sameKeys(a, b backend.Listing) bool { return slices.Equal(a.Keys, b.Keys) }

@@ -12,17 +12,16 @@ import (
 
 var errSilent = errors.New("no answer in time")
 
-// limited returns a ctx for requests that ends with ctx, or when the limit has passed. It does not
-// have ctx's cause: net/http puts the cause of a request that is cancelled into the error of the next
-// one on its connection, where "session lost" would be taken for this session's.
+// limited returns a ctx for requests that ends with ctx, or when the limit has passed. It does not have
+// ctx's cause: net/http puts the cause of a cancelled request into the error of the next one on its
+// connection, where "session lost" would look like this session's.
 func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	stop := context.AfterFunc(ctx, cancel)
 	return own, func() { stop(); cancel() }
 }
 
-// bounded runs one request with a time limit of its own. The error is ctx's only if
-// ctx has ended.
+// bounded runs one request with its own time limit. The error is ctx's only if ctx has ended.
 func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
 	own, cancel := limited(ctx, limit)
 	defer cancel()
@@ -34,13 +33,13 @@ func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Co
 	case own.Err() != nil:
 		err = fmt.Errorf("%w (%v)", errSilent, limit)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("%w: %v", errSilent, err) // by the client, on its own account
+		err = fmt.Errorf("%w: %v", errSilent, err) // by the client itself
 	}
 	return v, err
 }
 
-// once runs one request of the session, which is given so much time to be answered after that has
-// ended. The answer to a request that was in time is returned whatever has happened since.
+// once runs one request of the session, which may still be answered for a grace period after the
+// session has ended. The reply to a request that was in time is returned in any case.
 func once[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := s.Over(ctx); err != nil {
@@ -70,8 +69,7 @@ func once[T any](ctx context.Context, s *session, grace time.Duration, do func(c
 	return v, err
 }
 
-// ride runs a request that may be repeated, until it is answered. See bout for when it is given
-// up.
+// ride runs a request that may be repeated, until it is answered. See bout for when it gives up.
 func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
 	var refused bout
 	for pause := (driver.Pause{}); ; {
@@ -99,7 +97,7 @@ func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 	}
 }
 
-// silent is an error of a request without ctx's own, if that was its time limit.
+// silent returns errSilent for an error by ctx or a time limit, and err for all others.
 func silent(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errSilent

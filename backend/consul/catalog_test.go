@@ -23,8 +23,8 @@ import (
 // forAnHour are the options of a process whose sessions no TTL ends while a test lasts.
 var forAnHour = consultest.Options{Config: consul.Config{SessionTimeout: time.Hour}}
 
-// outOfTheCatalog has a candidate lead by way of one agent, and another wait for it by way of the
-// others. What takes the agent's node out of the catalog ends neither the session nor the term.
+// outOfTheCatalog checks that neither the session nor the term ends when the agent's node is taken out
+// of the catalog: a candidate leads through one agent, and another waits for it through the others.
 func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.Consul, begin func(*fixture) error) {
 	t.Helper()
 	f, o := processOn(t, forAnHour, by), processOn(t, forAnHour, others...)
@@ -54,7 +54,7 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	o.succeeds(winning, term)
 }
 
-// Autopilot takes a server out of the catalog that is cut off, within seconds and by default.
+// Autopilot takes a server that is cut off out of the catalog, within seconds and by default.
 func TestServerThatIsCutOffLeavesTheCatalog(t *testing.T) {
 	for _, name := range []string{"a follower", "the leader"} {
 		t.Run(name, func(t *testing.T) {
@@ -71,13 +71,13 @@ func TestServerThatIsCutOffLeavesTheCatalog(t *testing.T) {
 	}
 }
 
-// Agents leave by "consul leave", and as they are stopped if they are set so. Servers that are all
+// Agents leave by "consul leave", and when they are stopped if configured so. Servers that are all
 // restarted at once take the agents out that they do not find.
 func TestAgentLeavesTheCatalog(t *testing.T) {
 	cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
 	leave := func(f *fixture) error {
 		user := f.operator()
-		go user.Agent().Leave() // it is answered late, and until then the agent may enter itself again
+		go user.Agent().Leave() // it is answered late, and until then the agent may register again
 		return nil
 	}
 	agent := func(t *testing.T) *servertest.Consul {
@@ -110,8 +110,8 @@ func apart(members []*servertest.Consul, i int) (one *servertest.Consul, others 
 	return members[i], slices.Delete(slices.Clone(members), i, i+1)
 }
 
-// The first session of all makes the node, and so may several at once. It has nothing that a server
-// would take it out by, and none of it is done again.
+// The first session of all creates the node, or several at once do; nothing in it lets a server remove
+// it, and it is not registered again.
 func TestSessionNode(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
@@ -144,7 +144,7 @@ func TestSessionNode(t *testing.T) {
 	assert.Empty(t, checks)
 }
 
-// An operator who takes the node out ends all sessions on it. The next one makes it again.
+// An operator who takes the node out ends all sessions on it, and the next one creates it again.
 func TestSessionNodeIsTakenOut(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, forAnHour, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}))

@@ -12,9 +12,9 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// A commit is one call of Commit: a transaction of conditions and writes. A transaction
-// that was refused because what the session knows was outdated is made anew, and so is
-// one that, as the slot says, was not done.
+// A commit is one call of Commit: a transaction of conditions and writes. It makes a new transaction if
+// one was refused because the session's knowledge was outdated, or if the slot shows that it was not
+// done.
 type commit struct {
 	s       *session
 	guards  []backend.Condition
@@ -22,11 +22,11 @@ type commit struct {
 	nonce   uint64 // of the attempt, and in the names of what it enqueues
 	deep    bool   // ancestors of CompareAndSets may be missing
 	bout    bout   // of its attempts
-	refused *sent  // for want of rights, and to be sent again
+	refused *sent  // refused because rights are missing, and to be sent again
 }
 
-// sent is a transaction. One that was refused for want of rights may have been done: what stands
-// between may have sent it twice. So it is sent again as it was, with its slot.
+// sent is a transaction. One that was refused because rights are missing may have been done: a proxy
+// may have sent it twice. So it is sent again unchanged, with its slot.
 type sent struct {
 	p *plan
 	t *slot
@@ -48,13 +48,13 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	return made, err
 }
 
-// aboutOwn tells whether an entry of this session is what the commit is about.
+// aboutOwn reports whether the commit concerns an entry of this session.
 func (c *commit) aboutOwn() bool {
 	return slices.ContainsFunc(c.guards, func(g backend.Condition) bool { return g.Entry.Session == c.s.ID() }) ||
 		slices.ContainsFunc(c.ops, func(op backend.Op) bool { return owner(op.Key) == c.s.ID() })
 }
 
-// run tries until there is an outcome.
+// run makes attempts until there is an outcome.
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 	for pause := (driver.Pause{}); ; {
 		c.bout.pauses(c.s)
@@ -71,7 +71,7 @@ func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 	}
 }
 
-// attempt sends the commit once, and returns whether there is an outcome.
+// attempt sends the commit once, and reports whether there is an outcome.
 func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
 	var p *plan
 	var t *slot
@@ -108,7 +108,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case err == nil && len(response.Errors) == 0 && t.written(response) != 0:
 		index := t.written(response)
 		t.index = index
-		c.s.giveSlot(t) // from here on it is another commit's
+		c.s.giveSlot(t) // from here on another commit may take it
 		c.tails(response)
 		return c.made(p, index), true, nil
 	case err == nil && len(response.Errors) > 0 && response.Errors[0].OpIndex >= p.shift:
@@ -128,9 +128,9 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case err != nil && code(err) != 0 && (!transient(err) || forbidden(err)):
 		return nil, false, c.keep(p, t, answerError(err))
 	}
-	// It may have been done: nobody has answered, or what did answer found that the slot
-	// has been written, which nobody but this commit can have done, or that it is gone with
-	// the session. A slot that was not made yet cannot be gone.
+	// It may have been done: there was no reply, or the reply says that the slot was written, which
+	// only this commit can have done, or that it is gone with the session. A slot that was not made yet
+	// cannot be gone.
 	if err == nil && (len(response.Errors) == 0 || t.index == 0) {
 		if err = c.s.Over(ctx); err == nil {
 			err = errMute
@@ -142,7 +142,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	return made, done, nil
 }
 
-// rideOut is nil for a refusal for want of rights, as long as that may pass.
+// rideOut returns nil for a refusal because of missing rights, as long as that may pass.
 func (c *commit) rideOut(refusal error) error {
 	if forbidden(refusal) && !c.bout.ends(c.s, refusal) {
 		return nil
@@ -160,7 +160,7 @@ func (c *commit) keep(p *plan, t *slot, refusal error) error {
 		c.refused = &sent{p, t}
 		return nil
 	}
-	_ = c.abandon(p, t, refusal) // the refusal is told; what was done all the same is removed
+	_ = c.abandon(p, t, refusal) // the refusal is returned; anything that was done is removed
 	return refusal
 }
 
@@ -188,7 +188,7 @@ func (c *commit) ask(ctx context.Context, p *plan) error {
 	}
 }
 
-// made is the outcome of a plan that was done at an index.
+// made returns the outcome of a plan that was done at an index.
 func (c *commit) made(p *plan, index uint64) []backend.Entry {
 	made := make([]backend.Entry, len(c.ops))
 	for i, op := range c.ops {
@@ -211,12 +211,12 @@ func (c *commit) made(p *plan, index uint64) []backend.Entry {
 	return made
 }
 
-// name is the key that an Enqueue gives to its entry.
+// name returns the key that an Enqueue gives to its entry.
 func (c *commit) name(op int) string {
 	return c.ops[op].Key + "/" + nameOf(c.s.ID(), c.nonce, op)
 }
 
-// ephemeral are those of a commit's entries that CreateEphemeral or Enqueue has made.
+// ephemeral returns the entries that CreateEphemeral or Enqueue has made.
 func (c *commit) ephemeral(made []backend.Entry) []backend.Entry {
 	var all []backend.Entry
 	for i, e := range made {
@@ -235,8 +235,8 @@ func keysOf(entries []backend.Entry) []string {
 	return keys
 }
 
-// drop deletes an incarnation and returns nil once it is known to be gone. It needs no
-// slot: it may be done twice, and as late as it likes. A mark follows.
+// drop deletes an incarnation and returns nil once it is known to be gone. It needs no slot: it may be
+// done twice, and late. A mark follows.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
 	for pause := (driver.Pause{}); ; {

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// maxOps is how many operations Consul takes in a transaction since 1.14.
+	// maxOps is how many operations Consul accepts in a transaction since 1.14.
 	maxOps = 128
-	// maxBytes is the longest request for one (txn_max_req_len's default). Values are
-	// base64 in it.
+	// maxBytes is the longest request for a transaction (txn_max_req_len's default). Values in it are
+	// base64.
 	maxBytes = 512 << 10
 )
 
-// A plan is the transaction of one attempt: conditions on incarnations, which must be
-// asked before anything is written, and then what each op needs, in order.
+// A plan is the transaction of one attempt: conditions on incarnations, which must come before any
+// write, and then what each op needs, in order.
 type plan struct {
 	conditions, ops         api.TxnOps
 	conditionRefs, opRefs   []ref
-	shift                   int // what the transaction has before the plan
+	shift                   int // the number of operations before the plan's
 	was                     []backend.Entry
 	proven, parents, absent map[string]bool
 	touched                 map[string]touch
@@ -41,19 +41,19 @@ const (
 type role uint8
 
 const (
-	roleMain   role = iota + 1 // what an op asks for
+	roleMain   role = iota + 1 // what an op requests
 	roleGuard                  // a guard of the caller's
-	roleEntry                  // the incarnation that an op is about
+	roleEntry                  // the incarnation that an op concerns
 	roleParent                 // the directory that an op needs
-	roleDir                    // an ancestor that was missing when looked for
+	roleDir                    // an ancestor that was missing when lookAbove read it
 )
 
-// ref tells what an operation is for.
+// ref says what an operation is for.
 type ref struct {
 	role role
-	op   int    // index of the op or, for a guard, of the guard
-	key  string // of the entry that a condition is about
-	held bool   // the condition is an index that was learned, and may be outdated
+	op   int    // the index of the op or, for a guard, of the guard
+	key  string // of the entry that a condition concerns
+	held bool   // the condition is on a learned index, which may be outdated
 }
 
 func (p *plan) all() api.TxnOps {
@@ -77,7 +77,7 @@ func (p *plan) add(kv api.KVTxnOp, r ref) {
 	p.opRefs = append(p.opRefs, r)
 }
 
-// compile makes the plan. It reads where something has to be learned first.
+// compile makes the plan. It reads what it must learn first.
 func (c *commit) compile(ctx context.Context) (*plan, error) {
 	p := &plan{
 		was:     make([]backend.Entry, len(c.ops)),
@@ -132,7 +132,7 @@ func (c *commit) op(ctx context.Context, p *plan, i int) error {
 	return nil
 }
 
-// put adds a Put: Consul's cas, of which index 0 asks for nothing to be there.
+// put adds a CompareAndSet: Consul's cas, where index 0 requires that there is no entry.
 func (c *commit) put(ctx context.Context, p *plan, i int, write api.KVTxnOp) error {
 	op := c.ops[i]
 	write.Verb = api.KVCAS
@@ -194,8 +194,7 @@ func (c *commit) change(ctx context.Context, p *plan, i int, write api.KVTxnOp) 
 	return nil
 }
 
-// parent adds the condition that the directory of a new key exists. An ephemeral entry
-// is no directory.
+// parent adds the condition that the directory of a new key exists. An ephemeral entry is no directory.
 func (p *plan) parent(key string, op int) {
 	dir := backend.Parent(key)
 	if dir == "/" || p.parents[dir] {
@@ -225,8 +224,8 @@ func (c *commit) lookAbove(ctx context.Context, p *plan) error {
 	return err
 }
 
-// ancestors adds what is missing above a CompareAndSet, in the same transaction: were it made
-// before, a commit that is refused would leave it behind.
+// ancestors adds what is missing above a CompareAndSet, in the same transaction: if it were created
+// before, a refused commit would leave it behind.
 func (c *commit) ancestors(p *plan, i int) {
 	var missing []string
 	for dir := backend.Parent(c.ops[i].Key); dir != "/"; dir = backend.Parent(dir) {
@@ -240,8 +239,8 @@ func (c *commit) ancestors(p *plan, i int) {
 	}
 }
 
-// childless looks whether a directory is empty, but for what the commit itself deletes.
-// Consul cannot make that a condition of the transaction: see the package's doc.
+// childless checks that a directory is empty, except for what the commit itself deletes. Consul cannot
+// make that a condition of the transaction: see the package's doc.
 func (c *commit) childless(ctx context.Context, p *plan, key string) error {
 	children, err := ride(ctx, c.s, func(ctx context.Context) ([]string, error) {
 		keys, _, err := c.s.b.kvKeys(path(key)+"/", "", consistent(ctx))
@@ -263,7 +262,7 @@ func (c *commit) childless(ctx context.Context, p *plan, key string) error {
 	return nil
 }
 
-// tooLarge tells whether Consul does not take the transaction.
+// tooLarge returns ErrTooLarge if Consul does not accept the transaction.
 func tooLarge(ops api.TxnOps) error {
 	if len(ops) > maxOps {
 		return fmt.Errorf("%w: %d operations are over Consul's limit of %d in a transaction; guards and what parents need count, too",

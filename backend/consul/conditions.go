@@ -11,22 +11,21 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// Checks returns the conditions as operations for a transaction of the user's own: what is
-// written with them is written only if the conditions hold at that instant.
+// Checks returns the conditions as operations for the user's own transaction, which then
+// writes only if the conditions hold at that instant.
 //
 //	checks, err := consul.Checks(ctx, g.Session, g.Conditions...)
 //	…
 //	ok, response, _, err := client.Txn().Txn(append(checks, &api.TxnOp{KV: …}), nil)
 //
-// client may be any of the same datacenter whose token may read the entries. The session
-// must be of this package (one behind backend.Share is).
+// client may be any client of the same datacenter whose token may read the entries. The
+// session must be of this package (one behind backend.Share is).
 //
-// What tells entries from their successors is, but for those that were enqueued, the
-// index of their last write, which is read on each call: ask right before the
-// transaction, for each one anew.
+// Except for enqueued entries, Checks distinguishes an entry from its successors by the index
+// of its last write, which it reads on each call: call it right before each transaction.
 //
-// ErrCondition says that a condition does not hold now. That a check fails in the transaction
-// says that a condition does not hold, or that the entry was written to meanwhile: ask again,
+// ErrCondition says that a condition does not hold now. A check that fails in the transaction
+// says that a condition does not hold, or that the entry was written to meanwhile: try again,
 // with fresh checks, until Checks or the transaction decides. Checks blocks while the
 // session is suspended, until ctx ends.
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) (api.TxnOps, error) {
@@ -54,7 +53,7 @@ func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*
 	return (&commit{s: s, guards: guards}).compile(ctx)
 }
 
-// condition adds what checks one condition.
+// guard adds the check of one condition.
 func (c *commit) guard(ctx context.Context, p *plan, g backend.Condition, i int) error {
 	e := g.Entry
 	if !e.Exists() {
@@ -72,9 +71,9 @@ func (c *commit) guard(ctx context.Context, p *plan, g backend.Condition, i int)
 	return err
 }
 
-// prove adds the condition that this incarnation of e stands, and returns it as it is
-// known. What was enqueued is told by its name, and by the session that holds it; all
-// else by the index of its last write, which is learned, and may be outdated.
+// prove adds the condition that this incarnation of e exists, and returns it as it is known. An
+// enqueued entry is identified by its name, and by the session that holds it; any other by the index of
+// its last write, which is learned, and may be outdated.
 func (c *commit) prove(ctx context.Context, p *plan, e backend.Entry, r ref) (backend.Entry, error) {
 	if id := owner(e.Key); id != "" {
 		e.Session = id

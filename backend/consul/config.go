@@ -11,8 +11,8 @@ import (
 	"github.com/elector-go/elector/internal/asynclog"
 )
 
-// What Consul's servers take for a session's TTL (session_ttl_min is 10 s by
-// default), and what is sensible for a check's: see healthcheck.go.
+// The session TTLs that Consul's servers accept (session_ttl_min is 10 s by default), and a sensible
+// minimum for a check's: see healthcheck.go.
 const (
 	MinSessionTimeout     = 10 * time.Second
 	MaxSessionTimeout     = 24 * time.Hour
@@ -20,36 +20,34 @@ const (
 	MinCheck              = 2 * time.Second
 )
 
-// Config has the settings of a Backend. The zero value is fine. Addresses, TLS, the
-// ACL token and the datacenter are those of the client that New is given.
+// Config has the settings of a Backend. The zero value is ready. Addresses, TLS, the ACL token and the
+// datacenter are those of the client passed to New.
 type Config struct {
-	// SessionTimeout is the TTL of sessions for which Open is not told any, from
-	// MinSessionTimeout. The servers end a session that is not renewed after once to
-	// twice its TTL. Zero means DefaultSessionTimeout.
+	// SessionTimeout is the TTL of sessions for which Open gets none, at least MinSessionTimeout. The
+	// servers end a session that is not renewed after once to twice its TTL. Zero means
+	// DefaultSessionTimeout.
 	SessionTimeout time.Duration
 
-	// Check, if not zero, ties each session to a health check of its own on the
-	// agent, with this TTL, from MinCheck: when the process dies, its entries go in
-	// that time. Open's TTL is then that of the check, and SessionTimeout how long the
-	// entries stay when the agent is gone, too. The client has to stay with one agent: any
-	// other behind the same address does not know the check. See healthcheck.go for what it
-	// costs: a service "elector" in the catalog, and the right to register it.
+	// Check, if not zero, ties each session to its own health check on the agent, with this TTL, at
+	// least MinCheck: when the process dies, its entries go in that time. Open's TTL is then the
+	// check's, and SessionTimeout is how long the entries stay when the agent is gone, too. The client
+	// must stay with one agent: another one behind the same address does not know the check. See
+	// healthcheck.go for the cost: a service "elector" in the catalog, and the right to register it.
 	//
 	// The session is then on the agent's node, and ends when that is taken out of the catalog, while
-	// its owner may count on it for 19/20 of SessionTimeout or of twice the Check, whichever is
-	// longer: two terms are valid. So it is by default some six seconds after the agent, a server,
-	// was cut off (autopilot's cleanup_dead_servers), and whenever the agent leaves. No token can be
-	// relied on to tell this backend of that: "elector doctor" looks, and the package's comment has
-	// more.
+	// its owner may rely on it for 19/20 of SessionTimeout or of twice the Check, whichever is longer:
+	// two terms are valid. By default that happens some six seconds after the agent, a server, was cut
+	// off (autopilot's cleanup_dead_servers), and whenever the agent leaves. No token can be relied on
+	// to let this backend detect it: "elector doctor" looks, and the package's comment has more.
 	Check time.Duration
 
-	// Watches, if not nil, is another client of the same agent, with connections of its own
-	// (http.Transport), for the requests that wait. Without it they take those of the client that
-	// New is given. Where an agent then takes no more connections (http_max_conns_per_client),
-	// there may be none left for the heartbeats, and the session is lost.
+	// Watches, if not nil, is another client of the same agent, with its own connections
+	// (http.Transport), for the requests that wait. Without it they take the connections of the client
+	// passed to New. If an agent then accepts no more (http_max_conns_per_client), there may be none
+	// left for the heartbeats, and the session is lost.
 	Watches *api.Client
 
-	// Logger gets what goes on in the background; by default nothing is logged.
+	// Logger gets messages about background work; by default nothing is logged.
 	Logger *slog.Logger
 }
 

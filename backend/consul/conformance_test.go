@@ -10,8 +10,8 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-// Session timeouts. The shortest that Consul's servers take is for sessions of which the test waits for
-// heartbeats, or for the end. All others have one that a machine which stalls does not overrun.
+// Session timeouts. Tests that wait for heartbeats, or for a session's end, use ttl, the shortest that
+// Consul's servers accept. All others use lasting, which a machine that stalls does not exceed.
 const (
 	ttl     = 10 * time.Second
 	lasting = 30 * time.Second

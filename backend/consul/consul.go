@@ -19,16 +19,15 @@ var (
 	_ backend.Testator = (*session)(nil)
 )
 
-// A Backend opens sessions with Consul. Make it with New.
+// A Backend opens sessions with Consul. Create one with New.
 type Backend struct {
 	client *api.Client
 	cfg    Config
 }
 
-// New returns a Backend that uses the caller's client, and leaves it to the caller
-// what it does else. It does not connect. The client, or Config.Watches, must not have a time
-// limit for requests (http.Client.Timeout) below two minutes, since waiting is done by requests
-// that are answered late.
+// New returns a Backend that uses the caller's client, which the caller may also use for other
+// requests. It does not connect. The client, or Config.Watches, must not have a time limit for requests
+// (http.Client.Timeout) below two minutes, since waits are requests that are answered late.
 func New(client *api.Client, cfg Config) (*Backend, error) {
 	if client == nil {
 		return nil, errors.New("consul: the client is nil: make one with api.NewClient")
@@ -39,20 +38,21 @@ func New(client *api.Client, cfg Config) (*Backend, error) {
 	return &Backend{client: client, cfg: cfg.withDefaults(client)}, nil
 }
 
-// Client returns the client that New was given, for requests of the user's own.
+// Client returns the client passed to New, for the user's own requests.
 func (b *Backend) Client() *api.Client { return b.client }
 
-// waitsApart tells whether blocking queries have connections of their own.
+// waitsApart reports whether blocking queries have connections of their own.
 func (b *Backend) waitsApart() bool { return b.cfg.Watches != b.client }
 
 // String returns "consul".
 func (b *Backend) String() string { return "consul" }
 
-// agentConnections is how many connections an agent takes from one address by default: its
+// agentConnections is how many connections an agent accepts from one address by default: its
 // limits.http_max_conns_per_client.
 const agentConnections = 200
 
-// Limits tells which session timeouts may be asked for, and that each wait has a connection.
+// Limits returns the session timeouts that may be asked for, and says that each wait takes a
+// connection.
 func (b *Backend) Limits() backend.Limits {
 	if b.cfg.Check != 0 {
 		return backend.Limits{MinTTL: MinCheck, MaxTTL: MaxSessionTimeout / 2, DefaultTTL: b.cfg.Check, Waits: agentConnections}
@@ -100,7 +100,7 @@ func (b *Backend) openOnce(ctx context.Context, ttl time.Duration) (*session, er
 	return newSession(b, id, lease, sent), nil
 }
 
-// create makes a session, and returns when its life began at the earliest.
+// create makes a session, and returns the earliest time at which its life began.
 func (b *Backend) create(ctx context.Context, l lease) (id string, sent time.Time, err error) {
 	body := map[string]any{
 		"Name":     "elector",
@@ -108,11 +108,11 @@ func (b *Backend) create(ctx context.Context, l lease) (id string, sent time.Tim
 		"TTL":      l.timeout.String(),
 		// The client library leaves out a zero, which would mean 15 s.
 		"LockDelay": "0s",
-		// Without this the node's serfHealth would end the session at the first
-		// hiccup of the gossip.
+		// Without this the node's serfHealth would end the session at the first disturbance of the
+		// gossip.
 		"NodeChecks": []string{},
 	}
-	if l.check != "" { // which is the agent's, and so is the node by default
+	if l.check != "" { // the check is the agent's, and so is the node by default
 		body["ServiceChecks"] = []api.ServiceCheck{{ID: l.check}}
 	} else {
 		body["Node"] = SessionNode
@@ -135,7 +135,7 @@ func (b *Backend) create(ctx context.Context, l lease) (id string, sent time.Tim
 		}
 		again := time.Since(began) < l.patience()
 		switch {
-		case again && l.check != "" && missingCheck(err): // the agent tells the servers of it on its own time
+		case again && l.check != "" && missingCheck(err): // the agent reports it to the servers on its own time
 		case again && l.check == "" && missingNode(err): // until its first use
 			if err = b.registerNode(ctx, l); err != nil {
 				return "", sent, openError(ctx, err)

@@ -35,7 +35,7 @@ func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election s
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = e.Close(ctx) // those that look at its error close it themselves
+		_ = e.Close(ctx) // tests that check its error close it themselves
 	})
 	return e
 }
@@ -50,7 +50,7 @@ func (f *fixture) campaigning(e elector.Elector) <-chan wait.Result[*elector.Ter
 	return wait.Later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
 }
 
-// succeeds waits for the term after another.
+// succeeds waits for the term after last.
 func (f *fixture) succeeds(winning <-chan wait.Result[*elector.Term], last *elector.Term) *elector.Term {
 	f.t.Helper()
 	term := must.Get(wait.Returned(f.t, winning))(f.t)
@@ -78,7 +78,7 @@ func (f *fixture) ends(term *elector.Term, cause error) {
 	require.ErrorIs(f.t, context.Cause(term.Context()), cause)
 }
 
-// The condition of a term in the user's own transaction, with the user's own client.
+// The condition of a term works in the user's own transaction, with the user's own client.
 func TestChecksOfATerm(t *testing.T) {
 	t.Parallel()
 	for _, item := range catalog.All() {
@@ -109,7 +109,7 @@ func TestChecksOfATerm(t *testing.T) {
 			winning := f.campaigning(next)
 			require.NoError(t, term.Resign(f.ctx))
 			second := f.succeeds(winning, term)
-			// It is the same session that now holds the seat anew.
+			// The same session now holds the seat again.
 			assert.False(t, f.writes(early), "a write of the term before, with checks of then")
 			ok, err = write(term)
 			assert.False(t, ok, "a write of the term before, with checks of now")
@@ -120,7 +120,7 @@ func TestChecksOfATerm(t *testing.T) {
 	}
 }
 
-// writes tells whether a transaction of the user's own is done with these checks.
+// writes reports whether the user's own transaction with these checks is done.
 func (f *fixture) writes(checks api.TxnOps) bool {
 	f.t.Helper()
 	set := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: newRoot()[1:], Value: []byte("x")}}
@@ -155,8 +155,8 @@ func TestChecksErrors(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 }
 
-// IfExists holds whatever is written to the entry, IfUnchanged until something is; neither
-// holds for a successor under the same key.
+// IfExists holds whatever is written to the entry, IfUnchanged until something is; neither holds for a
+// successor under the same key.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -176,7 +176,7 @@ func TestChecks(t *testing.T) {
 				t.Helper()
 				return must.Get(consul.Checks(f.ctx, f.s, g...))(t)
 			}
-			// Whether Checks knows it, or the transaction.
+			// Either Checks refuses it, or the transaction.
 			refused := func(g backend.Condition) {
 				t.Helper()
 				checks, err := consul.Checks(f.ctx, f.s, g)
@@ -190,7 +190,7 @@ func TestChecks(t *testing.T) {
 			require.True(t, f.writes(held))
 			require.True(t, f.writes(unchanged))
 			require.True(t, f.writes(checks(backend.IfExists(e), backend.IfUnchanged(e))))
-			// By another session, which tells this one nothing.
+			// By another session, which does not report it to this one.
 			changed := f.commit(o.s, backend.Update(e, []byte("x")))[0]
 			assert.False(t, f.writes(unchanged))
 			assert.True(t, f.writes(checks(backend.IfExists(e))))
@@ -234,8 +234,8 @@ func TestSlotsOfCancelledCampaigns(t *testing.T) {
 	assert.LessOrEqual(t, len(slots), 32)
 }
 
-// Consul looks whether a directory is empty right before it deletes it. Whoever enters in
-// between leads in a directory that is gone, and nobody beside it.
+// A candidate that enters after Consul has found the directory empty, and right before it deletes it,
+// leads in a directory that is gone, and nobody else leads beside it.
 func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	for _, item := range catalog.All() {
@@ -254,7 +254,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) { waits <- r.Err }},
 				})
 				require.NoError(t, err)
-				t.Cleanup(func() { _ = e.Close(context.Background()) }) // closed below, if it gets there
+				t.Cleanup(func() { _ = e.Close(context.Background()) }) // closed below, if the test gets there
 				return e
 			}
 			early, late := candidate("early"), candidate("late")
@@ -273,7 +273,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			assert.Greater(t, term.Token(), founded)
 
 			winning := f.campaigning(late)
-			<-waits // it is told that it cannot enter
+			<-waits // it learns that it cannot enter
 			l := must.Get(late.Leader(f.ctx))(t)
 			assert.Equal(t, "early", l.ID)
 			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)

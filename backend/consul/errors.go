@@ -16,55 +16,54 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// as makes an error that is the sentinel and the client's own error.
+// as returns an error that is both the sentinel and the client's own error.
 func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, native) }
 
-// What the answers mean. A write that was answered with anything but its outcome may have
-// been done: what stands between may have sent it twice, and passed on the second answer.
-// Only a final answer is the server's own word that nothing was written.
+// What the replies mean. A write whose reply is anything but its outcome may have been done: a proxy
+// may have sent it twice, and passed on the second reply. Only a final reply is the server's own word
+// that nothing was written.
 //
-//	answer                     of whom, and why                               class
-//	200                        the outcome                                    answer
-//	404 to a query of a key    there is none, if Consul's index is with it    answer
+//	reply                      from whom, and why                             class
+//	200                        the outcome                                    reply
+//	404 to a query of a key    there is none, if it comes with Consul's index reply
 //	404 to a renewal           session not found; see session.renew           session over, once a consistent read says so
 //	404 to a pass of the check the agent does not know the check              unknown; see session.beat
-//	409 to a transaction       rolled back: a condition did not hold          answer; "invalid session" in it: session over
+//	409 to a transaction       rolled back: a condition did not hold          reply; "invalid session" in it: session over
 //	400                        the request is not one to the agent            final, ErrBadKey
-//	401, 403, "Permission      the token, or what it may do; and any token    refused, ErrDenied when given up
+//	401, 403, "Permission      the token, or its rights; and any token        refused, ErrDenied when given up
 //	  denied" in a transaction while a server that was restarted reads its
-//	                           log: "ACL not found", and rights of long ago
+//	                           log: "ACL not found", and old rights
 //	405, 501                   no agent is behind this address                final
 //	413                        the request, or a value, is too large          final, ErrTooLarge
 //	414, 431                   the key, or the token, is too long             final
 //	429                        too many connections (http_max_conns_per_      unknown, ErrUnavailable when given up
-//	                           client), RPC rate limit, what stands between
+//	                           client), RPC rate limit, a proxy
 //	500                        no leader, leadership lost while committing,   unknown
 //	                           any error of the servers' that has no code
 //	500 "Invalid Session TTL"  to the creation of a session                   final, see openError
 //	500 "invalid key name"     the key: Consul 1.21.5 and later               final, ErrBadKey
-//	502, 503, 504              what stands between: no agent, or no answer    unknown
-//	404 elsewhere              what stands between has no route to an agent   unknown
-//	409 without errors in it   what stands between                            unknown
+//	502, 503, 504              a proxy: no agent, or no reply                 unknown
+//	404 elsewhere              a proxy has no route to an agent               unknown
+//	409 without errors in it   a proxy                                        unknown
 //	any other                  408 and 425 among them: ask again              unknown
-//	no answer                  refused, reset, cut off, time out              unknown; not sent, if it was the dial
-//	answer that is no JSON,    a page of what stands between                  unknown
+//	no reply                   refused, reset, cut off, time out              unknown; not sent, if it was the dial
+//	reply that is no JSON,     a page of a proxy                              unknown
 //	  or has null for an item
 //
-// Refused is ridden out for a third of a session timeout. A write is sent again as it was. A list
-// of which the token may not read all has what it may, and a header that says so; where what
-// stands between drops that, see listBefore.
+// Refused is ridden out for a third of a session timeout. A write is sent again unchanged. A list of
+// which the token may read only a part has that part, and a header that says so; if a proxy drops the
+// header, see listBefore.
 //
-// Unknown is ridden out, with pauses: a query is sent again, a write is looked for (see
-// slot) and then made again. It never ends a session by itself: heartbeats go on, and the
-// trust window is what ends it. Nor is it ridden out for ever without a word: see bout.
+// Unknown is ridden out, with pauses: a query is sent again; a write is looked up (see slot) and then
+// made again. It never ends a session by itself: heartbeats continue, and only the end of the trust
+// window ends the session. Nor is it ridden out for ever without a report: see bout.
 //
-// Heartbeats take only "session over" for final. A token may be given its rights back.
+// Heartbeats treat only "session over" as final. A token may get its rights back.
 //
-// Read transactions and renewals come without a status from the client library: see
-// textError for the former. Of the latter all but 200 and 404 are unknown.
+// The client library returns read transactions and renewals without a status: see textError for the
+// former. For the latter all but 200 and 404 are unknown.
 
-// transient tells whether an error says nothing about the request: its class is unknown, or
-// refused.
+// transient reports whether an error says nothing about the request: its class is unknown or refused.
 func transient(err error) bool {
 	if err == nil || errors.Is(err, backend.ErrSessionLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
@@ -72,37 +71,37 @@ func transient(err error) bool {
 	return !slices.Contains(final, code(err)) && !badKey(err)
 }
 
-// badKey tells whether the servers do not take a key that this library takes: see the
-// package's doc.
+// badKey reports whether the servers do not accept a key that this library accepts: see the package's
+// doc.
 func badKey(err error) bool {
 	return code(err) == http.StatusInternalServerError && strings.Contains(err.Error(), "invalid key name")
 }
 
-// final are the statuses of answers that waiting does not change.
+// final are the statuses of replies that waiting does not change.
 var final = []int{
 	http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
 	http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented,
 }
 
-// forbidden tells whether the token is refused, or what it may do.
+// forbidden reports whether the token or its rights are refused.
 func forbidden(err error) bool {
 	status := code(err)
 	return status == http.StatusUnauthorized || status == http.StatusForbidden || errors.Is(err, backend.ErrDenied)
 }
 
-// speechless tells whether an error is a sign that the session may be out of touch. Whoever
-// says that there are too many requests is in touch, and wants no more of them.
+// speechless reports whether an error is a sign that the session may be out of touch. A server that
+// replies that there are too many requests is in touch, and wants no more of them.
 func speechless(err error) bool {
 	return transient(err) && code(err) != http.StatusTooManyRequests && !forbidden(err)
 }
 
-// A bout is a series of requests that were not answered with what was asked for.
-// While heartbeats succeed nobody else would tell the caller that it gets no further.
+// A bout is a series of requests that did not get the expected reply. While heartbeats succeed nothing
+// else would show the caller that it makes no progress.
 type bout struct {
 	all    driver.Bout
-	denied driver.Bout // of those that are rights' alone, up to now
+	denied driver.Bout // of errors about rights only, up to now
 	said   bool
-	news   error // its first refusal, until it is told
+	news   error // its first refusal, until it is logged
 }
 
 // note is for a refusal that does not count.
@@ -112,7 +111,7 @@ func (b *bout) note(err error) {
 	}
 }
 
-// tell has the first refusal logged. Caller holds no lock.
+// tell logs the first refusal. Caller holds no lock.
 func (b *bout) tell(s *session) {
 	if b.news != nil {
 		s.b.cfg.Logger.Warn("consul: a request is refused; trying again", "session", s.ID(), "error", answerError(b.news))
@@ -120,12 +119,12 @@ func (b *bout) tell(s *session) {
 	}
 }
 
-// over tells whether to give up, as the bout has lasted for longer than a session lasts
-// without heartbeats; or a third of that, where it is rights that are short.
+// over reports whether to give up, as the bout has lasted for longer than a session lasts without
+// heartbeats; or a third of that, if rights are missing.
 //
-// Where it is connections that are short, and waits share the heartbeats' client, it is over at
-// once: what waits has them, so that waiting does not help, and each further try may take the one
-// that heartbeats need.
+// If connections are missing, and waits share the heartbeats' client, it is over at once: the waits
+// hold the connections, so waiting does not help, and each further try may take the one that heartbeats
+// need.
 func (b *bout) over(s *session, err error) bool {
 	b.note(err)
 	long := b.all.Over(s.lease.timeout)
@@ -144,35 +143,35 @@ func (b *bout) ends(s *session, err error) bool {
 	return given
 }
 
-// pauses is for a session that is out of touch: then its window is what ends it, and nothing
-// counts that was before.
+// pauses is for a session that is out of touch: the end of its window then ends the bout, and what was
+// before does not count.
 func (b *bout) pauses(s *session) {
 	if s.State() != backend.Live {
 		b.all, b.denied = driver.Bout{}, driver.Bout{}
 	}
 }
 
-// refusedFor is how long a token is tried that is refused: a server may be reading its log.
+// refusedFor is how long requests with a refused token are repeated: a server may be reading its log.
 func refusedFor(timeout time.Duration) time.Duration { return timeout / 3 }
 
 // mostRefused is how long Open tries, at most: campaigns wait no longer than ten seconds for it.
 const mostRefused = 5 * time.Second
 
-// crowded tells whether the agent takes no more connections from this address.
+// crowded reports whether the agent accepts no more connections from this address.
 func crowded(err error) bool {
 	return code(err) == http.StatusTooManyRequests && strings.Contains(err.Error(), tooManyConnections)
 }
 
-// tooManyConnections is what an agent says that takes no more connections from an address.
+// tooManyConnections is the text of an agent that accepts no more connections from an address.
 const tooManyConnections = "too many concurrent connections"
 
-// unsent tells whether a request cannot have got to a server.
+// unsent reports whether a request cannot have reached a server.
 func unsent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// code returns the status of an error that is a server's answer, or 0.
+// code returns the status of an error that is a server's reply, or 0.
 func code(err error) int {
 	var status api.StatusError
 	if errors.As(err, &status) {
@@ -181,7 +180,7 @@ func code(err error) int {
 	return 0
 }
 
-// answerError maps what the server said.
+// answerError maps a server's error.
 func answerError(err error) error {
 	switch code(err) {
 	case http.StatusForbidden, http.StatusUnauthorized:
@@ -205,7 +204,7 @@ func answerError(err error) error {
 	return err
 }
 
-// openError maps what went wrong with opening a session.
+// openError maps an error of opening a session.
 func openError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -220,8 +219,7 @@ func openError(ctx context.Context, err error) error {
 	return as(backend.ErrUnavailable, err)
 }
 
-// Read transactions go through a function of the client library that drops the
-// status and leaves the text.
+// textError restores the status of a read transaction: the client library drops it and leaves the text.
 func textError(err error) error {
 	text, ok := strings.CutPrefix(err.Error(), "Failed request: ")
 	if !ok {

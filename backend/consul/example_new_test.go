@@ -13,11 +13,11 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A backend for production: the agent on this machine, with an ACL token and TLS. Waits have
-// connections of their own, so that they never take those of the heartbeats.
+// This example makes a backend for production: the agent on this machine, with an ACL token and TLS.
+// Waits have their own connections, so that they never take those of the heartbeats.
 func ExampleNew() {
 	newClient := func() (*api.Client, error) {
-		config := api.DefaultConfig() // with what the environment says, such as CONSUL_HTTP_TOKEN; its transport is new
+		config := api.DefaultConfig() // with the environment's settings, such as CONSUL_HTTP_TOKEN; its transport is new
 		config.Address, config.Scheme = "127.0.0.1:8501", "https"
 		config.Token = os.Getenv("ELECTOR_TOKEN") // docs/settings.md has its policy
 		config.TLSConfig = api.TLSConfig{CAFile: "/etc/consul/ca.pem", CertFile: "/etc/consul/client.pem", KeyFile: "/etc/consul/client-key.pem"}
@@ -34,7 +34,7 @@ func ExampleNew() {
 	}
 	b, err := consul.New(client, consul.Config{
 		SessionTimeout: 15 * time.Second,
-		Check:          3 * time.Second, // for failover in seconds; docs/backends.md has the price
+		Check:          3 * time.Second, // for failover in seconds; docs/backends.md has the cost
 		Watches:        watches,
 		Logger:         slog.Default(),
 	})

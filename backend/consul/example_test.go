@@ -13,8 +13,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A transaction of Consul's own client that is done only while the term holds. Term.Commit offers
-// less: here a key gets flags.
+// A transaction of Consul's own client is done only while the term holds. Term.Commit cannot do this:
+// here a key gets flags.
 func ExampleChecks() {
 	client, err := api.NewClient(api.DefaultConfig())
 	if err != nil {
@@ -32,7 +32,7 @@ func ExampleChecks() {
 		guard := t.Guard()
 		put := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: "jobs/reindex-progress", Value: []byte("3 %"), Flags: 7}}
 		for {
-			checks, err := consul.Checks(ctx, guard.Session, guard.Conditions...) // anew for each transaction
+			checks, err := consul.Checks(ctx, guard.Session, guard.Conditions...) // again for each transaction
 			switch {
 			case errors.Is(err, backend.ErrCondition):
 				return elector.ErrDeposed
@@ -41,7 +41,7 @@ func ExampleChecks() {
 			}
 			ok, _, _, err := client.Txn().Txn(append(checks, put), (&api.QueryOptions{}).WithContext(ctx))
 			if err != nil {
-				return err // perhaps it was done: read, and decide again
+				return err // it may have been done: read, and decide again
 			}
 			if ok {
 				return nil

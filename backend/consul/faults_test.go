@@ -54,7 +54,7 @@ func TestAgentRestart(t *testing.T) {
 	assert.NotContains(t, states(), backend.Lost)
 }
 
-// The servers elect another leader while sessions live and wait.
+// Sessions live and waits wait while the servers elect another leader.
 func TestServerLeaderChange(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {
@@ -79,7 +79,7 @@ func TestServerLeaderChange(t *testing.T) {
 			f.enter(newRoot())
 			e, flag := f.enqueue(f.s), f.commit(f.s, backend.CompareAndSet(f.dir+"/flag", nil, 0))[0]
 			waiting, states := f.await(e, flag), f.recordStates()
-			// This one is with the leader, and goes elsewhere when it ends.
+			// This one is connected to the leader, and goes elsewhere when that ends.
 			g := at(leader)
 			g.dir = f.dir
 			g.Resume()
@@ -108,7 +108,8 @@ func TestServerLeaderChange(t *testing.T) {
 	}
 }
 
-// A session that an operator has destroyed is lost at the next commit, which tells that it was not done.
+// A session that an operator has destroyed is lost at the next commit, which returns that it was not
+// done.
 func TestSessionDestroyed(t *testing.T) {
 	t.Parallel()
 	for name, op := range map[string]func(dir string) backend.Op{
@@ -127,7 +128,7 @@ func TestSessionDestroyed(t *testing.T) {
 	}
 }
 
-// What others lock, and write, in a directory of ours is left alone.
+// Foreign locks and writes in an election's directory are left alone.
 func TestForeignLocks(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -144,7 +145,7 @@ func TestForeignLocks(t *testing.T) {
 	lock(f.dir + "/0")
 	lock(f.dir + name + "x")
 	lock(f.dir + "/deep" + name)
-	// The same pattern, by another session, of which one is the session's own name.
+	// The same pattern, by another session; one has the session's own name.
 	if i := strings.Index(name, f.s.ID()); i >= 0 {
 		lock(f.dir + name[:i] + id + name[i+len(f.s.ID()):] + "0")
 	}
@@ -169,7 +170,7 @@ func TestReleasedByOperator(t *testing.T) {
 	assert.False(t, got.Same(seat))
 }
 
-// Limits are named before anything is sent.
+// Limits are reported before anything is sent.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -185,8 +186,8 @@ func TestTooLarge(t *testing.T) {
 	assert.Zero(t, sent.Load())
 }
 
-// net/http puts the cause of a request that is cancelled into the error of the next one on its
-// connection. So the cause of one session's end would end another.
+// The cause of one session's end does not end another, though net/http puts the cause of a cancelled
+// request into the error of the next one on its connection.
 func TestRequestsDoNotHaveTheCauseOfAnEnd(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -220,7 +221,7 @@ func (f *fixture) release(e backend.Entry) {
 	require.True(f.t, released)
 }
 
-// An entry in the queue that is nobody's any more is gone, for all who look.
+// An entry in the queue that nobody holds any more is gone for every reader.
 func TestReleasedFromTheQueue(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -241,8 +242,7 @@ func TestReleasedFromTheQueue(t *testing.T) {
 	require.NoError(t, o.s.Discard(o.ctx, before))
 }
 
-// A leader whose entry an operator releases leads no longer than one whose entry is
-// deleted.
+// A leader whose entry an operator releases leads no longer than one whose entry is deleted.
 func TestReleasedLeader(t *testing.T) {
 	t.Parallel()
 	f := processOn(t, consultest.Options{}, sharedServer(t))

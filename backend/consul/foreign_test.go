@@ -17,8 +17,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// What stands between client and agent may have no route for a moment, and says "not found",
-// or that there is nothing. Consul's own answer to that bears an index.
+// A proxy's "not found", or that there is nothing, without Consul's index, is not believed: it may have
+// no route for a moment.
 func TestNothingFromBetween(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -72,7 +72,7 @@ func TestNothingFromBetween(t *testing.T) {
 				assert.GreaterOrEqual(t, said.Load(), int64(3), name)
 				remove()
 			}
-			// Nor is the session over because something knows neither it nor that it was looked for.
+			// Nor is the session over because a proxy knows neither it nor the read that looked for it.
 			states := f.recordStates()
 			said, remove := f.first(4, func(r *consultest.Request) bool { return renews(r) || informs(r) }, lie)
 			go f.hasten(f.s)
@@ -80,7 +80,7 @@ func TestNothingFromBetween(t *testing.T) {
 			remove()
 			f.awaitState(backend.Live)
 			assert.NotContains(t, states(), backend.Lost)
-			// And to have looked takes an answer of Consul's.
+			// And a look needs Consul's own reply.
 			awaiting := f.awaitList(backend.Listing{Dir: newRoot()})
 			remove = f.handle(asks("keys"), lie)
 			go f.hasten(f.s)
@@ -92,8 +92,8 @@ func TestNothingFromBetween(t *testing.T) {
 	}
 }
 
-// A write of which nothing that is known says that it was not done is not told as such, though
-// the session has ended by when it is looked for.
+// A write with nothing to show that it was not done is not reported as not done, even if the session
+// has ended before that is resolved.
 func TestWriteWithoutAWord(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]consultest.Handler{
@@ -110,7 +110,7 @@ func TestWriteWithoutAWord(t *testing.T) {
 				assert.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
 				return lie(r)
 			}))
-			_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is made
+			_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is created
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			require.ErrorIs(t, err, backend.ErrIndeterminate)
 			written := must.First(f.operator().KV().Get(key[1:], nil))(t)
@@ -119,8 +119,8 @@ func TestWriteWithoutAWord(t *testing.T) {
 	}
 }
 
-// An answer in which something is null that never is says nothing: it is asked for again, and
-// a write is looked for.
+// A reply with a null that never is null says nothing: the request is sent again, and a write is
+// resolved.
 func TestNullInAnswers(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -166,8 +166,8 @@ func TestNullInAnswers(t *testing.T) {
 	assert.Equal(t, []string{e.Key}, l.Keys)
 }
 
-// newLeader has the servers' leader answer as one that has not read its log yet, where
-// it does not wait for that: it knows of no session.
+// newLeader makes the servers' leader answer like one that has not read its log yet, except for reads
+// that wait for that: it knows no session.
 func (f *fixture) newLeader() (renewals *atomic.Int64, remove func()) {
 	renewals = new(atomic.Int64)
 	remove = f.Intercept(func(r *consultest.Request) (*http.Response, error) {
@@ -183,8 +183,7 @@ func (f *fixture) newLeader() (renewals *atomic.Int64, remove func()) {
 	return renewals, remove
 }
 
-// A renewal that finds no session says that it is lost, however long the window
-// would last.
+// A session is lost when a renewal does not find it, however long the window would last.
 func TestPitfall36NotFound(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -200,8 +199,8 @@ func TestPitfall36NotFound(t *testing.T) {
 	assert.Len(t, f.Sessions(), 1, "it was carried on in another")
 }
 
-// A leader of the servers that is new finds no session where there is one: it goes on.
-// What it answers is no renewal, and does not move the window.
+// A session lives if a new leader of the servers does not find it yet; the reply is no renewal, and
+// does not move the window.
 func TestPitfall36NotFoundYet(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]consul.Config{
@@ -231,7 +230,7 @@ func TestPitfall36NotFoundYet(t *testing.T) {
 	}
 }
 
-// Nor is it lost where nobody can tell, for as long as its window lasts.
+// Nor is it lost if nobody can confirm that, for as long as its window lasts.
 func TestPitfall36NotFoundUnconfirmed(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -247,8 +246,7 @@ func TestPitfall36NotFoundUnconfirmed(t *testing.T) {
 	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
 }
 
-// Such a leader says that it has ended a session which it does not know, and Close does
-// not take its word for it.
+// Close does not believe a new leader which says that it has ended a session that it does not know.
 func TestCloseAtANewLeader(t *testing.T) {
 	t.Parallel()
 	t.Run("ends it", func(t *testing.T) {

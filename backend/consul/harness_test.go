@@ -26,7 +26,7 @@ import (
 
 var roots atomic.Uint64
 
-// newRoot is a key that nobody used before.
+// newRoot returns a key that nobody has used before.
 func newRoot() string { return fmt.Sprintf("/test/r%d-%d", time.Now().UnixNano(), roots.Add(1)) }
 
 // fixture is one process with one session and a directory.
@@ -121,7 +121,7 @@ func (f *fixture) renewedByItself() {
 
 func (f *fixture) renewedAfter(begin func(*backend.Session)) {
 	f.t.Helper()
-	for range 2 { // the first may have been on its way
+	for range 2 { // the first may have been pending
 		before := f.s.Deadline()
 		begin(f.s)
 		wait.For(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(before) })
@@ -135,30 +135,30 @@ func (f *fixture) lost() {
 	f.awaitState(backend.Lost)
 }
 
-// hasten has a session of the process send a heartbeat at once, as it does when a request is not
+// hasten makes a session of the process send a heartbeat at once, as it does when a request is not
 // answered. It blocks while the session is out of touch.
 func (f *fixture) hasten(s *backend.Session) {
 	key := newRoot()
 	_, remove := f.first(1, under("kv"+key), answer(http.StatusServiceUnavailable, ""))
 	defer remove()
-	_, _ = s.Get(f.ctx, key) // what becomes of it is of no concern
+	_, _ = s.Get(f.ctx, key) // its result does not matter
 }
 
-// lostAtDeadline waits for the session to be lost by itself, not before the end of its window. That
-// it is not lost later either package driver's tests hold, where time is fake.
+// lostAtDeadline waits for the session to be lost by itself, not before the end of its window. Package
+// driver's tests, with fake time, check that it is not lost later.
 func (f *fixture) lostAtDeadline() {
 	f.t.Helper()
 	f.lost()
 	require.False(f.t, time.Now().Before(f.s.Deadline()), "lost before its window ended")
 }
 
-// returns waits for an answer that has to be no error.
+// returns waits for a result that must be no error.
 func returns[T any](f *fixture, answer <-chan wait.Result[T]) {
 	f.t.Helper()
 	must.Get(wait.Returned(f.t, answer))(f.t)
 }
 
-// fails waits for an answer that has to be these errors.
+// fails waits for a result that must be these errors.
 func fails[T any](f *fixture, answer <-chan wait.Result[T], all ...error) {
 	f.t.Helper()
 	_, err := wait.Returned(f.t, answer)
@@ -167,7 +167,7 @@ func fails[T any](f *fixture, answer <-chan wait.Result[T], all ...error) {
 	}
 }
 
-// pending fails the test if there is an answer yet.
+// pending fails the test if there is a result yet.
 func pending[T any](f *fixture, answer <-chan wait.Result[T]) {
 	f.t.Helper()
 	select {
@@ -177,19 +177,19 @@ func pending[T any](f *fixture, answer <-chan wait.Result[T]) {
 	}
 }
 
-// nothing is what stands under a key that has no entry.
+// nothing is the entry of a key that has none.
 var nothing backend.Entry
 
 func same(a, b backend.Entry) bool { return a.Same(b) || !a.Exists() && !b.Exists() }
 
-// follows holds that this is an entry's predecessor.
+// follows checks that before is an entry's predecessor.
 func (f *fixture) follows(before, e backend.Entry) {
 	f.t.Helper()
 	p := must.Get(f.s.Predecessor(f.ctx, e))(f.t)
 	require.True(f.t, same(p, before), "%+v is before %+v, and not %+v", before, e, p)
 }
 
-// told takes what a wait is told, which has to be this of the first entries that it is for.
+// told checks that a wait returns want for the first entries that it is for.
 func (f *fixture) told(waiting <-chan wait.Result[[]backend.Entry], want ...backend.Entry) {
 	f.t.Helper()
 	now := must.Get(wait.Returned(f.t, waiting))(f.t)
@@ -199,7 +199,7 @@ func (f *fixture) told(waiting <-chan wait.Result[[]backend.Entry], want ...back
 	}
 }
 
-// stands holds that an entry is as it was.
+// stands checks that an entry is as it was.
 func (f *fixture) stands(e backend.Entry) {
 	f.t.Helper()
 	got := must.Get(f.s.Get(f.ctx, e.Key))(f.t)
@@ -226,13 +226,13 @@ func (f *fixture) awaitList(known backend.Listing) <-chan wait.Result[backend.Li
 	return answer
 }
 
-// operator is a client that is not elector's.
+// operator returns a client that is not elector's.
 func (f *fixture) operator() *api.Client {
 	f.t.Helper()
 	return must.Get(consultest.Operator(f.Servers[0]))(f.t)
 }
 
-// snapshot backs the service up, and returns what restores it.
+// snapshot backs the service up, and returns a function that restores it.
 func snapshot(t *testing.T, user *api.Client) (restore func()) {
 	t.Helper()
 	backup := must.First(user.Snapshot().Save(nil))(t)
@@ -244,7 +244,7 @@ func snapshot(t *testing.T, user *api.Client) (restore func()) {
 	}
 }
 
-// recordStates notes the states that the session goes through until stop is called.
+// recordStates notes the states of the session until stop is called.
 func (f *fixture) recordStates() (stop func() []backend.State) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	states := []backend.State{f.s.State()}

@@ -33,14 +33,14 @@ func setUpChecked(t *testing.T, servers ...*servertest.Consul) *fixture {
 	return setUpOn(t, checked, servers...)
 }
 
-// checkOf returns the health check of the session as its agent has it, nil if it has none.
+// checkOf returns the health check as the session's agent has it, nil if it has none.
 func (f *fixture) checkOf(id string) *api.AgentCheck {
 	f.t.Helper()
 	checks := must.Get(f.operator().Agent().Checks())(f.t)
 	return checks[id]
 }
 
-// checkID is that of the session's health check.
+// checkID returns the ID of the session's health check.
 func (f *fixture) checkID() string {
 	f.t.Helper()
 	session := must.First(f.operator().Session().Info(f.s.ID(), nil))(f.t)
@@ -67,8 +67,8 @@ func exists(t *testing.T, servers []*servertest.Consul, id string) bool {
 	return there
 }
 
-// The agent of a checked session is restarted again and again, at any moment of the
-// check's life. The session may end with it, but never before its window does.
+// If the agent of a checked session is restarted again and again, at any moment of the check's life,
+// the session may end with it, but never before its window does.
 func TestCheckOverAgentRestarts(t *testing.T) {
 	servertest.Long(t, "six restarts, at moments that time.Sleep chooses")
 	t.Parallel()
@@ -131,8 +131,8 @@ func TestCheckOfASessionThatWasNotOpened(t *testing.T) {
 	assert.Nil(t, f.checkOf(id))
 }
 
-// While the servers elect a leader nobody can renew the session. That takes longer than
-// a check's TTL, and much less than the session's.
+// A checked session lives while the servers elect a leader and nobody can renew it, which takes longer
+// than a check's TTL, and much less than the session's.
 func TestCheckOverAServerElection(t *testing.T) {
 	servertest.Long(t, "a minute: a check has to be much shorter than the session's own timeout")
 	t.Parallel()
@@ -153,7 +153,7 @@ func TestCheckOverAServerElection(t *testing.T) {
 			remove()
 			f.awaitState(backend.Live)
 
-			// Not for longer than the session's own TTL, all the same.
+			// But not for longer than the session's own TTL.
 			f.handle(renews, end)
 			began := time.Now()
 			f.lostAtDeadline()
@@ -162,7 +162,7 @@ func TestCheckOverAServerElection(t *testing.T) {
 	}
 }
 
-// Nor where the servers cannot be asked to end the session.
+// Close removes the check also if the servers cannot be asked to end the session.
 func TestCheckIsRemovedWithoutServers(t *testing.T) {
 	servertest.Long(t, "a server and an agent")
 	t.Parallel()
@@ -180,7 +180,7 @@ func TestCheckIsRemovedWithoutServers(t *testing.T) {
 	t.Logf("the session went %v after the servers came back", time.Since(began))
 }
 
-// An agent that is being reloaded does not know its checks for a moment, and says so.
+// A session lives if its agent, during a reload, says that it does not know its checks.
 func TestCheckOverAgentReload(t *testing.T) {
 	t.Parallel()
 	f := setUpChecked(t, sharedServer(t))
@@ -192,7 +192,7 @@ func TestCheckOverAgentReload(t *testing.T) {
 	f.stands(e)
 }
 
-// steady has servers keep their leader on a busy machine, as by default.
+// steady makes servers keep their leader on a busy machine, as by default.
 var steady = servertest.ConsulConfig{NoSync: true, Config: `performance { raft_multiplier = 5 }`}
 
 // checkAlone are the options of a process whose sessions have a health check, and which nothing else
@@ -202,8 +202,8 @@ var checkAlone = consultest.Options{Config: consul.Config{Check: check, SessionT
 // checked are those of a process whose sessions time out soon after their checks.
 var checked = consultest.Options{Config: consul.Config{Check: check, SessionTimeout: ttl}}
 
-// Three candidates with health checks, through client agents beside three servers. The
-// leader's link breaks, or its agent does: the next in line leads, only then, and alone.
+// With three candidates with health checks, through client agents beside three servers, if the leader's
+// link breaks, or its agent does, the next in line leads, only then, and alone.
 func TestCheckedElections(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.ConsulClusterForTest(t, 3, steady)
@@ -221,7 +221,7 @@ func TestCheckedElections(t *testing.T) {
 			end:     func(f *fixture, _ *servertest.Consul) error { f.Cut(); f.Each((*proxytest.Proxy).Unstall); return nil },
 			options: checkAlone,
 		},
-		// Nobody tells the servers of a dead agent's checks: its sessions go by their TTL.
+		// A dead agent's checks are not reported to the servers: its sessions go by their TTL.
 		"agent killed": {
 			begin:   func(_ *fixture, agent *servertest.Consul) error { return agent.Kill() },
 			end:     func(_ *fixture, agent *servertest.Consul) error { return agent.Start() },
@@ -274,8 +274,8 @@ func TestCheckedElections(t *testing.T) {
 	}
 }
 
-// A leader that is killed is followed as its check ends its session, and its instance is out of the
-// catalog's healthy ones.
+// A leader that is killed is succeeded when its check ends its session, and its instance is no longer
+// among the catalog's healthy ones.
 func TestCheckedLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.ConsulClusterForTest(t, 3, steady)
@@ -327,7 +327,7 @@ func (f *fixture) startCandidate(agent, election string) (token uint64, kill fun
 	return token, kill
 }
 
-// beCandidate is such a process's main function.
+// beCandidate is the main function of such a process.
 func beCandidate() error {
 	cfg := api.DefaultConfig()
 	cfg.Address = os.Getenv(candidateAgent)

@@ -12,25 +12,24 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// A lease is what a session lives by: its TTL at the servers and, with Config.Check,
-// a health check.
+// A lease keeps a session alive: its TTL at the servers and, with Config.Check, a health check.
 type lease struct {
-	ttl     time.Duration // how long after the last heartbeat entries are sure to stay
+	ttl     time.Duration // how long entries are sure to stay after the last heartbeat
 	timeout time.Duration // of the session at the servers
-	check   string        // the ID of the check, and of the service that it is of, or ""
+	check   string        // the ID of the check, and of its service, or ""
 	sent    time.Time     // when the check was first passed
 }
 
-// patience is how long to wait for the answer to a request that is no heartbeat. A write
-// that is given up is kept from being done later, and sent again: too little patience
-// with slow servers, and none would ever succeed.
+// patience is how long to wait for the reply to a request that is no heartbeat. A write that is given
+// up is kept from being done later, and sent again: with too little patience and slow servers, none
+// would ever succeed.
 func (l lease) patience() time.Duration { return max(l.ttl/3, 5*time.Second) }
 
-// margin is what the trust window is shorter than the TTL: see beat.
+// margin is how much shorter than the TTL the trust window is: see beat.
 func (l lease) margin() time.Duration { return l.ttl / 20 }
 
-// covers tells whether a session that was renewed at one time is sure to live for as
-// long as a window counts from another.
+// covers reports whether a session that was renewed at renewed is sure to live as long as a window that
+// counts from sent.
 func (l lease) covers(sent, renewed time.Time) bool {
 	return sent.Add(l.ttl).Before(renewed.Add(l.timeout - l.timeout/20))
 }
@@ -38,44 +37,43 @@ func (l lease) covers(sent, renewed time.Time) bool {
 // every is the time between heartbeats.
 func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 
-// beat renews the session, on a schedule of its own: api.Session.RenewPeriodic retries
-// by rules that know nothing of the window.
+// beat renews the session on its own schedule: api.Session.RenewPeriodic retries by rules that do not
+// consider the window.
 //
 // The window counts from when an acknowledged renewal was SENT. What makes that safe:
 //
-//   - The leader alone keeps the timers, and answers renewals itself. A timer that is
-//     reset at the receipt of a renewal ends the session twice the TTL later
-//     (structs.SessionTTLMultiplier); the TTL is what Consul promises.
-//   - A new leader sets all timers anew, to twice the TTL: only ever later.
-//   - A leader that was paused, or cut off, and does not know yet that there is
-//     another, answers from what it has, and sets its own timers only. Say the session
-//     was last renewed at the right leader by what was sent at p, the other leader took
-//     over at q ≥ p, and the old one answers what was sent at t. The session lives until
-//     q + 2 TTL at least, the window says t + TTL; t is before the end of the window
-//     before, p + TTL, or else the session was lost by then. So t + TTL ≤ p + 2 TTL ≤
-//     q + 2 TTL. What it answers thereafter, until it steps down, may be later by that
-//     time: some milliseconds where it was paused, as its lease has run out then, and
-//     nothing where it was cut off, as it steps down before another is elected. Where its
-//     disk stalls it does not step down; but then it answers no look, see below. That, and
-//     the clocks' rates, are what the margin, a twentieth of the TTL, is for.
+//   - Only the leader keeps the timers, and it answers renewals itself. A timer that is reset at the
+//     receipt of a renewal ends the session twice the TTL later (structs.SessionTTLMultiplier); Consul
+//     promises the TTL.
+//   - A new leader resets all timers, to twice the TTL: only ever later.
+//   - A leader that was paused, or cut off, and does not know yet that there is another, answers
+//     from what it has, and sets only its own timers. Say the right leader last renewed the session
+//     upon a renewal sent at p, the other leader took over at q ≥ p, and the old one answers a renewal
+//     sent at t. The session lives at least until q + 2 TTL, the window says t + TTL; t is before the
+//     end of the previous window, p + TTL, or else the session was lost by then. So t + TTL ≤ p + 2 TTL
+//     ≤ q + 2 TTL. What the old leader answers after that, until it steps down, may be later by that
+//     time: some milliseconds if it was paused, as its lease has run out then, and nothing if it was
+//     cut off, as it steps down before another is elected. If its disk stalls it does not step down;
+//     but then it answers no look, see below. The margin, a twentieth of the TTL, is for that and for
+//     the clocks' rates.
 //
-// What ends a session at once, whatever its TTL, is not covered by any window: that its node is
-// taken out of the catalog (by an operator; with a check it is the agent's), an operator who
-// destroys it, and a leader that leads again after a long pause (Server.invalidateSession tries six
-// times, and does not look whether the session was renewed since): see the package's doc.
+// No window covers what ends a session at once, whatever its TTL: its node is taken out of the catalog
+// (by an operator; with a check it is the agent's), an operator destroys it, or a leader leads again
+// after a long pause (Server.invalidateSession tries six times, and does not check whether the session
+// was renewed since): see the package's doc.
 //
-// An agent that does not know the check is being reloaded, or has lost it: then the servers
-// end the session as soon as it tells them, and the renewal says so.
+// An agent that does not know the check is being reloaded, or has lost it: then the servers end the
+// session as soon as the agent reports that, and the renewal says so.
 //
-// An answer that there is no such session ends it, once a consistent read has said so, too:
-// see renew. Everything else (no leader, 5xx, 429, a refused token, no answer) says nothing about
-// the session, and is ridden out until the window ends.
+// A reply that there is no such session ends it, once a consistent read has confirmed that: see renew.
+// Everything else (no leader, 5xx, 429, a refused token, no reply) says nothing about the session, and
+// is ridden out until the window ends.
 //
-// A renewal says nothing about what is awaited either: a look at that follows it, in the
-// same time, and without it the session is not Live. Nor does the window move then: a leader
-// whose disk stalls answers renewals for as long as that lasts, and does not step down when it
-// is cut off besides, but it cannot answer a look, which a quorum confirms. With a check looks
-// come more often than renewals: a notice is to be in time by the TTL that the session has.
+// A renewal says nothing about what is awaited either: a look at that follows it, in the same interval,
+// and without it the session is not Live. Nor does the window move then: a leader whose disk stalls
+// answers renewals for as long as that lasts, and does not step down even if it is also cut off, but it
+// cannot answer a look, which a quorum confirms. With a check, looks are more frequent than renewals:
+// a notice must be in time by the TTL that the session has.
 func (s *session) beat(renewed time.Time) {
 	timer := time.NewTimer(s.lease.every())
 	defer timer.Stop()
@@ -87,7 +85,7 @@ func (s *session) beat(renewed time.Time) {
 		case <-s.Ctx.Done():
 			return
 		}
-		// With a check the session needs it less often.
+		// With a check the session needs renewals less often.
 		live := s.State() == backend.Live
 		renew := s.lease.check == "" || !live || time.Since(renewed) > s.lease.timeout/4
 		sent := time.Now()
@@ -120,8 +118,8 @@ func (s *session) beat(renewed time.Time) {
 	}
 }
 
-// trouble has the session look at once whether it is still in touch, when a request
-// was not answered.
+// trouble makes the session check at once whether it is still in touch, after a request without a
+// reply.
 func (s *session) trouble() {
 	if s.State() == backend.Live {
 		s.poked.Wake()
@@ -130,9 +128,9 @@ func (s *session) trouble() {
 
 // beatOnce sends the heartbeats.
 //
-// A check that was passed extends the window even where the session cannot be renewed,
-// for as long as the last renewal covers it: nobody can renew while the servers elect a
-// leader, which may take longer than a check's TTL.
+// A check that was passed extends the window even if the session cannot be renewed, for as long as the
+// last renewal covers it: nobody can renew while the servers elect a leader, which may take longer than
+// a check's TTL.
 func (s *session) beatOnce(ctx context.Context, renew bool, sent, renewed time.Time) error {
 	var err error
 	if s.lease.check != "" {
@@ -149,7 +147,7 @@ func (s *session) beatOnce(ctx context.Context, renew bool, sent, renewed time.T
 	return err
 }
 
-// within does a part of a heartbeat. It does not rely on the client to heed a time limit.
+// within does a part of a heartbeat. It does not rely on the client to respect a time limit.
 func (s *session) within(limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := limited(s.Ctx, limit)
 	defer cancel()
@@ -162,11 +160,11 @@ func (s *session) within(limit time.Duration, do func(context.Context) error) er
 
 // renew renews the session at the servers.
 //
-// That they find none proves nothing yet: they answer a renewal from what they have read of
-// their log so far. A leader that is new, as one server is after its restart, may not have
-// read of the session, and one that was deposed, and does not know it, never will. A
-// consistent read waits until the leader has read all, and fails where it does not lead. It
-// renews nothing: a session that it finds is still to be renewed.
+// A reply that there is none proves nothing yet: servers answer a renewal from what they have read of
+// their log so far. A new leader, such as a single server after its restart, may not have read of the
+// session, and one that was deposed, and does not know it, never will. A consistent read waits until
+// the leader has read all, and fails if it does not lead. The read renews nothing: a session that it
+// finds must still be renewed.
 func (s *session) renew(ctx context.Context) error {
 	entry, _, err := s.b.client.Session().Renew(s.ID(), new(api.WriteOptions).WithContext(ctx))
 	if entry != nil || err != nil && code(err) != http.StatusNotFound {

@@ -8,23 +8,23 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// goneLeast is how many entries that are gone are remembered, and some for each that waits:
-// those before it. Up to driver.CacheLimit it would grow with the terms of a session.
+// goneLeast is how many entries that are gone are remembered, and some more for each entry that waits:
+// those before it. Up to driver.CacheLimit their number would grow with the terms of a session.
 const goneLeast = 64
 
-// learned is what a session has learned and need not ask again. None of it is trusted
-// in a commit: the servers check what it says.
+// learned is what a session has learned and need not ask again. A commit does not trust it: the servers
+// check what it says.
 type learned struct {
 	newest   atomic.Uint64               // the highest index seen
-	entries  driver.Cache[backend.Entry] // as last seen, without values; none that were enqueued
+	entries  driver.Cache[backend.Entry] // as last seen, without values; no enqueued ones
 	gone     driver.Cache[struct{}]      // enqueued keys that are gone: they never come back
 	before   driver.Cache[ahead]         // by an enqueued key
-	standing driver.Cache[[]string]      // enqueued keys, with those that were gone when they stood
-	tails    driver.Cache[tail]          // by an enqueued key of this session, until its predecessor was asked for
+	standing driver.Cache[[]string]      // enqueued keys, with those that were gone when they existed
+	tails    driver.Cache[tail]          // by an enqueued key of this session, until it asks for its predecessor
 	few      driver.Cache[bool]          // directories, and whether the last list of them was short
 }
 
-// ahead is what stood before an entry when the directory was last listed.
+// ahead is what was before an entry when the directory was last listed.
 type ahead struct {
 	keys []string // the nearest, oldest first; never changed
 	all  bool     // there were no others
@@ -40,11 +40,11 @@ func (m *learned) saw(index uint64) {
 	}
 }
 
-// seen tells whether an index can have come from the servers: one that was made up,
-// such as that of backend.Unknown, may be higher than any yet to come.
+// seen reports whether an index can have come from the servers: one that was made up, such as that of
+// backend.Unknown, may be higher than any future one.
 func (m *learned) seen(index uint64) bool { return index != 0 && index <= m.newest.Load() }
 
-// note notes what stands at one moment under each key, which may be nothing.
+// note notes what exists at one instant under each key, which may be nothing.
 func (m *learned) note(entries ...backend.Entry) {
 	for _, e := range entries {
 		if !e.Exists() {
@@ -69,13 +69,13 @@ func (m *learned) note(entries ...backend.Entry) {
 	}
 }
 
-// entry returns an incarnation as it was last seen; rev 0 is any.
+// entry returns an incarnation as it was last seen; rev 0 means any.
 func (m *learned) entry(key string, rev uint64) (backend.Entry, bool) {
 	e, ok := m.entries.Get(key)
 	return e, ok && (rev == 0 || e.Rev == rev)
 }
 
-// stood tells, once, whether an entry stood at a moment when all of these were gone.
+// stood reports, once, whether an entry existed at an instant when all of gone were gone.
 func (m *learned) stood(key string, gone []string) bool {
 	then, ok := m.standing.Take(key)
 	return ok && !slices.ContainsFunc(gone, func(o string) bool { return !slices.Contains(then, o) })

@@ -10,47 +10,45 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// look asks whether all that is waited for is still as it was last seen, and has what is
-// not be read anew. It is the life sign of the blocking queries: a query may hang at a
-// server that is frozen, while renewals go elsewhere, or to the server that leads since.
-// Nobody gives it up soon: servers that have passed it on do when their link has been silent
-// for some 35 s, and this package when longPoll is over.
+// look checks whether all that is waited for is still as it was last seen, and makes the watches read
+// what is not again. It is the life sign of the blocking queries: a query may hang at a frozen server,
+// while renewals go elsewhere, or to the server that leads since. Nobody gives it up soon: servers that
+// have passed it on do when their link has been silent for some 35 s, and this package when longPoll is
+// over.
 //
-// It comes with each renewal, and a renewal without it does not make a session Live. So a
-// session is out of touch, or hears of a change in less than its TTL, whatever it is that
-// hangs:
+// It follows each renewal, and a renewal without it does not make a session Live. So a session is out of
+// touch, or learns of a change in less than its TTL, no matter what hangs:
 //
-//   - It reads consistently. Say the change was acknowledged at c. What reads from c on
-//     is answered by a leader that has applied the change, or not answered.
-//   - A renewal and its look together have every to be answered, and the next renewal is
-//     sent one and a half times every after that one at the latest: see beat. So the first
-//     look that reads after c has found the change, or has failed and suspended the
-//     session, two and a half times every after c: that is four fifths of the TTL. Where
-//     the servers answer at once it is a third.
-//   - What it has found out of date is read by a request like any other, which begins at
-//     once and on another link, as giving up a query closes the one it was on. If that is
-//     refused for long the wait fails: see bout.
+//   - It reads consistently. Say the change was acknowledged at c. A read from c on is answered by a
+//     leader that has applied the change, or not answered.
+//   - A renewal and its look together have every to be answered, and the next renewal is sent one and a
+//     half times every after that one at the latest: see beat. So at the latest two and a half times
+//     every after c, which is four fifths of the TTL, the first look that reads after c has found the
+//     change, or has failed and suspended the session. If the servers answer at once it is a third.
+//   - What it has found out of date is read by a request like any other, which begins at once and on
+//     another link, as giving up a query closes the one it was on. If that is refused for long the wait
+//     fails: see bout.
 //
-// With a check the renewals are those of the session, a quarter of its timeout apart, which
-// may be long beside the TTL, the check's. So there are looks without a renewal, a TTL apart
-// at most, and what hangs is found in less than twice the TTL.
+// With a check the renewals are those of the session, a quarter of its timeout apart, which may be long
+// beside the TTL, the check's. So there are looks without a renewal, a TTL apart at most, and what hangs
+// is found in less than twice the TTL.
 //
-// What it costs is a request per renewal, however many entries are waited for, and no
-// values: the servers compare the indexes of their last writes, and who holds an entry: a service
-// that was restored may give an index twice. Only of a directory the names come back.
+// It costs a request per renewal, for any number of awaited entries, and no values: the servers compare
+// the indexes of their last writes, and who holds an entry, as a restored service may give an index
+// twice. Only for a directory the names come back.
 //
-// What the session may not compare is left out, which takes a request more: the servers then
-// say only what that was. (That there is no entry takes the right to write it.)
+// What the session may not compare is left out, which takes one more request: the servers then say only
+// what that was. (To compare that there is no entry takes the right to write it.)
 //
-// The window moves with a look only: see beat. So where there is nothing to compare, as nothing
-// is awaited or it is still to be read, a consistent read of a slot is the look. What only
-// refuses to look, for want of rights or as there are too many requests, is an answer, and no
-// reason to suspend a session: the queries are at work.
+// The window moves only with a look: see beat. So if there is nothing to compare, as nothing is awaited
+// or it must still be read, a consistent read of a slot is the look. A reply that only refuses a look,
+// because rights are missing or there are too many requests, is no reason to suspend a session: the
+// queries are at work.
 func (r *registry) look(ctx context.Context) error {
 	type query struct {
 		watch *watch
 		since uint64
-		empty bool       // a listing of nothing
+		empty bool       // a listing without entries
 		slot  slot       // instead of a watch
 		op    *api.TxnOp // that compares an entry, or a slot
 	}
@@ -123,7 +121,7 @@ func (r *registry) look(ctx context.Context) error {
 			}
 			break
 		}
-		// Where nothing is there the index is that of all data.
+		// If nothing is there the index is that of all data.
 		nothing := q.empty && !slices.ContainsFunc(names, func(name string) bool { return owner(name) != "" })
 		if max(index, 1) != q.since && !nothing {
 			stale = append(stale, q)
@@ -146,12 +144,12 @@ func (r *registry) look(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	if hangs {
-		r.restart() // the others may be where this one hangs
+		r.restart() // the others may hang, too
 	}
 	return nil
 }
 
-// unseen returns an error that tells that nobody has looked.
+// unseen returns err if it means that nobody has looked; it logs a refusal and returns nil.
 func (r *registry) unseen(err error) error {
 	switch {
 	case forbidden(err), code(err) == http.StatusTooManyRequests:
@@ -162,7 +160,7 @@ func (r *registry) unseen(err error) error {
 	return nil
 }
 
-// unchanged are the conditions that an entry, or that there is none, is as it was.
+// unchanged returns the conditions that an entry, or its absence, is as it was.
 func unchanged(e backend.Entry) api.TxnOps {
 	if !e.Exists() {
 		return api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: path(e.Key)}}}

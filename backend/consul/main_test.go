@@ -19,14 +19,14 @@ var shared = servertest.Share(func() (*servertest.Consul, error) {
 	return servertest.StartConsul(servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_conns_per_client = 5000 }`})
 })
 
-// withACL is that of all tests of tokens. It takes no sessions that are shorter than theirs.
+// withACL is the server of all tests of tokens. It accepts no sessions that are shorter than theirs.
 var withACL = servertest.Share(func() (*servertest.Consul, error) {
 	server, err := servertest.StartConsul(servertest.ConsulConfig{NoSync: true, ACL: true, Config: fmt.Sprintf("session_ttl_min = %q", aclTTL)})
 	if err != nil {
 		return nil, err
 	}
 	user, err := consultest.Operator(server)
-	if err == nil { // what tokens then have no right to
+	if err == nil { // then tokens need no right to it
 		_, err = user.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, Address: "127.0.0.1"}, nil)
 	}
 	if err != nil {

@@ -16,22 +16,21 @@ import (
 //
 //	e-<session>-<nonce, 16 hex digits><number of the op in its commit, 2 hex digits>
 //
-// Session and nonce make it unique: it is never used twice, so that the key alone
-// names an incarnation, and the session that holds the key proves that it stands. The
-// order is that of the creation indexes, and within one commit that of the ops.
+// Session and nonce make it unique: it is never used twice, so that the key alone names an
+// incarnation, and the session that holds the key proves that the entry exists. The order is
+// that of the creation indexes, and within one commit that of the ops.
 const (
 	entryPrefix = "e-"
 	idLength    = 36 // of a session's ID: a UUID
 	nonceLength = 16 + 2
 )
 
-// nameOf makes the name of an enqueued entry.
+// nameOf returns the name of an enqueued entry.
 func nameOf(session string, nonce uint64, op int) string {
 	return fmt.Sprintf("%s%s-%016x%02x", entryPrefix, session, nonce, op)
 }
 
-// owner returns the session of an enqueued entry, by its key alone, and "" for all
-// others.
+// owner returns the session of an enqueued entry, by its key alone, and "" for all others.
 func owner(key string) string {
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	if len(name) != len(entryPrefix)+idLength+1+nonceLength || !strings.HasPrefix(name, entryPrefix) {
@@ -46,18 +45,17 @@ func owner(key string) string {
 
 func isEnqueued(key string) bool { return owner(key) != "" }
 
-// isID tells whether s looks like a session's ID, such as
-// 4ca8e74b-6350-7587-addf-a18084928f3c.
+// isID reports whether s looks like a session's ID, such as 4ca8e74b-6350-7587-addf-a18084928f3c.
 func isID(s string) bool {
 	return len(s) == idLength && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' && driver.IsHex(s[:8]) &&
 		driver.IsHex(s[9:13]) && driver.IsHex(s[14:18]) && driver.IsHex(s[19:23]) && driver.IsHex(s[24:])
 }
 
-// path is Consul's name of a key.
+// path returns Consul's name of a key.
 func path(key string) string { return key[1:] }
 
-// entryOf is what a key's pair is to the contract. Consul's index of a write rises
-// over all its data, so that the difference tells versions of an incarnation apart.
+// entryOf converts a pair to an Entry. Consul's index of a write rises over all its data, so that the
+// difference distinguishes the versions of an incarnation.
 func entryOf(p *api.KVPair) backend.Entry {
 	return backend.Entry{
 		Key:     "/" + p.Key,
@@ -68,9 +66,9 @@ func entryOf(p *api.KVPair) backend.Entry {
 	}
 }
 
-// entryAt is what stands under a key, of which there may be no pair. What was enqueued and
-// is not held by the session in its name any more, as an operator has released it, is as
-// good as deleted: it would be in the way for ever.
+// entryAt returns the entry under a key, which may have no pair. An enqueued entry that the session in
+// its name no longer holds, as an operator has released it, counts as deleted: it would be in the way
+// for ever.
 func entryAt(key string, p *api.KVPair) backend.Entry {
 	if p == nil || p.CreateIndex == 0 || isEnqueued(key) && p.Session != owner(key) {
 		return backend.Entry{Key: key}
@@ -78,7 +76,7 @@ func entryAt(key string, p *api.KVPair) backend.Entry {
 	return entryOf(p)
 }
 
-// indexOf is the index of the write that led to e, or 0 if there is no entry.
+// indexOf returns the index of the write that led to e, or 0 if there is no entry.
 func indexOf(e backend.Entry) uint64 {
 	if !e.Exists() {
 		return 0
@@ -86,9 +84,8 @@ func indexOf(e backend.Entry) uint64 {
 	return e.Rev + e.Version - 1
 }
 
-// enqueued returns the entries enqueued directly in dir, oldest first. Whatever else is
-// below dir is no candidate: what is named otherwise, or is not held by the session in
-// its name.
+// enqueued returns the entries enqueued directly in dir, oldest first. Any other key below dir is no
+// candidate: it has another name, or the session in its name does not hold it.
 func enqueued(dir string, pairs api.KVPairs) []backend.Entry {
 	prefix := path(dir) + "/"
 	var all []backend.Entry

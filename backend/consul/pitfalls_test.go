@@ -19,10 +19,9 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// The tests named TestPitfallNN hold what Consul and its client leave to the user
-// against what this package makes of it.
+// The tests named TestPitfallNN cover what Consul and its client leave to the user.
 
-// rewriteIndex changes the index of all answers to blocking queries, and counts them.
+// rewriteIndex changes the index of all replies to blocking queries, and counts them.
 func (f *fixture) rewriteIndex(to func(n int64, index string) string) *atomic.Int64 {
 	answers := new(atomic.Int64)
 	f.handle(asks("index"), func(r *consultest.Request) (*http.Response, error) {
@@ -73,14 +72,14 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 			wait.For(t, "some answers", func() bool { return answers.Load() > 5 || time.Since(began) > 2*time.Second })
 			changed := f.commit(o.s, backend.Update(flag, []byte("1")))[0]
 			f.told(waiting, changed)
-			// Each query takes 10 ms at least where it blocks at all.
+			// Each query takes 10 ms at least if it blocks at all.
 			assert.Less(t, float64(reads.Load()), 10+time.Since(began).Seconds()*250, "it spins")
 			f.awaitState(backend.Live)
 		})
 	}
 }
 
-// For real, the index goes backwards when an operator restores a snapshot.
+// Waits continue when the index really goes backwards, as an operator restores a snapshot.
 func TestPitfall30Restore(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
@@ -90,7 +89,7 @@ func TestPitfall30Restore(t *testing.T) {
 	kept := f.enqueue(f.s)
 	restore := snapshot(t, f.operator())
 
-	// What has happened since is undone.
+	// This is undone.
 	flag = f.commit(o.s, backend.Update(flag, []byte("1")))[0]
 	after := f.enqueue(o.s)
 	for range 50 {
@@ -103,16 +102,16 @@ func TestPitfall30Restore(t *testing.T) {
 	assert.True(t, now[1].Same(kept))
 	gone := must.Get(wait.Returned(f.t, undone))(t)
 	assert.False(t, gone[0].Exists())
-	// And what comes is seen. (The query for what was kept may be the old one yet.)
+	// Later changes are seen. (The query for what was kept may still be the old one.)
 	waiting = wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, now...) })
 	changed := f.commit(f.another().s, backend.Update(now[0], []byte("2")))[0]
 	f.told(waiting, changed)
 	f.renewed()
-	// What had written since, is lost.
+	// A session that has written since is lost.
 	wait.For(t, "a session whose writes are gone is lost", func() bool { return o.s.State() == backend.Lost })
 }
 
-// That a blocking query returns proves no change.
+// A wait does not return if a blocking query returns without a change.
 func TestPitfall30ReturnWithoutChange(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -147,8 +146,8 @@ func TestPitfall32LockDelay(t *testing.T) {
 	assert.EqualValues(t, 1, sent.Load(), "a lock delay has it refused, and tried again")
 }
 
-// A read is never older than what the session has been shown before, even if a
-// server that does not lead any more answers it.
+// A read is never older than what the session was shown before, even if a server that does not lead any
+// more answers it.
 func TestPitfall33StaleAnswers(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -158,7 +157,7 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 		e := must.Get(f.s.Get(f.ctx, flag.Key))(t)
 		return string(e.Value)
 	}
-	// An answer of now is given again later, but to requests for the newest.
+	// A reply of now is given again later, except to requests for the newest.
 	var mu sync.Mutex
 	replay := false
 	recorded := make(map[string]func() *http.Response)
@@ -195,8 +194,8 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 	assert.True(t, now[0].Same(changed))
 }
 
-// However often a request is tried again, the window's end is heeded. Renewals that
-// fail fast, slowly, and not at all are the same to it.
+// The window's end holds however often a request is tried again, whether renewals fail fast, slowly, or
+// not at all.
 func TestPitfall35RetriesHeedTheDeadline(t *testing.T) {
 	t.Parallel()
 	f := setUpBrief(t)

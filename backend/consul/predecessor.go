@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// remembered is how many of the keys before an entry are kept. Keeping all would
-	// make the memory of N candidates quadratic in N.
+	// remembered is how many of the keys before an entry are kept. Keeping all would make the memory of
+	// N candidates quadratic in N.
 	remembered = 32
-	// readBack is how many of them are read at first: as a rule the nearest stands. Where they are all
+	// readBack is how many of them are read at first: as a rule the nearest exists. If they are all
 	// gone, as after leaders that resigned before they were marked, the rest is read at once.
 	readBack = 3
 )
 
-// Predecessor implements backend.Driver. It asks for what the tail has told, or lists the
-// directory, the first time, and then goes back through the keys that it remembers, none of which can ever come anew:
-// one request, or none where an Await has just shown that e stands and all of them are
-// gone, at one moment.
+// Predecessor implements backend.Driver. The first time it asks for the entry that the tail names, or
+// lists the directory. Later it goes back through the keys that it remembers, none of which can come
+// back: one request, or none if an Await has just shown that e exists and all of them are gone, at one
+// instant.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	if !isEnqueued(e.Key) {
 		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
@@ -37,7 +37,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			}
 			return s.listBefore(ctx, e)
 		}
-		// What waiting has shown to be gone: this is what a handover finds.
+		// What waits have shown to be gone: a handover finds this.
 		var gone []string
 		for n := len(before.keys); n > 0 && s.learned.gone.Has(before.keys[n-1]); n-- {
 			gone = append(gone, before.keys[n-1])
@@ -72,8 +72,8 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 }
 
-// listBefore lists the directory, and remembers what is before e. A list without e may be one
-// that Consul has left out of what the token may not read, or not yet: see errors.go.
+// listBefore lists the directory, and remembers what is before e. If a list lacks e, Consul may have
+// left out what the token may not, or not yet, read: see errors.go.
 func (s *session) listBefore(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	var entries []backend.Entry
 	i := -1

@@ -12,19 +12,19 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// consistent has the leader make sure that it still is one before it answers. Without
-// it one that was deposed a moment ago may answer with what was before.
+// consistent makes the leader verify that it still leads before it answers. Without that a leader that
+// was just deposed may answer with old data.
 func consistent(ctx context.Context) *api.QueryOptions {
 	return (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
 }
 
-// errNoIndex is an answer by which there is nothing, and which is not Consul's.
+// errNoIndex is a reply that says that there is nothing, and that is not Consul's.
 var errNoIndex = api.StatusError{Code: http.StatusNotFound, Body: "nothing, and no index of Consul's with it: no agent has answered"}
 
-// vouched returns err, or errNoIndex if an answer shows nothing and Consul does not vouch for that:
-// each of its answers to a query has an index, which is never 0, "not found" included
-// (HTTPHandlers.setMeta). What stands between says "not found", too, when it has no route to an
-// agent for a moment, and the client library takes that for Consul's word.
+// vouched returns err, or errNoIndex if a reply shows nothing and Consul does not vouch for that: each
+// of its replies to a query has an index, which is never 0, "not found" included
+// (HTTPHandlers.setMeta). A proxy says "not found", too, when it has no route to an agent for a moment,
+// and the client library treats that as Consul's word.
 func vouched(nothing bool, meta *api.QueryMeta, err error) error {
 	if err == nil && nothing && meta.LastIndex == 0 {
 		return errNoIndex
@@ -32,7 +32,7 @@ func vouched(nothing bool, meta *api.QueryMeta, err error) error {
 	return err
 }
 
-// unfiltered is ErrDenied for a list that Consul has left something out of.
+// unfiltered returns ErrDenied for a list from which Consul has left something out.
 func unfiltered(prefix string, meta *api.QueryMeta) error {
 	if meta.ResultsFilteredByACLs {
 		return fmt.Errorf("%w: a list of %s leaves out what the client's token may not read", backend.ErrDenied, prefix)
@@ -40,7 +40,7 @@ func unfiltered(prefix string, meta *api.QueryMeta) error {
 	return nil
 }
 
-// clientFor is the client that makes a query.
+// clientFor returns the client that makes a query.
 func (b *Backend) clientFor(o *api.QueryOptions) *api.Client {
 	if o.WaitIndex != 0 {
 		return b.cfg.Watches
@@ -48,7 +48,7 @@ func (b *Backend) clientFor(o *api.QueryOptions) *api.Client {
 	return b.client
 }
 
-// kvGet reads one of Consul's keys; nil is none. It asks once.
+// kvGet reads one of Consul's keys; nil means none. It asks once.
 func (b *Backend) kvGet(name string, o *api.QueryOptions) (p *api.KVPair, index uint64, err error) {
 	p, meta, err := b.clientFor(o).KV().Get(name, o)
 	if err = vouched(p == nil, meta, err); err != nil {
@@ -72,8 +72,8 @@ func (b *Backend) kvList(prefix string, o *api.QueryOptions) (pairs api.KVPairs,
 	return pairs, meta.LastIndex, nil
 }
 
-// kvKeys reads the names of all keys that begin with prefix, up to the separator. It asks once.
-// With a separator, names that the token may not read are left out: see Survey.
+// kvKeys reads the names of all keys that begin with prefix, up to the separator. It asks once. With a
+// separator, names that the token may not read are left out: see Survey.
 func (b *Backend) kvKeys(prefix, separator string, o *api.QueryOptions) (names []string, index uint64, err error) {
 	names, meta, err := b.client.KV().Keys(prefix, separator, o)
 	err = vouched(len(names) == 0 || slices.Contains(names, ""), meta, err) // "" is null
@@ -95,7 +95,7 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return e, err
 }
 
-// get reads what stands under a key, which may be nothing.
+// get reads the entry under a key, which may not exist.
 func (s *session) get(ctx context.Context, key string) (backend.Entry, error) {
 	p, err := s.pair(ctx, path(key))
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *session) get(ctx context.Context, key string) (backend.Entry, error) {
 	return e, nil
 }
 
-// pair reads one of Consul's keys; nil is none.
+// pair reads one of Consul's keys; nil means none.
 func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 	return ride(ctx, s, func(ctx context.Context) (*api.KVPair, error) {
 		p, index, err := s.b.kvGet(name, consistent(ctx))
@@ -117,14 +117,14 @@ func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 	})
 }
 
-// note notes what stands at one moment, for what waits and what is to be written.
+// note notes what exists at one instant, for waits and later writes.
 func (s *session) note(entries ...backend.Entry) {
 	s.learned.note(entries...)
 	s.watches.note(entries...)
 }
 
-// getAll reads what stands under several keys at one moment, in the order given. It
-// takes one request for as many keys as a transaction may have.
+// getAll reads several keys at one instant, in the order given. It takes one request for as many keys
+// as a transaction may have.
 func (s *session) getAll(ctx context.Context, keys []string) ([]backend.Entry, error) {
 	if len(keys) > maxOps {
 		return nil, fmt.Errorf("%w: %d entries, and a transaction of Consul has no more than %d operations", backend.ErrTooLarge, len(keys), maxOps)
@@ -156,8 +156,7 @@ func (s *session) getAll(ctx context.Context, keys []string) ([]backend.Entry, e
 	return all, err
 }
 
-// txnRead runs a transaction that writes nothing. One that was rolled back is an
-// answer, too.
+// txnRead runs a transaction that writes nothing. A rollback is a reply, too.
 func (s *session) txnRead(ctx context.Context, ops api.TxnOps) (*api.TxnResponse, error) {
 	_, response, _, err := s.b.client.Txn().Txn(ops, consistent(ctx))
 	if err != nil {
@@ -166,14 +165,14 @@ func (s *session) txnRead(ctx context.Context, ops api.TxnOps) (*api.TxnResponse
 	return whole(response)
 }
 
-// Answers that say nothing: one in which something is null that never is, and one to a write
-// by which it may have been done, or not.
+// Replies that say nothing: one with a null that never is null, and one to a write that does not say
+// whether it was done.
 var (
 	errNull = errors.New("an answer with null in it")
 	errMute = errors.New("the answer to a write does not say whether it was done")
 )
 
-// whole returns errNull for such an answer to a transaction.
+// whole returns errNull for a reply to a transaction that contains null.
 func whole(r *api.TxnResponse) (*api.TxnResponse, error) {
 	if slices.Contains(r.Results, nil) || slices.Contains(r.Errors, nil) {
 		return nil, errNull
@@ -188,7 +187,7 @@ func firstError(r *api.TxnResponse) error {
 	return refusal(r.Errors[0])
 }
 
-// refusal is what a transaction says of an operation that it was rolled back for.
+// refusal returns the error of the operation for which a transaction was rolled back.
 func refusal(e *api.TxnError) error {
 	err := errors.New(e.What)
 	if denied(e.What) {
@@ -197,8 +196,7 @@ func refusal(e *api.TxnError) error {
 	return err
 }
 
-// List implements backend.Driver. The values of all that is below the directory come
-// with it.
+// List implements backend.Driver. The values of all keys below the directory come with it.
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	_, l, err := s.list(ctx, dir)
 	return l, err
@@ -219,8 +217,7 @@ func (s *session) list(ctx context.Context, dir string) ([]backend.Entry, backen
 	return entries, listing(dir, entries, index), nil
 }
 
-// listing is what stands in dir. Consul's index of it rises with each change of
-// anything below.
+// listing returns the listing of dir. Consul's index of it rises with each change of anything below.
 func listing(dir string, entries []backend.Entry, index uint64) backend.Listing {
 	l := backend.Listing{Dir: dir, Rev: index}
 	for _, e := range entries {

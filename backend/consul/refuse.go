@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// rolledBack takes the answer to a transaction that was rolled back.
+// rolledBack parses the reply to a transaction that was rolled back.
 func rolledBack(err error) (*api.TxnResponse, error) {
 	var status api.StatusError
 	var response api.TxnResponse
@@ -24,7 +24,7 @@ func rolledBack(err error) (*api.TxnResponse, error) {
 	return &response, nil
 }
 
-// What the servers say in words only.
+// What the servers say only in words.
 func denied(what string) bool {
 	return strings.Contains(what, "Permission denied") || strings.Contains(what, "ACL not found")
 }
@@ -35,10 +35,9 @@ func invalidSession(all api.TxnErrors) bool {
 	return slices.ContainsFunc(all, func(e *api.TxnError) bool { return strings.Contains(e.What, "invalid session") })
 }
 
-// takeRefusal takes the servers' refusal of a transaction: nothing of it was done. It returns
-// nil when it is worth another attempt, since what was wrong was ours: outdated
-// knowledge, or missing ancestors. All operations are tried in their order, so that the
-// first error is the one that is not due to another.
+// takeRefusal evaluates the servers' refusal of a transaction, of which nothing was done. It returns
+// nil if another attempt is worthwhile, since the fault was ours: outdated knowledge, or missing
+// ancestors. All operations are tried in order, so the first error is not due to another.
 func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	if invalidSession(all) {
 		c.s.Lose(errExpired)
@@ -56,7 +55,7 @@ func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	case lockDelay(first.What):
 		return nil // of another tool's session: wait until it is over
 	case r.held:
-		c.s.learned.entries.Forget(r.key) // read again, and see
+		c.s.learned.entries.Forget(r.key) // read it again
 		return nil
 	}
 	switch r.role {
@@ -65,7 +64,7 @@ func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	case roleEntry:
 		return as(backend.ErrNoEntry, err)
 	case roleDir:
-		return nil // somebody has made it: look again
+		return nil // somebody has created it: read again
 	case roleParent:
 		if c.ops[r.op].Kind == backend.OpCompareAndSet && missing(first.What) {
 			c.deep = true

@@ -19,9 +19,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// Answers that do not say that a request is bad are ridden out, on each kind of request,
-// whether it was done or not: sessions go on, the leader leads, and who waits keeps its
-// place.
+// Replies that do not say that a request is bad are ridden out, on each kind of request, whether it was
+// done or not: sessions live, the leader leads, and waiting candidates keep their places.
 func TestRefusedRequests(t *testing.T) {
 	t.Parallel()
 	writes := verbs(api.KVLock, api.KVCAS, api.KVSet, api.KVDelete, api.KVDeleteCAS)
@@ -64,7 +63,7 @@ func TestRefusedRequests(t *testing.T) {
 					ofSecond.hang(t)
 				}
 				sessions := fmt.Sprint(first.Sessions(), second.Sessions())
-				next := make(chan int, len(statuses)) // answers, to whichever asks
+				next := make(chan int, len(statuses)) // replies, to any request
 				for _, status := range statuses {
 					next <- status
 				}
@@ -122,7 +121,7 @@ func TestRefusedClose(t *testing.T) {
 	}
 }
 
-// What is refused for long is told, while the session goes on.
+// A request that is refused for long returns the error, while the session lives.
 func TestRefusedForLong(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -145,7 +144,7 @@ func TestRefusedForLong(t *testing.T) {
 			require.ErrorIs(t, err, backend.ErrUnavailable, name)
 		}
 	}
-	// One that has nothing to read goes on for as long as there is nothing.
+	// A wait that has nothing to read continues for as long as that holds.
 	f.renewed()
 	pending(f, waiting)
 	must.Get(f.operator().KV().Delete(e.Key[1:], nil))(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// What requests are told apart by.
+// A match selects requests.
 type match = func(*consultest.Request) bool
 
 func every(*consultest.Request) bool      { return true }
@@ -64,7 +64,7 @@ func looks(r *consultest.Request) bool {
 	})
 }
 
-// looksAtNothing tells whether an operation is the look of a session that has nothing to compare.
+// looksAtNothing reports whether an operation is the look of a session that has nothing to compare.
 func looksAtNothing(op *api.TxnOp) bool {
 	return op.KV.Verb == api.KVGetOrEmpty && strings.HasPrefix(op.KV.Key, ".elector/")
 }
@@ -75,23 +75,23 @@ func onlyReads(r *consultest.Request) bool {
 	})
 }
 
-// What becomes of a request: it is sent, or one of these.
+// A request is sent, or handled by one of these.
 
-// hang is no answer.
+// hang does not answer.
 func hang(r *consultest.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// answer is one that no server gave.
+// answer gives a reply that no server gave.
 func answer(status int, text string) consultest.Handler {
 	return func(*consultest.Request) (*http.Response, error) { return consultest.Answer(status, text), nil }
 }
 
-// crowded is that of an agent that takes no more connections.
+// crowded gives the reply of an agent that accepts no more connections.
 var crowded = answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n")
 
-// done has the servers do what is asked for, and then h answer.
+// done makes the servers do the request, and then h answer.
 func done(h consultest.Handler) consultest.Handler {
 	return func(r *consultest.Request) (*http.Response, error) {
 		response, err := r.Send()
@@ -103,7 +103,7 @@ func done(h consultest.Handler) consultest.Handler {
 	}
 }
 
-// handle has h handle the requests that match.
+// handle makes h handle the requests that match.
 func (f *fixture) handle(m match, h consultest.Handler) (remove func()) {
 	return f.Intercept(func(r *consultest.Request) (*http.Response, error) {
 		if m(r) {
@@ -113,7 +113,7 @@ func (f *fixture) handle(m match, h consultest.Handler) (remove func()) {
 	})
 }
 
-// first has h handle the first n requests that match, and counts all.
+// first makes h handle the first n requests that match, and counts all.
 func (f *fixture) first(n int64, m match, h consultest.Handler) (met *atomic.Int64, remove func()) {
 	met = new(atomic.Int64)
 	return met, f.handle(m, func(r *consultest.Request) (*http.Response, error) {
@@ -127,7 +127,7 @@ func (f *fixture) first(n int64, m match, h consultest.Handler) (met *atomic.Int
 // count counts the requests that match.
 func (f *fixture) count(m match) (met *atomic.Int64, remove func()) { return f.first(0, m, nil) }
 
-// countAnswers counts the answers of this status to requests that match.
+// countAnswers counts the replies with this status to requests that match.
 func (f *fixture) countAnswers(m match, status int) *atomic.Int64 {
 	var answers atomic.Int64
 	f.handle(m, func(r *consultest.Request) (*http.Response, error) {
@@ -140,7 +140,7 @@ func (f *fixture) countAnswers(m match, status int) *atomic.Int64 {
 	return &answers
 }
 
-// holdAnswers holds the answers to requests that match, as they are then, until release is called.
+// holdAnswers holds the replies to requests that match, as they are then, until release is called.
 func (f *fixture) holdAnswers(m match) (held <-chan struct{}, release func()) {
 	there, pass := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -152,8 +152,8 @@ func (f *fixture) holdAnswers(m match) (held <-chan struct{}, release func()) {
 	return there, func() { close(pass) }
 }
 
-// links break under what waits when cut is called: the client's own transport would send
-// queries again without a word.
+// links break under waiting queries when cut is called: the client's own transport would silently send
+// the queries again.
 type links struct {
 	mu      sync.Mutex
 	broken  chan struct{}
@@ -161,7 +161,7 @@ type links struct {
 	last    time.Time // when a query was sent
 }
 
-// cuttable makes the links of a process such ones.
+// cuttable makes the links of a process breakable by cut.
 func cuttable(f *fixture) *links {
 	l := &links{broken: make(chan struct{})}
 	f.handle(asks("index"), l.handle)

@@ -18,9 +18,8 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 	switch {
 	case err == nil:
 	case why == nil && s.Ctx.Err() != nil:
-		// It was refused, as the slot went with the session. (Where what stands between has
-		// sent it twice, and the session ended after the first time, it was done: see the
-		// package's doc.)
+		// It was refused, as the slot went with the session. (If a proxy has sent it twice, and the
+		// session ended after the first time, it was done: see the package's doc.)
 		return nil, false, err
 	default:
 		return nil, false, c.abandon(p, t, err)
@@ -30,7 +29,7 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 		if why != nil && c.bout.ends(s, why) {
 			return nil, false, answerError(why)
 		}
-		return nil, false, nil // once more
+		return nil, false, nil // try again
 	}
 	made = c.made(p, index)
 	ephemeral := c.ephemeral(made)
@@ -52,9 +51,9 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 	return made, true, nil
 }
 
-// abandon gives up on a transaction that may yet be, or have been, done. What it may
-// have made and nobody knows of is removed in the background. Later commits on its keys have
-// slots of their own, and wait until it is settled.
+// abandon gives up on a transaction that may yet be, or may have been, done. Anything that it may have
+// made is removed in the background. Later commits on its keys have their own slots, and wait until it
+// is settled.
 func (c *commit) abandon(p *plan, t *slot, why error) error {
 	s, nonce := c.s, c.nonce
 	return s.Abandon(c.ops, why, func(ctx context.Context) error {
@@ -70,8 +69,8 @@ func (c *commit) abandon(p *plan, t *slot, why error) error {
 	})
 }
 
-// settle finds out whether a transaction whose answer was lost was done, and makes sure
-// that it is not done later. It returns the index at which it was, or 0.
+// settle finds out whether a transaction whose reply was lost was done, and makes sure that it is not
+// done later. It returns the index at which it was done, or 0.
 func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, error) {
 	fence := driver.NewNonce()
 	var refused bout
@@ -92,7 +91,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 			t.index = p.ModifyIndex
 			return 0, nil
 		default:
-			// As it was; or as an earlier look at it, which was given up, has left it.
+			// As it was; or as an earlier settle, which was given up, has left it.
 			t.index = p.ModifyIndex
 		}
 		response, err := s.txnWrite(ctx, t.write(s.ID(), fence))
@@ -120,9 +119,10 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 	}
 }
 
-// whyGone tells a session that has ended from one whose slots were deleted, or are older than what it wrote.
+// whyGone distinguishes a session that has ended from one whose slots were deleted, or are older than
+// what it wrote.
 func (s *session) whyGone(ctx context.Context) error {
-	if entry, err := s.read(ctx); err == nil && entry != nil { // a look, which may be what calls, has the session Live again
+	if entry, err := s.read(ctx); err == nil && entry != nil { // a look, which may be the caller, makes the session Live again
 		return errTampered
 	}
 	return errExpired

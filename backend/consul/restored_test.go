@@ -20,8 +20,8 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// TestRestoredToOneIndex restores the service while the leader is cut off, and another one leads by an entry that is made
-// at the index of the old one's. The old term ends when the leader is back, and nothing that it writes is done.
+// A term ends, and nothing that it writes is done, if the service is restored while the leader is cut
+// off, and another one leads by an entry that is made at the index of the old one's.
 func TestRestoredToOneIndex(t *testing.T) {
 	t.Parallel()
 	for range 5 { // a server may write for itself in between
@@ -32,7 +32,7 @@ func TestRestoredToOneIndex(t *testing.T) {
 	t.Fatal("no two seats had one index: the premise")
 }
 
-// restoredToOneIndex tries it, and tells whether the indexes were the same.
+// restoredToOneIndex tries it, and reports whether the indexes were the same.
 func restoredToOneIndex(t *testing.T) (same bool) {
 	t.Helper()
 	server := consultest.Single(t).Members[0]
@@ -83,7 +83,7 @@ func restoredToOneIndex(t *testing.T) (same bool) {
 	return led.Token() == term.Token()
 }
 
-// TestRestoredBehindItself has entries back that were deleted.
+// Entries that were deleted do not come back with a backup.
 func TestRestoredBehindItself(t *testing.T) {
 	restoretest.BehindItself(t, func(t *testing.T) restoretest.Service {
 		server := consultest.Single(t).Members[0]

@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// closeGrace is how long the end of a session may wait for the servers to confirm it.
+// closeGrace is how long ending a session may wait for the servers to confirm it.
 const closeGrace = 3 * time.Second
 
 var (
@@ -20,8 +20,7 @@ var (
 	errNotConfirmed = errors.New("the servers did not confirm: entries stay until the session times out, which takes up to twice its TTL")
 )
 
-// A session is one Consul session. Of its Turns there are the doubts alone: slots tell commits
-// apart.
+// A session is one Consul session. It uses only the doubts of its Turns: slots keep commits apart.
 type session struct {
 	driver.Life
 	b        *Backend
@@ -49,7 +48,7 @@ func (s *session) end(ctx context.Context, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, closeGrace)
 	defer cancel()
 	removed := make(chan error, 1)
-	go func() { removed <- s.b.deregister(ctx, s.lease) }() // the agent may be there without the servers
+	go func() { removed <- s.b.deregister(ctx, s.lease) }() // the agent may be reachable without the servers
 	if err := s.b.destroy(ctx, s.ID(), s.lease); err != nil {
 		s.Unconfirmed(err)
 	} else {
@@ -60,9 +59,9 @@ func (s *session) end(ctx context.Context, _ error) {
 	}
 }
 
-// destroy ends a session at the servers. One that is not there any more is as good, but
-// that takes a consistent read to know, as it does for a renewal: a leader that has not read
-// of the session yet says, too, that it has ended it.
+// destroy ends a session at the servers, or finds that it no longer exists. As for a renewal, only a
+// consistent read shows that: a leader that has not yet read of the session also replies that it has
+// ended it.
 func (b *Backend) destroy(ctx context.Context, id string, l lease) error {
 	var denied driver.Bout
 	for pause := (driver.Pause{}); ; {

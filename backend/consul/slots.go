@@ -13,39 +13,38 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// slotDir is where sessions keep the keys that tell which of their commits were done.
+// slotDir is where sessions keep the keys that show which of their commits were done.
 const slotDir = ".elector/"
 
-// A slot is a key of the session's own, .elector/<session>/<number>, that each commit
-// writes, too, in the same transaction: with the commit's random number as its flags,
-// and only if it stands at the index that the commit before has left. One commit at a
-// time has the slot. So, when a reply was lost:
+// A slot is one of the session's own keys, .elector/<session>/<number>, that each commit also
+// writes, in the same transaction: with the commit's random number as its flags, and only if it
+// is at the index that the commit before has left. One commit at a time has the slot. So, when
+// a reply was lost:
 //
-//   - The slot bears the commit's number: it was done, at the index of the slot.
-//   - The slot stands as it was: it was not done, yet. To make sure that it never is, the
-//     slot is written with another number: what comes late finds another index, and is
-//     rolled back.
+//   - The slot has the commit's number: it was done, at the index of the slot.
+//   - The slot is as it was: it was not done yet. To make sure that it never is, the slot is written
+//     with another number: a late transaction finds another index, and is rolled back.
 //   - There is no slot: the session is over, for its keys went with it.
 //
-// Nobody else writes to it, so that it does not matter who has overwritten or deleted
-// since what the commit made. The slot also pins commits to the session: without it, one
-// that makes nothing ephemeral would be done after the session's end.
+// Nobody else writes to it, so it does not matter who has since overwritten or deleted what the
+// commit made. The slot also binds commits to the session: without it, a commit that makes nothing
+// ephemeral would be done after the session's end.
 //
-// An operator who restores the service from a backup takes back what the session has written since, the slots
-// among it: entries that it has made are gone, and others that it had deleted are there. So each look compares the
-// slots with what was last written there, and a session whose slots are older is lost. What is removed without a slot, and
-// the session comes to know, is followed by a write to one: see mark.
+// An operator who restores the service from a backup takes back what the session has written since, the
+// slots included: entries that it has made are gone, and others that it had deleted exist. So each look
+// compares the slots with what was last written there, and a session whose slots are older is lost. When
+// something is removed without a slot, and the session learns of it, it writes to a slot: see mark.
 type slot struct {
 	key   string // Consul's
 	index uint64 // of its last write; 0: it was not made yet
 }
 
-// slots are those that no commit has. There are as many as there were commits at once.
+// slots are the free slots. There are as many slots as there were commits at once.
 type slots struct {
 	mu    sync.Mutex
 	free  []*slot
 	made  int
-	found uint64 // the newest index that a look has found: where that is, so is all that was written before
+	found uint64 // the newest index that a look has found: if that is there, so is all that was written before
 }
 
 func (s *session) takeSlot() *slot {
@@ -72,8 +71,8 @@ func (s *session) giveSlot(t *slot) {
 	s.slots.free = append(s.slots.free, t)
 }
 
-// written are copies of those that tell whether the last writes of the session are there, and whether these are
-// all: no commit has one.
+// written returns copies of the free slots that show whether the session's last writes are there, and
+// reports whether no commit has a slot.
 func (p *slots) written() (some []slot, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +84,8 @@ func (p *slots) written() (some []slot, all bool) {
 	return some, len(p.free) == p.made
 }
 
-// mark writes a slot: where that is, so is all that the session knows by now. It is brief: what is not answered goes on in the
-// background.
+// mark writes a slot: if that write is there, so is all that the session knows by now. It is brief:
+// what is not answered continues in the background.
 func (s *session) mark(ctx context.Context) {
 	ctx, cancel := limited(ctx, s.lease.every()/4)
 	defer cancel()
@@ -109,7 +108,7 @@ func (s *session) mark(ctx context.Context) {
 	}
 }
 
-// stands tells whether no commit has a slot, nor has written to it since it was copied.
+// stands reports whether a slot is free and was not written to since it was copied.
 func (p *slots) stands(was slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +124,7 @@ func (p *slots) find(all []slot) {
 	}
 }
 
-// write are the operations that write the slot, which come first in a transaction.
+// write returns the operations that write the slot, which come first in a transaction.
 func (t *slot) write(session string, nonce uint64) api.TxnOps {
 	if t.index != 0 {
 		return api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCAS, Key: t.key, Index: t.index, Flags: nonce}}}
@@ -136,12 +135,11 @@ func (t *slot) write(session string, nonce uint64) api.TxnOps {
 	}
 }
 
-// lastWord is how long a write that is on its way when the session ends may take to be
-// answered. Most often that is a refusal, as the session had ended: better than not to
-// know.
+// lastWord is how long a write that is pending when the session ends may take to be answered. Most
+// often the reply is a refusal, as the session had ended: better than not to know.
 const lastWord = 200 * time.Millisecond
 
-// txnWrite runs a transaction once. One that was rolled back is an answer, too.
+// txnWrite runs a transaction once. A rollback is a reply, too.
 func (s *session) txnWrite(ctx context.Context, ops api.TxnOps) (*api.TxnResponse, error) {
 	return once(ctx, s, lastWord, func(ctx context.Context) (*api.TxnResponse, error) {
 		var response api.TxnResponse
@@ -154,7 +152,7 @@ func (s *session) txnWrite(ctx context.Context, ops api.TxnOps) (*api.TxnRespons
 		case err != nil:
 			return nil, err
 		case len(response.Results)+len(response.Errors) == 0:
-			return nil, errMute // each has a condition, or a slot, of which it is told
+			return nil, errMute // each has a condition, or a slot, whose result it must report
 		}
 		return whole(&response)
 	})

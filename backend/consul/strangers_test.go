@@ -68,8 +68,8 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// A lock of Consul's client on the election's path itself and the election keep each other
-// away: the one finds a key that is held, the other flags that are not its own.
+// A lock of Consul's client on the election's path itself and the election keep each other away: the
+// one finds a key that is held, the other flags that are not its own.
 func TestLockOnTheElectionsPath(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -87,8 +87,7 @@ func TestLockOnTheElectionsPath(t *testing.T) {
 	assert.True(t, term.Valid())
 }
 
-// A survey is two requests at the same time where there are no others than the known key,
-// and directories of others.
+// A survey is two concurrent requests if there are only the known key and directories of others.
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)

@@ -15,9 +15,9 @@ import (
 // maxLooks is how many keys Survey looks at.
 const maxLooks = 100
 
-// Survey implements backend.Driver. The entry and the names under it are two requests at
-// the same time. A third one follows if there are others than the known one. What has keys
-// below it, too, is a directory and not looked at.
+// Survey implements backend.Driver. It reads the entry and the names under it by two concurrent
+// requests. A third one follows if there are others than the known one. A key with keys below it is a
+// directory and not looked at.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,13 +53,12 @@ func (s *session) Children(ctx context.Context, key string, most int) (keys []st
 		keys = append(keys, "/"+strings.TrimSuffix(name, "/"))
 	}
 	slices.Sort(keys)
-	keys = slices.Compact(keys) // an entry that has others below it comes twice
+	keys = slices.Compact(keys) // an entry with others below it comes twice
 	more = len(keys) > most
 	return keys[:min(most, len(keys))], more, nil
 }
 
-// names returns Consul's names of what is directly under key; of directories with a "/" at
-// the end.
+// names returns Consul's names of what is directly under key; directories end with "/".
 func (s *session) names(ctx context.Context, key string) ([]string, error) {
 	return ride(ctx, s, func(ctx context.Context) ([]string, error) {
 		names, _, err := s.b.kvKeys(strings.TrimPrefix(path(key)+"/", "/"), "/", consistent(ctx))
@@ -67,8 +66,8 @@ func (s *session) names(ctx context.Context, key string) ([]string, error) {
 	})
 }
 
-// strangers returns the keys of those that a session holds, or that have the flags of
-// Consul's own locks: between two holders a lock's key has no session.
+// strangers returns the keys that a session holds, or that have the flags of Consul's own locks:
+// between two holders a lock's key has no session.
 func (s *session) strangers(ctx context.Context, names []string, own string) (keys []string, err error) {
 	dirs := make(map[string]bool)
 	for _, name := range names {

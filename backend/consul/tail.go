@@ -12,20 +12,20 @@ import (
 // tailDir is where the tails of directories are.
 const tailDir = slotDir + "tails/"
 
-// tailKey is Consul's key of a directory's tail. Each Enqueue writes the name of its entry into it,
-// in the same transaction, which also returns what was there. So whoever enters learns who came last
-// without a list of all: N candidates who enter do not read N² entries.
+// tailKey returns Consul's key of a directory's tail. Each Enqueue writes the name of its entry into
+// it, in the same transaction, which also returns what was there. So a new candidate learns who came
+// last without a list of all: N candidates who enter do not read N² entries.
 //
-// What the tail says is a hint until it is borne out: the entry that it names has to stand, and to
-// have been made at the index at which the tail was last written. Then both are of one transaction.
-// Each Enqueue in the directory writes the tail, so there was none since: that entry is the youngest
-// before the new one. A tail that somebody has deleted, changed or restored does not have that index,
-// and the directory is listed.
+// The tail is a hint until it is confirmed: the entry that it names must exist, and must have been made
+// at the index at which the tail was last written. Then both are of one transaction. Each Enqueue in
+// the directory writes the tail, so there was none since: that entry is the youngest before the new
+// one. A tail that somebody has deleted, changed or restored does not have that index, and the
+// directory is listed.
 //
 // It belongs to no session, and goes when the directory is deleted.
 func tailKey(dir string) string { return tailDir + path(dir) }
 
-// A tail is what the tail of a directory was when an entry was enqueued.
+// A tail is what a directory's tail was when an entry was enqueued.
 type tail struct {
 	key string // of the entry enqueued before
 	rev uint64 // at which the tail was written
@@ -52,15 +52,15 @@ func (c *commit) tails(r *api.TxnResponse) {
 			if name := string(result.KV.Value); isEnqueued("/" + name) {
 				c.s.learned.tails.Put(c.name(i), tail{op.Key + "/" + name, result.KV.ModifyIndex})
 			}
-			break // what follows is what this commit has written
+			break // the rest is what this commit has written
 		}
 	}
 }
 
-// last returns the predecessor of an entry that was just enqueued, if the tail tells.
+// last returns the predecessor of an entry that was just enqueued, if the tail shows it.
 //
-// In a directory that has few the list is as cheap, and tells those before the predecessor, too: one
-// that goes before it has led leaves no second list to be made.
+// In a small directory the list is as cheap, and also shows those before the predecessor: if that goes
+// before it has led, no second list is needed.
 func (s *session) last(ctx context.Context, e backend.Entry) (before backend.Entry, told bool, err error) {
 	t, ok := s.learned.tails.Take(e.Key)
 	if few, _ := s.learned.few.Get(backend.Parent(e.Key)); !ok || few {

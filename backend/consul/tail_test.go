@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// Whoever enters finds the one before without a list, and with one where the tail does not tell.
+// A new candidate finds the one before it without a list, or with one if the tail does not show it.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -42,7 +42,7 @@ func TestTail(t *testing.T) {
 		{"written over", func() {
 			must.Get(kv.Put(&api.KVPair{Key: tail, Value: []byte("e-1")}, nil))(t)
 		}},
-		{"of long ago", func() { // it names one that stands, and is not the last
+		{"of long ago", func() { // it names one that exists, and is not the last
 			_, err := kv.Put(&api.KVPair{Key: tail, Value: []byte(first.Key[strings.LastIndexByte(first.Key, '/')+1:])}, nil)
 			require.NoError(t, err)
 		}},
@@ -52,7 +52,7 @@ func TestTail(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := f.another() // one that has not listed the directory yet
+			f := f.another() // it has not listed the directory yet
 			lists, _ := f.count(asks("recurse"))
 			last := f.enqueue(f.s)
 			c.before()
@@ -75,8 +75,8 @@ func TestTail(t *testing.T) {
 	})
 }
 
-// Many enter at once, and some of their requests and replies are lost: each finds the one before it, and
-// nobody is passed over, though some step aside in the step in which they enter again.
+// If many enter at once, and some of their requests and replies are lost, each finds the one before it,
+// and nobody is passed over, though some leave their places and enter again in one step.
 func TestTailInACrowd(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -127,7 +127,7 @@ func TestTailInACrowd(t *testing.T) {
 	last := ""
 	for _, key := range l.Keys {
 		p := before[key]
-		for ended[p] { // it has stepped aside since
+		for ended[p] { // it has left its place since
 			p = before[p]
 		}
 		assert.Equal(t, last, p, "before %s", key)

@@ -52,7 +52,7 @@ func TestEnqueued(t *testing.T) {
 	assert.EqualValues(t, 9, indexOf(got[0]))
 }
 
-// What is gone is not remembered for ever, but for as long as those who wait may ask.
+// Entries that are gone are not remembered for ever, but for as long as waits may ask.
 func TestMemoryOfWhatIsGone(t *testing.T) {
 	var m learned
 	key := func(dir string, n uint64) string { return "/" + dir + "/" + nameOf(id, n, 0) }
@@ -82,7 +82,7 @@ func TestTransient(t *testing.T) {
 	for _, err := range []error{nil, api.StatusError{Code: 400}, api.StatusError{Code: 413}, context.Canceled, as(backend.ErrSessionLost, driver.ErrClosed)} {
 		assert.False(t, transient(err), "%v", err)
 	}
-	// What Consul 1.21.5 says to a key that it does not take any more.
+	// The reply of Consul 1.21.5 to a key that it no longer accepts.
 	const badKey = `invalid key name, keys should respect the "^[a-zA-Z0-9,_./\\-?&=]+$" format`
 	for _, err := range []error{api.StatusError{Code: 500, Body: badKey}, textError(errors.New("Failed request: " + badKey))} {
 		assert.False(t, transient(err), "%v", err)
@@ -96,8 +96,7 @@ func TestTransient(t *testing.T) {
 	require.ErrorContains(t, answerError(api.StatusError{Code: 429}), "http_max_conns_per_client")
 }
 
-// Each status but those that no waiting changes is ridden out, those that nobody has heard of
-// among them.
+// Each status except those that waiting does not change is ridden out, unknown ones among them.
 func TestEveryStatus(t *testing.T) {
 	lasting := []int{400, 405, 413, 414, 431, 501} // see the table
 	denied, tooLarge := []int{401, 403}, []int{413}
@@ -111,7 +110,7 @@ func TestEveryStatus(t *testing.T) {
 	}
 }
 
-// What an answer to a transaction says is never trusted to be what it should be.
+// The content of a reply to a transaction is never trusted to be what it should be.
 func TestRolledBack(t *testing.T) {
 	for _, body := range []string{"", "no JSON", "null", "{}", `{"Errors":[]}`, `{"Errors":[null]}`, `{"Errors":[{}],"Results":[null]}`, `{"Errors":"x"}`} {
 		given := api.StatusError{Code: 409, Body: body}
@@ -125,9 +124,8 @@ func TestRolledBack(t *testing.T) {
 	assert.True(t, invalidSession(response.Errors))
 }
 
-// FuzzOwner holds that a key is taken for an enqueued entry's only if it is, to the byte,
-// one that this package makes, and that it is an entry only where the session in its name
-// holds it, directly in the directory.
+// FuzzOwner checks that a key counts as an enqueued entry's only if this package makes it, to the byte,
+// and that it is an entry only if the session in its name holds it, directly in the directory.
 func FuzzOwner(f *testing.F) {
 	good := nameOf(id, 0x1f, 3)
 	for _, key := range []string{
@@ -156,8 +154,8 @@ func FuzzOwner(f *testing.F) {
 	})
 }
 
-// FuzzOrder holds that a list is in the order of creation, and for one commit in that of
-// its ops, however the server sends it and whatever else is there.
+// FuzzOrder checks that a list is in the order of creation, and for one commit in the order of its ops,
+// in whatever order the server sends it and whatever else is there.
 func FuzzOrder(f *testing.F) {
 	f.Add([]byte{1, 1, 2, 0, 9, 255}, uint64(7))
 	f.Add([]byte{0, 0, 0}, uint64(1))
@@ -196,7 +194,7 @@ func FuzzOrder(f *testing.F) {
 	})
 }
 
-// FuzzKey holds that a key comes back from Consul's name of it as it was.
+// FuzzKey checks that a key comes back from Consul's name of it as it was.
 func FuzzKey(f *testing.F) {
 	for _, key := range []string{"/jobs/ünï 日本", "/a\u00a0b", "/a\u200bb", "jobs", "/a//b", "/a?b#c%zz", "/.elector/x"} {
 		f.Add(key)
@@ -208,8 +206,8 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// FuzzRefusal has a server refuse a transaction with any text. What comes of it is one of
-// the contract's errors, or another attempt; never a success, and never a crash.
+// FuzzRefusal checks that a refusal of a transaction with any text gives one of the contract's errors,
+// or another attempt; never a success, and never a crash.
 func FuzzRefusal(f *testing.F) {
 	for _, body := range []string{
 		"", "no JSON", "null", "{}", `{"Errors":[]}`, `{"Errors":[null]}`, `{"Errors":[{"OpIndex":2,"What":"invalid session \"x\""}]}`,
@@ -225,7 +223,7 @@ func FuzzRefusal(f *testing.F) {
 		if (response == nil) != (err != nil) || err != nil && err != error(given) {
 			t.Fatalf("%q: %v, %v", body, response, err)
 		}
-		if response == nil || invalidSession(response.Errors) { // which ends the session
+		if response == nil || invalidSession(response.Errors) { // this ends the session
 			return
 		}
 		c := &commit{s: &session{}, ops: []backend.Op{backend.CompareAndSet("/a/b", nil, 0), backend.CreateEphemeral("/a/c", nil)}}

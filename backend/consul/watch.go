@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// longPoll is how long a blocking query may stay unanswered. A request a minute
-	// per watch keeps what is between client and agent from forgetting the connection.
+	// longPoll is how long a blocking query may stay unanswered. A request a minute per watch keeps
+	// proxies from forgetting the connection.
 	longPoll = time.Minute
-	// linger is how long a watch is kept that nobody waits for.
+	// linger is how long a watch that nobody waits for is kept.
 	linger = time.Second
 )
 
-// The registry holds one watch per key, or directory, that is waited for. A watch is a
-// blocking query: a request that says which index is known, and is answered when there
-// is a later one, or when time is up. It subscribes and reads in one.
+// The registry holds one watch per key, or directory, that is waited for. A watch is a blocking query:
+// a request with a known index that is answered when there is a later one, or when time is up. It
+// subscribes and reads in one.
 //
-// What a watch shows need not be the present: other calls of this session may have
-// shown later states meanwhile. floor says how late what it shows has to be to be used.
+// A watch need not show the present: other calls of this session may have shown later states meanwhile.
+// floor is the least index at which what it shows may be used.
 type registry struct {
 	s *session
 
@@ -39,20 +39,20 @@ type watchKey struct {
 	list bool
 }
 
-// A watch is one key's. All but its identity is guarded by registry.mu.
+// A watch is on one key. All but its identity is guarded by registry.mu.
 type watch struct {
 	watchKey
-	running bool               // there is a goroutine, with a query on its way
-	stop    context.CancelFunc // of that query; the goroutine goes on
-	since   uint64             // what it waits to be over; 0: it does not wait
-	dropped bool               // the goroutine does not go on
+	running bool               // there is a goroutine, with a pending query
+	stop    context.CancelFunc // ends that query; the goroutine continues
+	since   uint64             // the index after which it waits; 0: it does not wait
+	dropped bool               // the goroutine ends
 	waiters []driver.Waker
 	idle    *time.Timer // runs when nobody waits
 
-	known   bool // whether there is anything in the following
+	known   bool // whether the following is set
 	entry   backend.Entry
 	listing backend.Listing
-	index   uint64 // of what was shown; for what is absent, of all data
+	index   uint64 // of what was shown; if nothing exists, of all data
 	floor   uint64
 	err     error
 	crowded bool // the agent had no connection for its query: see rest
@@ -64,8 +64,8 @@ func (r *registry) init(s *session) {
 	r.watches = make(map[watchKey]*watch)
 }
 
-// join makes w a waiter of a watch. A new one is taken to show known, at index, unless
-// that is 0. Caller holds mu.
+// join makes w a waiter of a watch. A new watch shows known, at index, unless that is 0. Caller holds
+// mu.
 func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
 	t := r.watches[key]
 	if t != nil && !t.running && len(t.waiters) == 0 {
@@ -88,7 +88,7 @@ func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list 
 	return t
 }
 
-// leave is the reverse.
+// leave undoes join.
 func (r *registry) leave(w driver.Waker, t *watch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,8 +138,8 @@ func (r *registry) close() {
 	}
 }
 
-// restart has all queries sent anew: the link that they were sent on may be broken,
-// which the client would not notice before they time out.
+// restart sends all queries again: the link that they were sent on may be broken, which the client
+// would not notice before they time out.
 func (r *registry) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *registry) restart() {
 	}
 }
 
-// note takes what another call of this session has shown.
+// note notes what another call of this session has shown.
 func (r *registry) note(entries ...backend.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,16 +162,15 @@ func (r *registry) note(entries ...backend.Entry) {
 		if e.Exists() {
 			t.floor = max(t.floor, indexOf(e))
 		} else if t.entry.Exists() {
-			t.known = false // it is gone, or was not there yet: read anew
+			t.known = false // it is gone, or did not exist yet: read again
 		}
 	}
 }
 
-// shows tells whether what the watch shows may be used. Caller holds mu.
+// shows reports whether what the watch shows may be used. Caller holds mu.
 func (t *watch) shows() bool { return t.known && t.index >= t.floor }
 
-// ensure has a watch run, and read anew where what it has shown is in doubt. Caller
-// holds mu.
+// ensure makes a watch run, and read again if what it has shown is in doubt. Caller holds mu.
 func (r *registry) ensure(t *watch) {
 	if t.running && !t.known && t.since != 0 && t.stop != nil {
 		t.stop()
@@ -183,7 +182,7 @@ func (r *registry) ensure(t *watch) {
 	go r.run(t)
 }
 
-// doubt has watches read anew whose answers were not borne out.
+// doubt marks watches whose replies were not confirmed, which are read again.
 func (r *registry) doubt(all []*watch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,8 +200,7 @@ func (t *watch) notify() {
 // run asks until there is something new to show.
 func (r *registry) run(t *watch) {
 	defer r.s.Done()
-	// Where nothing is there the index is that of all data, and every write of
-	// anybody's makes for an answer.
+	// If nothing is there the index is that of all data, and every write by anybody causes a reply.
 	for again := (driver.Pause{}); ; {
 		r.mu.Lock()
 		if t.dropped || r.s.Ctx.Err() != nil {
@@ -245,7 +243,7 @@ func (r *registry) run(t *watch) {
 		if interrupted || err == nil && a.late {
 			continue
 		}
-		_ = r.s.Pause(r.s.Ctx, &again) // what ends it is noticed above
+		_ = r.s.Pause(r.s.Ctx, &again) // its error is noticed above
 	}
 }
 
@@ -257,7 +255,7 @@ type answer struct {
 	late    bool // time was up
 }
 
-// take takes an answer, and tells whether that is all. Caller holds mu.
+// take stores an answer, and reports whether the query is done. Caller holds mu.
 func (r *registry) take(t *watch, a answer, err error, since, floor uint64, interrupted bool) (done bool) {
 	switch {
 	case t.dropped, r.s.Ctx.Err() != nil:
@@ -265,19 +263,19 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	case interrupted, t.rides(r.s, err, since):
 		return false
 	case err != nil:
-		// To be told to all who wait; who comes later asks again.
+		// All current waiters get the error; a later caller asks again.
 		t.err = answerError(err)
 		delete(r.watches, t.watchKey)
 		t.notify()
 		return true
 	case a.index < since, a.index < t.floor && (since != 0 || t.floor != floor):
-		// A leader that was deposed, or data that was restored: read anew.
+		// A leader that was deposed, or data that was restored: read again.
 		t.known = false
 		return false
 	}
 	t.refused = bout{}
 	t.crowded = t.crowded && since == 0
-	t.floor = min(t.floor, a.index) // a consistent read is right, whatever was before
+	t.floor = min(t.floor, a.index) // a consistent read is right, even below the floor
 	same := t.known && (t.list && sameKeys(t.listing, a.listing) || !t.list && t.entry.Same(a.entry))
 	t.known, t.entry, t.listing, t.index = true, a.entry, a.listing, a.index
 	if same {
@@ -294,9 +292,9 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	return true
 }
 
-// rest is for a wait for which the agent had no connection. Until it has one, its session's looks
-// show what changes, a third of the TTL apart, and stop ends the rest: see look. Where the waits
-// share the heartbeats' client it does not ask again, as it might be given their connection.
+// rest is for a wait for which the agent had no connection. Until it has one, the session's looks show
+// changes, a third of the TTL apart, and stop ends the rest: see look. If the waits share the
+// heartbeats' client the wait does not ask again, as it might get their connection.
 func (r *registry) rest(ctx context.Context) {
 	if every := r.s.lease.every(); r.s.b.waitsApart() {
 		var cancel context.CancelFunc
@@ -306,7 +304,7 @@ func (r *registry) rest(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// rides tells whether to send a query again after an error. Caller holds registry.mu.
+// rides reports whether to send a query again after an error. Caller holds registry.mu.
 func (t *watch) rides(s *session, err error, since uint64) bool {
 	switch {
 	case !transient(err):
@@ -320,11 +318,11 @@ func (t *watch) rides(s *session, err error, since uint64) bool {
 		return true // there is nothing to read, and looks make sure of that
 	}
 	t.refused.pauses(s)
-	return !t.refused.over(s, err) // where rights are short for good there is something to be told
+	return !t.refused.over(s, err) // if rights are missing for good the waiters must know
 }
 
-// ask sends one query. The first, which is answered at once, has to be consistent; what
-// the others show is later than that.
+// ask sends one query. The first one is answered at once and must be consistent; the others show
+// something later.
 func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, error) {
 	o := consistent(ctx)
 	limit := r.s.patience

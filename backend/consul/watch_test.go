@@ -21,18 +21,18 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A server freezes that has the blocking queries, while heartbeats get through, as they
-// began before or go elsewhere. What happens then is noticed within a session timeout.
+// If a server freezes that has the blocking queries, while heartbeats get through, as they started
+// before or go elsewhere, a change is noticed within a session timeout.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
 	agent := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
-	// So long that the servers elect another leader between two heartbeats.
+	// Long enough for the servers to elect another leader between two heartbeats.
 	const timeout = 20 * time.Second
 	for _, query := range []struct {
 		hangs  string
 		leads  bool // the server that freezes
-		direct bool // the process has been connected to it
+		direct bool // the process was connected to it
 		agent  bool // it is connected to an agent
 	}{
 		{hangs: "at the leader, by way of another", leads: true},
@@ -74,7 +74,7 @@ func TestFrozenServer(t *testing.T) {
 			states := f.recordStates()
 			if query.direct {
 				f.Only(stays)
-				f.Close() // the connections that no query is on
+				f.Close() // the connections without a query
 			}
 
 			require.NoError(t, cluster.Members[freezes].Pause())
@@ -104,7 +104,7 @@ func TestFrozenServer(t *testing.T) {
 			inTime("the end of a term")
 			t.Log(states())
 
-			// Where it was asked for what has not changed, its answer comes now, and is old.
+			// If the watches asked for what has not changed, the reply comes now, and is old.
 			require.NoError(t, resume())
 			require.NoError(t, consultest.DeleteAll(cluster.Members, me.Key))
 			began = time.Now()
@@ -114,7 +114,8 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// A look is one request per heartbeat, however many entries are waited for, if any. While nothing of that changes it has nothing read anew.
+// A look is one request per heartbeat, for any number of awaited entries, also for none; while nothing
+// changes it makes nothing be read again.
 func TestLookCosts(t *testing.T) {
 	t.Parallel()
 	f := setUpBrief(t)
@@ -131,7 +132,7 @@ func TestLookCosts(t *testing.T) {
 			c.looks.Add(1)
 		case renews(r):
 			c.renewals.Add(1)
-		case r.Blocking(): // of what is not there, when anything is written
+		case r.Blocking(): // for what does not exist, when anything is written
 		default:
 			c.reads.Add(1)
 		}
@@ -154,9 +155,9 @@ func TestLookCosts(t *testing.T) {
 	assert.Zero(t, waits.reads.Load())
 }
 
-// A service that does not let the session look at what it waits for does not end it: it goes
-// on. Where no leader can confirm what it says, the session is suspended, and ends with the
-// window: who renews it may have been deposed.
+// A service that does not let the session look at what it waits for does not end the session. If no
+// leader can confirm its replies, the session is suspended, and ends with the window: the leader that
+// renews it may have been deposed.
 func TestLookRefused(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -201,8 +202,8 @@ func TestLookRefused(t *testing.T) {
 	}
 }
 
-// The answer to a look comes so late that the session was suspended meanwhile, and tells of
-// a time before what the watches have shown since.
+// A reply to a look that is so late that the session was suspended meanwhile, and that shows a time
+// before what the watches have shown since, does no harm.
 func TestLateLook(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -225,8 +226,8 @@ func TestLateLook(t *testing.T) {
 	f.told(waiting, changed)
 }
 
-// A leader that is new, or was deposed, may not have applied yet what made a candidate's
-// own entry, and says that it is gone: so it is always asked to make sure that it leads.
+// Await always asks the leader to confirm that it leads: a new or deposed leader may not have applied
+// the creation of a candidate's own entry, and say that it is gone.
 func TestAwaitReadsConsistently(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -246,11 +247,10 @@ func TestAwaitReadsConsistently(t *testing.T) {
 	assert.EqualValues(t, 1, reads.Load())
 }
 
-// An answer that was on its way for long says that nothing is there. What was made since
-// is shown all the same, and at once.
+// If a late reply says that nothing is there, an entry that was made since is still shown, and at once.
 func TestAwaitBesideALateAnswer(t *testing.T) {
 	t.Parallel()
-	// No look comes with a heartbeat while it lasts.
+	// No look comes with a heartbeat while the test lasts.
 	f := setUpOn(t, consultest.Options{Config: consul.Config{SessionTimeout: time.Hour}}, sharedServer(t))
 	o := f.another()
 	key := f.dir + "/seat"
@@ -278,8 +278,8 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 	assert.Less(t, time.Since(began), time.Minute, "then a query is sent again")
 }
 
-// Two waits of one session each show that one of the predecessors is gone. That the
-// entry stood when the one was gone does not mean that it did when both were.
+// Two waits of one session that each show that one of the predecessors is gone do not show that the
+// entry existed when both were.
 func TestPredecessorOfTwoWaits(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
@@ -290,7 +290,7 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 	waiting := f.await(me, second)
 	held, release := f.holdAnswers(both(under("kv"+me.Key), not(blocking)))
 	require.NoError(t, o.s.Discard(o.ctx, second))
-	<-held // the read of what is left is on its way
+	<-held // the read of what is left is pending
 	pass := f.HoldWakeups()
 	must.Get(f.operator().KV().Delete(me.Key[1:], nil))(t)
 	require.NoError(t, o.s.Discard(o.ctx, first))
@@ -303,8 +303,8 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 	pass()
 }
 
-// What a watch has shown is undone, as an operator restores a snapshot, before the rest
-// is read. The wait goes on.
+// A wait continues if an operator undoes what its watch has shown, by restoring a snapshot, before the
+// rest is read.
 func TestAwaitOverARestore(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})

@@ -13,17 +13,17 @@ import (
 )
 
 // WillSecret implements backend.Testator: it names the session and its health check, if it has one,
-// which no other session's will shall remove.
+// which no other session's will may remove.
 func (s *session) WillSecret() []byte { return secretOf(s.ID(), s.lease.check) }
 
-// secretOf is a session's secret. It ends with a checksum: without it a secret of which a part is
-// missing or wrong would leave the check behind.
+// secretOf returns a session's secret. It ends with a checksum: without it a secret with a missing or
+// wrong part would leave the check behind.
 func secretOf(session, check string) []byte {
 	text := session + " " + check
 	return fmt.Appendf(nil, "%s %08x", text, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// leaseOf returns what is to be removed of a will's session.
+// leaseOf returns what must be removed of a will's session.
 func leaseOf(w backend.Will) (lease, error) {
 	l := lease{ttl: w.TTL, timeout: w.TTL}
 	if !isID(w.Session) {
@@ -41,8 +41,8 @@ func leaseOf(w backend.Will) (lease, error) {
 }
 
 // Execute implements backend.Executor: it destroys the session, and then removes its health check if
-// there is one. Another agent than that of the session's process does not know the check, and
-// the right to remove it may be short: then that agent removes it, a minute and a half later.
+// there is one. An agent other than the session's does not know the check, and the right to remove it
+// may be missing: then the session's agent removes it, a minute and a half later.
 func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	l, err := leaseOf(w)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// The health check goes with the session, and not one of another session's.
+// A will removes its session's health check, and no other session's.
 func TestWillRemovesTheCheck(t *testing.T) {
 	t.Parallel()
 	f, other := setUpChecked(t, sharedServer(t)), setUpChecked(t, sharedServer(t))
 	own, its := f.checkID(), other.checkID()
 	w := must.Get(f.s.Will())(t)
 	others := must.Get(other.s.Will())(t)
-	by := consultest.NewProcess(t, f.Servers, consultest.Options{}) // without checks of its own
+	by := consultest.NewProcess(t, f.Servers, consultest.Options{}) // without its own checks
 	wrong := w
 	wrong.Secret = others.Secret
 	require.ErrorContains(t, backend.Execute(f.ctx, by.Backend, wrong), "not that of this session")
@@ -29,8 +29,7 @@ func TestWillRemovesTheCheck(t *testing.T) {
 	other.renewed()
 }
 
-// A token that is refused is tried for a third of the timeout, as a server that was restarted refuses
-// any.
+// A refused token is tried for a third of the timeout, as a server that was restarted refuses any.
 func TestWillWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	f := withRules(t, enough)

@@ -24,13 +24,13 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// as makes the client that of a user.
+// as makes a client use a user's credentials.
 func as(user string) func(*clientv3.Config) {
 	return func(cfg *clientv3.Config) { cfg.Username, cfg.Password = user, "secret" }
 }
 
-// guarded is a server with authentication. The users ann and bob may touch nothing but /a and /b,
-// and what is below, and eve nothing at all.
+// guarded is a server with authentication. The users ann and bob may access only /a and /b, and what is
+// below, and eve nothing at all.
 type guarded struct {
 	t    *testing.T
 	ctx  context.Context
@@ -48,7 +48,7 @@ func newGuarded(t *testing.T, args ...string) *guarded {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	t.Cleanup(cancel)
-	// By default a busy processor takes a second and more to check a password.
+	// By default a busy processor takes more than a second to check a password.
 	g := &guarded{t: t, ctx: ctx, addr: etcdtest.Single(t, append(args, "--bcrypt-cost=4")...).Members[0].Addr()}
 	g.root = etcdtest.Operator(t, g.addr)
 	for _, user := range []string{"root", "ann", "bob", "eve"} {
@@ -73,7 +73,7 @@ func (g *guarded) process(user string) *etcdtest.Process {
 	return etcdtest.NewProcess(g.t, []string{g.addr}, as(user))
 }
 
-// setUp is a user's session and, if it is named, a directory.
+// setUp opens a user's session and, if dir is not empty, makes the directory.
 func (g *guarded) setUp(user, dir string) *fixture {
 	g.t.Helper()
 	f := &fixture{t: g.t, ctx: g.ctx, Process: g.process(user), dir: dir}
@@ -84,13 +84,13 @@ func (g *guarded) setUp(user, dir string) *fixture {
 	return f
 }
 
-// A user that may touch one range of keys alone finds all that it needs there.
+// A user with access to one range of keys needs no other.
 func TestAuthByKeyRanges(t *testing.T) {
 	g := newGuarded(t)
 	f, ctx := g.setUp("ann", "/a/d"), g.ctx
 	f.put(f.s, "/a/deep/down/x", "")
 
-	// Each op, and each with its reply or its request lost.
+	// Each op, without a fault and with its reply or its request lost.
 	for name, lose := range map[string]func(etcdtest.Match){
 		"no fault": func(etcdtest.Match) {}, "lost reply": f.LoseReply, "lost request": f.LoseRequest,
 	} {
@@ -119,7 +119,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 	}
 	f.t = t
 
-	// Elsewhere it is refused, whatever is asked.
+	// Elsewhere every call is refused.
 	for what, ask := range map[string]func() error{
 		"get":        func() error { _, err := f.s.Get(ctx, "/b"); return err },
 		"list":       func() error { _, err := f.s.List(ctx, "/b"); return err },
@@ -157,7 +157,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 	}
 }
 
-// The connection for heartbeats has the client's credentials.
+// The connection for heartbeats uses the client's credentials.
 func TestAuthOfHeartbeats(t *testing.T) {
 	server := newGuarded(t).addr
 	f := setUpOn(t, 20*time.Second, as("root"), server, server)
@@ -165,13 +165,13 @@ func TestAuthOfHeartbeats(t *testing.T) {
 	f.beats()
 }
 
-// Credentials that the servers don't take are said to be so, and not tried for ever.
+// Credentials that the servers refuse return ErrDenied, and are not tried for ever.
 func TestAuthRefused(t *testing.T) {
 	g := newGuarded(t)
 	_, err := etcdtest.NewProcess(t, []string{g.addr}, nil).Backend.Open(g.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrDenied, "no user at all")
 
-	// A user that is removed while it has a session.
+	// A user that loses its rights while it has a session.
 	f := g.setUp("ann", "/a/d")
 	must.Get(g.root.RoleRevokePermission(g.ctx, "ann", "/a", "/a0"))(t)
 	_, err = f.s.Get(g.ctx, f.dir)
@@ -179,7 +179,7 @@ func TestAuthRefused(t *testing.T) {
 	f.refused(backend.Enqueue(f.dir, nil), backend.ErrDenied)
 }
 
-// A commit that is refused says which rights it takes: the servers do not. With these it is done.
+// A refused commit names the rights that it needs, and with these it is done.
 func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	g := newGuarded(t)
 	f := g.setUp("bob", "")
@@ -191,7 +191,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 
-	// The parents are made where they are missing.
+	// Missing parents are created.
 	record := backend.CompareAndSet("/c/fresh", nil, 0)
 	g.grant("bob", "/c/fresh", "/c/fresh0", mayWrite)
 	denied(`(it needs read on "/c", readwrite on "/c/fresh" to "/c/fresh.")`, record)
@@ -201,7 +201,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	f.commit(f.s, record)
 	denied(`readwrite on "/x/" to "/x0"`, backend.Enqueue("/x", nil))
 
-	// A key is written beside its fence, and deleted where nothing is below it.
+	// A key is written beside its fence, and deleted only if nothing is below it.
 	g.grant("bob", "/c/state", "", mayWrite)
 	state := backend.CompareAndSet("/c/state", nil, 0)
 	denied(`readwrite on "/c/state" to "/c/state."`, state)
@@ -211,7 +211,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	g.grant("bob", "/c/state/", "/c/state0", mayRead)
 	f.commit(f.s, backend.Delete(made))
 
-	// What many keys need is cut short.
+	// A long list of rights is cut short.
 	var many []backend.Op
 	for i := range 20 {
 		many = append(many, backend.CompareAndSet(fmt.Sprintf("/d/%02d", i), nil, 0))
@@ -219,14 +219,15 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	denied("and 14 more)", many...)
 }
 
-// A stream of watches keeps the token with which it was opened. When that has run out no
-// watch can be added to it.
+// A stream of watches keeps the token with which it was opened; when that runs out the session leaves
+// it.
 func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 	g := newGuarded(t, "--auth-token-ttl=2")
 	f, other, ctx := g.setUp("ann", "/a/d"), g.setUp("ann", "/a/other"), g.ctx
 	first, second := f.enqueue(f.s), other.enqueue(other.s)
 	waiting := f.armed(first)
-	// The session finds out by itself, and leaves the stream. This keeps it, and its token.
+	// The session finds out by itself, and leaves the stream. This watch keeps the stream, and its
+	// token.
 	f.Client.Watch(clientv3.WithRequireLeader(ctx), first.Key)
 	refused := func() bool { // by a watch that is made on the same stream
 		probe, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
@@ -249,7 +250,7 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 	returned(f, waiting)
 }
 
-// Who may only read cannot help an entry into its place. It hears of it when it is there.
+// A user that may only read cannot help an entry into its place, but sees it when it is there.
 func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 	g := newGuarded(t)
 	g.grant("eve", "/a", "/a0", mayRead)
@@ -259,7 +260,7 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 	f.discard(f.s, first)
 	l := f.list(reader)
 	for _, key := range l.Keys {
-		f.get(reader, key) // what is listed is there
+		f.get(reader, key) // what is listed exists
 	}
 	waiting := f.awaitsList(reader, l)
 	release()
@@ -269,7 +270,7 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 
 const prefix = "some/where"
 
-// namespaced is a process whose client keeps all keys below a prefix.
+// namespaced returns a process whose client keeps all keys below a prefix.
 func namespaced(t testing.TB, servers []string) *etcdtest.Process {
 	t.Helper()
 	p := etcdtest.NewClient(t, servers, nil)
@@ -294,7 +295,7 @@ func TestConformanceNamespaced(t *testing.T) {
 	})
 }
 
-// No key is written outside the namespace, and the condition works in it.
+// No key is written outside the namespace, and conditions work in it.
 func TestNamespaceIsKept(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Single(t)
@@ -312,10 +313,10 @@ func TestNamespaceIsKept(t *testing.T) {
 	}
 }
 
-// A client with TLS needs nothing of this package. The connection for heartbeats has it, too.
+// A client with TLS works without further settings, and so does its connection for heartbeats.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	proxy, config := proxytest.TLSForTest(t, shared.ForTest(t).Addr()) // it ends after the session
+	proxy, config := proxytest.TLSForTest(t, shared.ForTest(t).Addr()) // ends after the session
 	endpoint := "https://" + proxy.Addr()
 	f := setUp(t, 30*time.Second, func(cfg *clientv3.Config) { cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config })
 	f.beats()
@@ -331,13 +332,12 @@ func TestTLS(t *testing.T) {
 		cfg.Endpoints, cfg.TLS = []string{endpoint}, config.Clone()
 		cfg.TLS.RootCAs = nil
 	})
-	_, err := p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // which is time for a handshake on any machine
+	_, err := p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // long enough for a handshake on any machine
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "certificate")
 }
 
-// Where the fence may not be put, a commit that was given up cannot be kept from coming. Later
-// ones do not wait for that.
+// If the fence may not be put, later commits do not wait for a commit that was given up.
 func TestFenceThatMayNotBePut(t *testing.T) {
 	g := newGuarded(t)
 	g.grant("bob", "/a", "/a0", mayRead)
@@ -357,7 +357,7 @@ func TestFenceThatMayNotBePut(t *testing.T) {
 	f.commit(f.s, backend.Update(one, []byte("later")))
 }
 
-// A user that may not write to a key of a session may not end the session.
+// A user that may not write a key of a session may not end the session.
 func TestWillWithoutTheRight(t *testing.T) {
 	g := newGuarded(t)
 	f := g.setUp("ann", "/a/d")
@@ -368,8 +368,7 @@ func TestWillWithoutTheRight(t *testing.T) {
 	require.NoError(t, backend.Execute(g.ctx, g.process("ann").Backend, w))
 }
 
-// A user that may read the entry, and nothing below it, sees no strangers, and is not refused
-// for it.
+// A user that may read the entry, and nothing below it, sees no strangers, and gets no error for that.
 func TestSurveyWithoutRights(t *testing.T) {
 	g := newGuarded(t)
 	g.grant("eve", "/e", "", mayRead)

@@ -2,19 +2,19 @@ package etcd
 
 import "github.com/elector-go/elector/backend"
 
-// mostUnused is how many watches in turn are made ahead in vain.
+// mostUnused is how many watches in a row are made ahead in vain.
 const mostUnused = 4
 
 // An ahead is a watch on an enqueued entry and the one before it, made before the entry has its place:
-// by then it tells of what happens from there on, without a read, and without a round trip that
-// anybody has to wait for. Nil is none.
+// by then it reports what happens from there on, without a read, and without a round trip that anybody
+// has to wait for. Nil means none.
 type ahead struct {
 	r    *registry
 	t    *watch
 	kept bool
 }
 
-// ahead makes one. That costs requests, so there is none where nobody waits on it, as strategies that
+// ahead makes one. That costs requests, so it makes none if nobody waits on them, as strategies that
 // wait for other things show.
 func (r *registry) ahead(own, before string) *ahead {
 	r.mu.Lock()
@@ -24,13 +24,13 @@ func (r *registry) ahead(own, before string) *ahead {
 	}
 	r.unused++
 	t := r.make([]string{own, before}) // in their order: see name
-	t.reading <- struct{}{}            // what stands comes with the entry's place
+	t.reading <- struct{}{}            // the entry's place brings what exists
 	t.spare = true
 	r.run(t)
 	return &ahead{r: r, t: t}
 }
 
-// keep has the next Await find the watch. At the revision rev the entry has got its place.
+// keep makes the next Await find the watch. At the revision rev the entry has got its place.
 func (a *ahead) keep(own, before backend.Entry, rev int64) {
 	if a == nil {
 		return
@@ -53,7 +53,7 @@ func (a *ahead) end() {
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
 	if !a.kept {
-		a.r.unused-- // this tells nothing of who waits
+		a.r.unused-- // this does not show whether anybody waits
 		a.r.drop(a.t)
 	}
 	<-a.t.reading

@@ -20,12 +20,12 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// creations notes from which revisions a client asks for watches, and may hold the requests back.
+// creations notes from which revisions a client requests watches, and may hold the requests back.
 type creations struct {
 	mu   sync.Mutex
 	from []int64
-	held chan struct{} // nil: they go out
-	slow time.Duration // that each takes
+	held chan struct{} // nil: they are sent
+	slow time.Duration // how long each takes
 }
 
 func (c *creations) watch(cfg *clientv3.Config) {
@@ -41,7 +41,7 @@ func (c *creations) take() []int64 {
 	return from
 }
 
-// hold holds back those that are still to come, until release is called.
+// hold holds back all later requests, until release is called.
 func (c *creations) hold() (release func()) {
 	held := make(chan struct{})
 	c.mu.Lock()
@@ -84,12 +84,12 @@ func (s creating) RecvMsg(m any) error {
 	return err
 }
 
-// The client has the watches of a stream made one after the other. Many that are asked for at once take
-// longer than one may, and the stream is not given up for that.
+// Many watches that are requested at once may take longer than one may, as the client makes them one
+// after the other: the stream is not given up for that.
 func TestManyWatchesAtOnce(t *testing.T) {
 	t.Parallel()
 	made := creations{slow: 300 * time.Millisecond}
-	f := setUp(t, 30*time.Second, made.watch) // so one may take seven and a half
+	f := setUp(t, 30*time.Second, made.watch) // so one may take seven and a half seconds
 	const many = 30
 	var waiting []<-chan wait.Result[[]backend.Entry]
 	for i := range many {
@@ -105,11 +105,11 @@ func TestManyWatchesAtOnce(t *testing.T) {
 	}
 }
 
-// A server serves watches from an older revision than the newest every 100 ms only. So candidates that
-// hand over and come again, while others write, ask for none.
+// Candidates that hand over and come again, while others write, request no watch from an older
+// revision, which a server serves only every 100 ms.
 func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 	var made creations
-	f, other := setUpTwo(t, time.Minute, made.watch) // it is over before heartbeats try the stream
+	f, other := setUpTwo(t, time.Minute, made.watch) // longer than until heartbeats test the stream
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	defer writing.Wait()
@@ -120,7 +120,7 @@ func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_, _ = operator.Put(f.ctx, f.dir+"-busy", "") // so that revisions pass by
+				_, _ = operator.Put(f.ctx, f.dir+"-busy", "") // so that revisions pass
 			}
 		}
 	})
@@ -128,10 +128,10 @@ func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 	for range rounds {
 		first, second := f.enqueue(other.s), f.enqueue(other.s)
 		me := f.enqueue(f.s)
-		waiting := f.awaits(f.s, second, me) // as a candidate right after it has entered
+		waiting := f.awaits(f.s, second, me) // as a candidate does right after it has entered
 		f.discard(other.s, second)
 		seesGone(f, waiting, me)
-		f.follows(f.s, me, first) // as one whose predecessor was not the leader
+		f.follows(f.s, me, first) // as one does whose predecessor was not the leader
 		waiting = f.awaits(f.s, first, me)
 		f.discard(other.s, first)
 		seesGone(f, waiting, me)
@@ -144,8 +144,8 @@ func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 	}
 }
 
-// Who enqueues behind others has the watch on its predecessor by the time it has its place: it takes
-// two requests to get there, and none more to be subscribed.
+// A session that enqueues behind others has the watch on its predecessor by the time its entry has its
+// place: it takes two requests to get there, and no other to subscribe.
 func TestWatchIsMadeAhead(t *testing.T) {
 	var calls counted
 	f := setUp(t, time.Minute, calls.add)
@@ -160,7 +160,7 @@ func TestWatchIsMadeAhead(t *testing.T) {
 			me := f.enqueue(f.s)
 			f.follows(f.s, me, before)
 			waiting := f.awaits(f.s, before, me)
-			time.Sleep(10 * time.Millisecond) // a read would be on its way
+			time.Sleep(10 * time.Millisecond) // a read would be pending
 			f.discard(other.s, before)
 			seesGone(f, waiting, me)
 			f.discard(f.s, me)
@@ -170,7 +170,7 @@ func TestWatchIsMadeAhead(t *testing.T) {
 	}
 }
 
-// No watch is made ahead for long where nobody waits on it.
+// No watch is made ahead for long if nobody waits on it.
 func TestNoWatchesAheadInVain(t *testing.T) {
 	var made creations
 	f, other := setUpTwo(t, 20*time.Second, made.watch)
@@ -181,8 +181,8 @@ func TestNoWatchesAheadInVain(t *testing.T) {
 	assert.LessOrEqual(t, len(made.take()), 4)
 }
 
-// What happens between a read, or the enqueue, and the instant from which the watch tells is not
-// missed, and is not told without what was before it.
+// A change between a read, or the enqueue, and the revision from which the watch reports is not missed,
+// and not reported without what was before it.
 func TestChangesWhileAWatchIsMade(t *testing.T) {
 	var made creations
 	f, other := setUpTwo(t, 20*time.Second, made.watch)
@@ -223,8 +223,7 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 	}
 }
 
-// A notice that a watch was made says from which revision it tells. One that does not counts as none:
-// nobody knows what came before.
+// A notice that a watch was made, without the revision from which it reports, counts as none.
 func TestHollowNotice(t *testing.T) {
 	var made creations
 	var hollow atomic.Bool
@@ -255,13 +254,13 @@ func TestHollowNotice(t *testing.T) {
 	require.False(t, hollow.Load())
 }
 
-// The link breaks, or one of its directions stands still, at about the instant at which a watch is
-// made, or was made before, and what it is for changes.
+// A change is noticed if the link breaks, or one of its directions stalls, at about the instant at
+// which the watch is made, or later.
 func TestCutWhileWatchesAreMade(t *testing.T) {
 	t.Parallel()
 	f, other := setUpTwo(t, 30*time.Second)
 	trouble := []func(*proxytest.Proxy){(*proxytest.Proxy).Cut, (*proxytest.Proxy).StallToServer, (*proxytest.Proxy).StallToClient}
-	const made = 60 // from this round on the watch is there
+	const made = 60 // from this round on the watch exists
 	for i := range made + 30 {
 		before, own := f.enqueue(other.s), f.enqueue(f.s)
 		known := []backend.Entry{before, own}

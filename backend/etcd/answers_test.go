@@ -24,23 +24,23 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// An odd answer is given once, to a request for keys or a lease, instead of what the server
-// says. Without an error it is a hollow one: it has nothing in it, as a gateway may give.
+// An odd reply is given once, to a request for keys or a lease, instead of the server's. Without an
+// error it is a hollow one: it is empty, as a gateway's may be.
 type odd struct {
 	err   error
 	after bool // the server has done the request
 }
 
-// oddities are those of a client.
+// oddities are the odd replies to a client.
 type oddities struct {
 	next   atomic.Pointer[odd]
-	always atomic.Pointer[func(req any) error] // what all that are like this get, without being done; nil: none
+	always atomic.Pointer[func(req any) error] // what all requests like this get, without being done; nil: none
 }
 
-// errNever is for no answer at all.
+// errNever means no reply at all.
 var errNever = errors.New("no answer")
 
-// keep has each request answered by one of these, if that is not nil, until the next call.
+// keep answers each request with the first of these that is not nil, until the next call.
 func (o *oddities) keep(answers ...func(req any) error) {
 	all := func(req any) error {
 		for _, answer := range answers {
@@ -53,7 +53,7 @@ func (o *oddities) keep(answers ...func(req any) error) {
 	o.always.Store(&all)
 }
 
-// to is an answer to all requests of a kind.
+// to answers all requests of a kind.
 func to[Request any](err error) func(req any) error {
 	return func(req any) error {
 		if _, ok := req.(Request); ok {
@@ -92,7 +92,7 @@ func (o *oddities) change(cfg *clientv3.Config) {
 	})(cfg)
 }
 
-// One odd answer, whatever it is, is not the outcome of a call unless it must be.
+// One odd reply is not the outcome of a call unless it must be.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	var o oddities
@@ -114,7 +114,7 @@ func TestOddAnswers(t *testing.T) {
 				errors.Is(err, rpctypes.ErrGRPCAuthOldRevision) || errors.Is(err, rpctypes.ErrGRPCNotLeader)
 			for _, after := range []bool{false, true} {
 				if after && refused {
-					continue // which says that nothing was done
+					continue // it says that nothing was done
 				}
 				o.next.Store(&odd{err, after})
 				f.get(f.s, f.dir)
@@ -126,12 +126,12 @@ func TestOddAnswers(t *testing.T) {
 			assert.Equal(t, backend.Live, f.s.State())
 		})
 	}
-	// What waiting does not change is told.
+	// An error that waiting does not change is returned.
 	o.next.Store(&odd{err: rpctypes.ErrGRPCPermissionDenied})
 	_, err := f.s.Get(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
-	// And so is what takes an operator.
-	for range 2 { // the commit, and what looks for it
+	// So is one that an operator must mend.
+	for range 2 { // the commit, and the request that resolves it
 		o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
 		f.refused(backend.CompareAndSet(f.dir+"/x", nil, 0), backend.ErrUnavailable, rpctypes.ErrNoSpace)
 	}
@@ -145,7 +145,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// One answer that has nothing in it counts as none.
+// One empty reply counts as none.
 func TestHollowAnswers(t *testing.T) {
 	var o oddities
 	f := setUp(t, 20*time.Second, o.change)
@@ -166,8 +166,7 @@ func TestHollowAnswers(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 }
 
-// Nor does such an answer confirm the end of a session: Close asks again, and so does who executes
-// its will.
+// An empty reply does not confirm the end of a session: Close and Execute ask again.
 func TestHollowAnswersToTheEnd(t *testing.T) {
 	for name, end := range map[string]func(f, other *fixture) (backend.Entry, error){
 		"close": func(f, _ *fixture) (backend.Entry, error) {
@@ -195,11 +194,11 @@ func TestHollowAnswersToTheEnd(t *testing.T) {
 	}
 }
 
-// A transaction arrives twice: the client sends one again by itself that was answered so, as some
-// proxies do, and the answer to the second copy is a refusal. What stands is the session's own.
+// A transaction that arrives twice, because the client or a proxy has resent it, is reported as done
+// though the reply to the second copy is a refusal.
 func TestOneAttemptArrivesTwice(t *testing.T) {
 	var o oddities
-	f, other := setUpTwo(t, 20*time.Second, o.change) // inside the client's own
+	f, other := setUpTwo(t, 20*time.Second, o.change) // inside the client's own interceptors
 	seat, note, queue, crowd := f.dir+"/seat", f.dir+"/note", f.dir+"/queue", f.dir+"/crowd"
 	f.commit(f.s, backend.CompareAndSet(queue, nil, 0), backend.CompareAndSet(crowd, nil, 0))
 	leader := f.commit(other.s, backend.Enqueue(crowd, nil))[0]
@@ -240,9 +239,9 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 	}
 }
 
-// Of a CompareAndSet nothing tells whose it is. So one that is refused, as another has put the same value
-// over the same version, is not taken for the second copy of one that was done: two who raise
-// a counter at once would both succeed.
+// A CompareAndSet that is refused, as another has put the same value over the same version, is not
+// mistaken for the second copy of one that was done: otherwise two sessions that raise a counter at
+// once would both succeed.
 func TestSameValueOfAnother(t *testing.T) {
 	f, other := setUpTwo(t, 20*time.Second)
 	counter := f.commit(f.s, backend.CompareAndSet(f.dir+"/counter", []byte("5"), 0))[0]
@@ -253,7 +252,7 @@ func TestSameValueOfAnother(t *testing.T) {
 	require.NotErrorIs(t, err, backend.ErrIndeterminate)
 }
 
-// Answers that stay odd, or away, are told after a session timeout, on a session that lives: a
+// Replies that stay odd, or away, are reported after a session timeout, on a session that lives: a
 // leader whose disk stalls answers heartbeats, and no write.
 func TestOddAnswersThatStay(t *testing.T) {
 	servertest.Long(t, "several session timeouts")
@@ -266,15 +265,15 @@ func TestOddAnswersThatStay(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorIs(t, err, rpctypes.ErrTooManyRequests)
 	f.state(backend.Live)
-	o.keep(to[*pb.TxnRequest](status.Error(codes.Unimplemented, "no route"))) // no etcd is there: that is told as it is
+	o.keep(to[*pb.TxnRequest](status.Error(codes.Unimplemented, "no route"))) // no etcd is there: the error is returned as it is
 	_, err = f.s.List(f.ctx, f.dir)
 	require.ErrorContains(t, err, "no route")
 	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	f.state(backend.Live)
-	o.keep(to[*pb.TxnRequest](errNever), to[*pb.PutRequest](errNever)) // which looks what became of a commit
+	o.keep(to[*pb.TxnRequest](errNever), to[*pb.PutRequest](errNever)) // the Put resolves a commit
 	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	require.NotErrorIs(t, err, backend.ErrUnavailable) // which says that nothing was written
+	require.NotErrorIs(t, err, backend.ErrUnavailable) // ErrUnavailable says that nothing was written
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	_, err = f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
@@ -282,8 +281,8 @@ func TestOddAnswersThatStay(t *testing.T) {
 	f.state(backend.Live)
 }
 
-// A watch is made, and what stands as it begins cannot be read for longer than a session timeout:
-// the wait goes on.
+// A wait continues if its watch is made but the first read is refused for longer than a session
+// timeout.
 func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
@@ -295,7 +294,7 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	made.take()
 	o.keep(to[*pb.TxnRequest](rpctypes.ErrGRPCRequestTooManyRequests), to[*pb.RangeRequest](rpctypes.ErrGRPCRequestTooManyRequests))
 	waiting := f.awaits(f.s, seat)
-	// A watch is made again once the read that it begins with has been given up.
+	// A watch is made again once the read that it begins with was given up.
 	newest := 0
 	wait.For(t, "another watch is made", func() bool {
 		for _, from := range made.take() {
@@ -311,8 +310,8 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	f.state(backend.Live)
 }
 
-// Where history is too long to be read, and no watch is made, a commit whose reply was lost is told
-// to be indeterminate, on a session that lives.
+// If the history is too long to be read, and no watch is made, a commit whose reply was lost is
+// indeterminate, on a session that lives.
 func TestHistoryIsNotToBeHad(t *testing.T) {
 	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
@@ -340,14 +339,14 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 	}
 }
 
-// What a commit has left cannot be removed, as there is no space: the next one for that key does not
-// wait for it in silence.
+// If what a commit has left cannot be removed, as there is no space, the next commit on that key does
+// not wait for it in silence.
 func TestTurnThatIsNotGivenBack(t *testing.T) {
 	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
 	var o oddities
 	f := setUp(t, 10*time.Second, o.change)
-	o.keep(to[*pb.PutRequest](rpctypes.ErrGRPCNoSpace)) // of a fence
+	o.keep(to[*pb.PutRequest](rpctypes.ErrGRPCNoSpace)) // for a fence
 	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
 	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
 	f.refused(seat, backend.ErrIndeterminate)

@@ -12,10 +12,10 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// Await implements backend.Driver. Where all keys have the same parent, one watch
-// covers them, and what it tells is returned without any read; it holds no goroutine
-// of its own then, and costs nothing while an earlier call's watch tells what is asked for.
-// Keys in different directories take a read after each change.
+// Await implements backend.Driver. If all keys have the same parent, one watch covers them, and its
+// events are returned without any read; the call then holds no goroutine of its own, and costs nothing
+// while an earlier call's watch covers the keys. Keys in different directories take a read after each
+// change.
 func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 	keys := make([]string, len(known))
 	for i, e := range known {
@@ -44,7 +44,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	return seen, err
 }
 
-// isReplaced tells whether an entry of this session is replaced by another session's.
+// isReplaced reports whether an entry of this session is replaced by another session's.
 func (s *session) isReplaced(known, seen []backend.Entry) bool {
 	for i, e := range known {
 		if e.Session == s.ID() && seen[i].Rev == e.Rev && !seen[i].Is(e) {
@@ -54,7 +54,8 @@ func (s *session) isReplaced(known, seen []backend.Entry) bool {
 	return false
 }
 
-// bury remembers which entries of this session are gone, and tells whether any is: perhaps all are, with it.
+// bury notes which entries of this session are gone, and reports whether any is: perhaps all are, with
+// the session.
 func (s *session) bury(known, seen []backend.Entry) (some bool) {
 	for i, e := range known {
 		if e.Session == s.ID() && seen[i].Rev != e.Rev {
@@ -101,9 +102,9 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 	}
 }
 
-// ridesOut tells whether a wait goes on though its reads have been refused for a session timeout:
-// heartbeats are not, and somebody may hold a seat, or a place, by it. Who waits for an unknown
-// entry reads.
+// ridesOut reports whether a wait continues though its reads have been refused for a session timeout:
+// heartbeats are not refused, and the caller may hold a seat, or a place, by this wait. A call that
+// waits for an unknown entry has to read.
 func (s *session) ridesOut(known []backend.Entry, err error) bool {
 	if !refused(err) || slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 		return false
@@ -112,7 +113,8 @@ func (s *session) ridesOut(known []backend.Entry, err error) bool {
 	return true
 }
 
-// refused tells whether a read was given up because of what others than etcd have said, or nobody.
+// refused reports whether a read was given up because of an error that is not etcd's, or without a
+// reply.
 func refused(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, backend.ErrSessionLost), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -121,8 +123,8 @@ func refused(err error) bool {
 	return errors.Is(err, backend.ErrUnavailable) || mean(err).class == unknown && passing(err)
 }
 
-// told waits until a waiter is told of a change. The watch may have been dropped right
-// after that, which is no reason to forget it.
+// told waits until a waiter gets a change. The watch may have been dropped right after the change,
+// which must still be returned.
 func (s *session) told(ctx context.Context, w *waiter, t *watch) ([]backend.Entry, error) {
 	select {
 	case seen := <-w.out:
@@ -139,7 +141,7 @@ func (s *session) told(ctx context.Context, w *waiter, t *watch) ([]backend.Entr
 	}
 }
 
-// refresh reads what a watch covers, unless that is known already as of the revision since or later.
+// refresh reads what a watch covers, unless that is already known as of the revision since or later.
 func (s *session) refresh(ctx context.Context, t *watch, since int64) error {
 	select {
 	case t.reading <- struct{}{}:
@@ -152,7 +154,7 @@ func (s *session) refresh(ctx context.Context, t *watch, since int64) error {
 	if s.watches.has(t, since) {
 		return nil
 	}
-	_, err := driver.Apart(func() (struct{}, error) { // the caller goes on to wait
+	_, err := driver.Apart(func() (struct{}, error) { // the caller continues to wait
 		found, rev, err := s.read(ctx, t.keys)
 		if err == nil {
 			s.watches.merge(t, found, rev)
@@ -179,8 +181,8 @@ func (s *session) read(ctx context.Context, keys []string) (snapshot, int64, err
 	return now, rev, nil
 }
 
-// awaitApart waits for keys that no one watch covers. Two watches do not tell what
-// came first: only a read of all shows what stood at one instant.
+// awaitApart waits for keys that no single watch covers. Two watches do not show what came first: only
+// a read of all keys shows what existed at one instant.
 func (s *session) awaitApart(ctx context.Context, known []backend.Entry, groups [][]string) ([]backend.Entry, error) {
 	for {
 		now, rev, err := s.read(ctx, slices.Concat(groups...))
@@ -200,7 +202,7 @@ func (s *session) awaitApart(ctx context.Context, known []backend.Entry, groups 
 	}
 }
 
-// anyOf blocks until one of several watches tells of a change since rev.
+// anyOf blocks until one of several watches reports a change since rev.
 func (s *session) anyOf(ctx context.Context, groups [][]string, now snapshot, rev int64) error {
 	changed := make(chan []backend.Entry, len(groups))
 	failed := make(chan error, len(groups))
@@ -215,7 +217,7 @@ func (s *session) anyOf(ctx context.Context, groups [][]string, now snapshot, re
 		defer s.watches.leave(w, t)
 		if slices.Equal(t.keys, keys) {
 			s.watches.merge(t, now, rev)
-		} else if err := s.refresh(ctx, t, rev); err != nil { // it covers others, too, which were not read
+		} else if err := s.refresh(ctx, t, rev); err != nil { // it also covers others, which were not read
 			if s.ridesOut(known, err) {
 				return nil
 			}
@@ -242,16 +244,16 @@ func (s *session) anyOf(ctx context.Context, groups [][]string, now snapshot, re
 	return s.Over(ctx)
 }
 
-// A snapshot is what stands under some keys at one instant, those with nothing included. It
-// is no map, as it holds a few entries, and each watch has one.
+// A snapshot is what exists under some keys at one instant, including those without an entry. It is no
+// map, as it holds a few entries, and each watch has one.
 type snapshot []backend.Entry
 
-// index is where a key stands, or -1.
+// index returns the index of a key, or -1.
 func (v snapshot) index(key string) int {
 	return slices.IndexFunc(v, func(e backend.Entry) bool { return e.Key == key })
 }
 
-// at returns what stands under a key, the zero Entry if that is none of the snapshot's.
+// at returns what exists under a key, or the zero Entry if the key is not in the snapshot.
 func (v snapshot) at(key string) backend.Entry {
 	if i := v.index(key); i >= 0 {
 		return v[i]
@@ -259,7 +261,7 @@ func (v snapshot) at(key string) backend.Entry {
 	return backend.Entry{}
 }
 
-// compare returns what there is now of what was known, and whether it differs.
+// compare returns the current state of what was known, and whether it differs.
 func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs bool) {
 	seen = make([]backend.Entry, len(known))
 	for i, e := range known {
@@ -269,8 +271,8 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 	return seen, differs
 }
 
-// AwaitList implements backend.Driver. Each caller has a watch of its own, from the
-// revision of the listing that it knows, and lists when the directory has changed.
+// AwaitList implements backend.Driver. Each caller has its own watch, from the revision of the listing
+// that it knows, and lists when the directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	l, err := s.awaitList(ctx, known)
 	if err == nil && s.hasLeft(known, l) {
@@ -279,7 +281,7 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	return l, err
 }
 
-// hasLeft tells the same of listings.
+// hasLeft reports whether an entry of this session has left a listing.
 func (s *session) hasLeft(known, now backend.Listing) bool {
 	return slices.ContainsFunc(known.Keys, func(key string) bool {
 		n, ok := parseName(key)
@@ -297,10 +299,10 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		}
 		if changed {
 			l, rev, err := s.list(ctx, known.Dir)
-			if err != nil || known.Rev == 0 || !slices.Equal(l.Keys, known.Keys) { // at whatever revision: see history.go
+			if err != nil || known.Rev == 0 || !slices.Equal(l.Keys, known.Keys) { // at any revision: see history.go
 				return l, err
 			}
-			since = rev // nothing has changed but the way to it
+			since = rev // only the way to it has changed
 		}
 		var err error
 		changed, err = s.listChanges(bound, known.Dir, since)
@@ -310,15 +312,14 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		case isForbidden(err):
 			return backend.Listing{}, as(backend.ErrDenied, err)
 		}
-		// The watch was lost, or what is behind it compacted: list again.
+		// The watch was lost, or the revisions after since were compacted: list again.
 		s.poke()
 		pause.Wait(bound)
 		changed = true
 	}
 }
 
-// listChanges blocks until an entry is enqueued in dir, or goes, after the revision
-// since.
+// listChanges blocks until an entry is enqueued in dir, or goes, after the revision since.
 func (s *session) listChanges(ctx context.Context, dir string, since int64) (changed bool, err error) {
 	key, last := queueRange(dir)
 	answers, end := s.watch(ctx, key, clientv3.WithRange(last), clientv3.WithRev(since+1))
@@ -343,7 +344,7 @@ func changesList(dir string, event *clientv3.Event) bool {
 	if !ok || !parentIs(dir, event.Kv) {
 		return false
 	}
-	if event.Type == mvccpb.DELETE || event.IsModify() { // written over without its lease, it is as good as gone
+	if event.Type == mvccpb.DELETE || event.IsModify() { // overwritten without its lease, it counts as gone
 		return event.Kv.Lease != int64(n.lease)
 	}
 	_, ok = ticketOf(event.Kv)

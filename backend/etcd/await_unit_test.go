@@ -10,8 +10,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A watch may be dropped, for the sake of another or because what it watched is gone, as
-// soon as it has told who waited. What was told counts.
+// A result that a watch has passed to a waiter counts, even if the watch is dropped right after that.
 func TestToldAndDropped(t *testing.T) {
 	s := started(t, &clientv3.LeaseGrantResponse{ID: 1, TTL: 600}, time.Now())
 	e := backend.Entry{Key: "/a", Rev: 1, Version: 1}

@@ -7,18 +7,17 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// patience is how long a member may take at first for an answer, before the request
-// goes to the next: a member may be frozen, and its link look well.
+// patience is how long a member may take to answer at first, before the request goes to the next one: a
+// member may be frozen while its link looks well.
 func (s *session) patience() time.Duration { return s.TTL() / 4 }
 
-// longer is the patience for the next try, which may only be slow.
+// longer returns the patience for the next try, as the servers may only be slow.
 func (s *session) longer(patience time.Duration) time.Duration {
 	return min(2*patience, max(s.TTL()/2, time.Second))
 }
 
-// try makes a request that does no harm if it is made several times, again and again
-// while the servers cannot be reached. When one is not answered in time, the next ones are made
-// twice.
+// try makes a request that may safely be made several times, and repeats it while the servers cannot be
+// reached. When a request is not answered in time, each of the following tries sends two.
 func try[T any](ctx context.Context, s *session, request func(context.Context) (T, error)) (T, error) {
 	bound, cancel := s.Bind(ctx)
 	defer cancel()
@@ -49,10 +48,10 @@ func try[T any](ctx context.Context, s *session, request func(context.Context) (
 	}
 }
 
-// ask makes a request so many times at once and, unless interval is zero, one more after each
-// interval without an answer that decides, three in all. The client gives its members turns, so that
-// they go to different ones: one may be frozen, and its link look well. It returns the first answer
-// that decides, and else the last.
+// ask sends a request the given number of times at once and, unless interval is zero, once more after
+// each interval without a decisive reply, three in all. The client uses its members in turn, so the
+// requests go to different ones: one may be frozen while its link looks well. ask returns the first
+// decisive reply, or else the last one.
 func ask[T any](ctx context.Context, times int, interval time.Duration, request func(context.Context) (T, error)) (T, error) {
 	most, more := times, (<-chan time.Time)(nil)
 	switch {
@@ -87,7 +86,7 @@ func ask[T any](ctx context.Context, times int, interval time.Duration, request 
 				last = a
 			}
 			if decided = decided || a.err == nil || !passing(a.err); decided {
-				cancel() // the others end at once, and are waited for
+				cancel() // the others end at once, and the loop waits for them
 			}
 		case <-more:
 			if asked < most && !decided && ctx.Err() == nil {

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Calm is a gRPC interceptor for the streams of a client that may be behind a proxy: give it to
-// grpc.WithChainStreamInterceptor. It has the client take Internal, with which a proxy may answer, for
-// Unavailable. To a stream that fails with the one the client makes another at once, some 10,000 per
-// second (client/v3 3.7.3); with the other it takes pauses.
+// Calm is a gRPC interceptor for the streams of a client that may be behind a proxy: pass it to
+// grpc.WithChainStreamInterceptor. It makes the client treat Internal, which a proxy may answer, as
+// Unavailable. The client replaces a stream that fails with Internal at once, some 10,000 times per
+// second (client/v3 3.7.3); with Unavailable it pauses.
 func Calm(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := streamer(ctx, desc, cc, method, opts...)
 	if err != nil {

@@ -29,11 +29,11 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A closed session is not held until the timer of a watch that it kept for later has run.
+// A closed session is not kept in memory until the timer of a watch that it kept for later has run.
 func TestClosedSessionIsForgotten(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, 30*time.Second)
-	open := func() weak.Pointer[etcd.Backend] { // which sessions hold
+	open := func() weak.Pointer[etcd.Backend] { // sessions hold the Backend
 		b := must.Get(etcd.New(f.Client, etcd.Config{SessionTimeout: time.Hour}))(t)
 		s := must.Get(b.Open(f.ctx, backend.OpenOptions{}))(t)
 		must.Get(s.Await(f.ctx, backend.Unknown(f.dir)))(t)
@@ -47,7 +47,7 @@ func TestClosedSessionIsForgotten(t *testing.T) {
 	}, wait.Patience, 10*time.Millisecond)
 }
 
-// An answer that is larger than the client takes comes after the commit was done.
+// A reply that is larger than the client accepts comes after the commit was done.
 func TestAnswerTooLarge(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	first := f.commit(f.s, backend.Enqueue(f.dir, []byte(strings.Repeat("x", 20000))))[0]
@@ -61,8 +61,8 @@ func TestAnswerTooLarge(t *testing.T) {
 	require.NotErrorIs(t, err, backend.ErrIndeterminate)
 }
 
-// elsewhere makes an answer one by another member than the one that answers reads. It has not heard
-// of the lease, either: that may be said by a leader that was deposed.
+// elsewhere makes a reply look like another member's, not the one's that answers reads. That member
+// does not know the lease, either: a leader that was deposed may say so.
 func elsewhere(m any) {
 	if answer, ok := m.(*etcdserverpb.LeaseKeepAliveResponse); ok {
 		answer.Header.MemberId++
@@ -70,11 +70,11 @@ func elsewhere(m any) {
 	}
 }
 
-// One address may stand for several members. A heartbeat counts if one of them has answered
-// both of its requests.
+// Behind an address that serves several members, a heartbeat counts if one of them has answered both of
+// its requests.
 func TestRenewedByAnotherMember(t *testing.T) {
 	for name, test := range map[string]struct {
-		elsewhere int64 // how many streams are to another member
+		elsewhere int64 // how many streams go to another member
 		ttl       time.Duration
 		counts    bool
 	}{
@@ -108,8 +108,7 @@ func TestRenewedByAnotherMember(t *testing.T) {
 	}
 }
 
-// An Open that nobody answers says whom it has asked, and why they did not answer. The client
-// keeps that to itself.
+// An Open that nobody answers names whom it has asked, and why they did not answer.
 func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = silent.Close() })
@@ -121,7 +120,7 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 		endpoints []string
 		tls       *tls.Config
 		why       string
-		soon      bool // and not after the timeout asked for
+		soon      bool // and not after the requested timeout
 	}{
 		"closed port":         {[]string{"127.0.0.1:1"}, nil, "connection refused", true},
 		"two closed ports":    {[]string{"127.0.0.1:1", "127.0.0.1:2"}, nil, "connection refused", true},
@@ -137,7 +136,7 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 			whom, why := "no answer in time from "+strings.Join(c.endpoints, ", "), regexp.MustCompile(c.why)
 			open := func(within, ttl time.Duration, want error) (err error) {
 				t.Helper()
-				wait.For(t, "it says why", func() bool { // it asks for a tenth of a second only
+				wait.For(t, "it says why", func() bool { // it asks for only a tenth of a second
 					ctx, cancel := context.WithTimeout(t.Context(), within)
 					defer cancel()
 					_, err = b.Open(ctx, backend.OpenOptions{TTL: ttl})
@@ -158,8 +157,8 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	}
 }
 
-// Nothing is answered by a client that is closed: a session ends at once, and says why, and so does Close. The
-// entries stay until the lease expires.
+// If its client is closed a session is lost at once, and the session and its Close say why; the entries
+// stay until the lease expires.
 func TestClientIsClosedFirst(t *testing.T) {
 	t.Parallel()
 	client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{shared.ForTest(t).Addr()}}))(t)
@@ -167,7 +166,7 @@ func TestClientIsClosedFirst(t *testing.T) {
 	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: newRoot(), ID: "a"}))(t)
 	term := must.Get(e.Campaign(t.Context()))(t)
 	session := term.Guard().Session
-	_ = client.Close() // tells of its own context only
+	_ = client.Close() // it returns only its own context's error
 	<-term.Context().Done()
 	require.ErrorIs(t, context.Cause(term.Context()), elector.ErrSessionLost)
 	require.ErrorContains(t, session.Close(t.Context()), "the client is closed")

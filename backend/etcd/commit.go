@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// lastMoment is how long the answer to a commit is waited for after its ctx has ended.
+// lastMoment is how long a commit waits for the reply after its ctx has ended.
 const lastMoment = 100 * time.Millisecond
 
 // A commit is one call of Commit: the same in all its attempts.
@@ -22,21 +22,21 @@ type commit struct {
 	s      *session
 	guards []backend.Condition
 	ops    []backend.Op
-	keys   []string // that the ops write to: for an Enqueue its key where it is alone
+	keys   []string // the keys that the ops write to: for an Enqueue its key if it is alone
 
-	view     *view         // what stood when an attempt was refused
-	began    int64         // no attempt that is in doubt was applied at this revision or before
-	fence    string        // of the attempt that may yet be, or have been, applied; or ""
+	view     *view         // what existed when an attempt was refused
+	began    int64         // no attempt in doubt was applied at this revision or before
+	fence    string        // of the attempt that may yet be, or may have been, applied; or ""
 	patience time.Duration // for the next attempt
-	late     bool          // the last one was not answered in time
-	answered bool          // the last one was: nothing of it comes any more
+	late     bool          // the last attempt was not answered in time
+	answered bool          // the last attempt was answered: nothing of it comes any more
 	refused  driver.Bout   // of all attempts
 	pause    driver.Pause  // before the next one
 }
 
-// Commit implements backend.Driver: one transaction, in one round trip; two where a
-// CompareAndSet finds ancestors missing, or an Enqueue others before it. See compile for what
-// is in it and resolve for lost replies.
+// Commit implements backend.Driver: one transaction, in one round trip; two if a CompareAndSet finds
+// ancestors missing, or an Enqueue finds others before it. See compile for its contents and resolve for
+// lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	c := &commit{s: s, guards: guards, ops: ops}
 	c.keys = make([]string, len(ops))
@@ -61,7 +61,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	return made, err
 }
 
-// run tries until there is an outcome.
+// run makes attempts until there is an outcome.
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 	for {
 		made, done, err := c.attempt(ctx)
@@ -71,7 +71,7 @@ func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 	}
 }
 
-// attempt sends the commit once, and returns whether there is an outcome.
+// attempt sends the commit once, and reports whether there is an outcome.
 func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
 	s := c.s
 	if err := s.AwaitLive(ctx); err != nil {
@@ -112,7 +112,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 			}
 		}
 		c.fence = ""
-		_, err = c.compile("") // says what does not hold; if nothing, try again
+		_, err = c.compile("") // returns the error that says what does not hold; if there is none, try again
 		if errors.Is(err, backend.ErrCondition) && c.guardsOwn() {
 			if gone := s.checkLease(ctx); errors.Is(gone, backend.ErrSessionLost) {
 				err = gone
@@ -146,10 +146,10 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	return nil, false, c.again(ctx, err)
 }
 
-// arrivedTwice tells whether the view shows what nobody but this attempt can have made: an
-// entry of this session that is younger. So the refusal was for a second copy of it: the
-// client sends a request again by itself that was answered with Canceled or DeadlineExceeded,
-// and so do some proxies. The fence keeps out copies of earlier attempts only.
+// arrivedTwice reports whether the view shows what only this attempt can have made: an entry of this
+// session that is younger than began. Then the refusal was for a second copy of the attempt: the client
+// itself, and some proxies, resend a request that was answered with Canceled or DeadlineExceeded. The
+// fence keeps out only copies of earlier attempts.
 func (c *commit) arrivedTwice() bool {
 	for i, op := range c.ops {
 		if !op.Ephemeral() {
@@ -164,7 +164,7 @@ func (c *commit) arrivedTwice() bool {
 	return false
 }
 
-// again is nil, after a pause, if a commit that was not done is to be tried again.
+// again returns nil, after a pause, if a commit that was not done must be tried again.
 func (c *commit) again(ctx context.Context, err error) error {
 	if over := c.s.Over(ctx); over != nil {
 		return over
@@ -175,8 +175,8 @@ func (c *commit) again(ctx context.Context, err error) error {
 	return c.s.Pause(ctx, &c.pause)
 }
 
-// sending returns a context for a request that is better not given up halfway: it ends a
-// moment after ctx or the session does, so that an answer that is on its way is known.
+// sending returns a context for a request that should not be given up halfway: it ends a moment after
+// ctx or the session does, so that a reply that is on its way is not lost.
 func (s *session) sending(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	late := func() { time.AfterFunc(lastMoment, cancel) }
@@ -184,7 +184,7 @@ func (s *session) sending(ctx context.Context, patience time.Duration) (context.
 	return bound, func() { stopCtx(); stopSession(); cancel() }
 }
 
-// guardsOwn tells whether a condition is on an entry of this session.
+// guardsOwn reports whether a condition is on an entry of this session.
 func (c *commit) guardsOwn() bool {
 	return slices.ContainsFunc(c.guards, func(g backend.Condition) bool { return g.Entry.Session == c.s.ID() })
 }
@@ -207,7 +207,7 @@ func (c *commit) wrote(out outcome) {
 	}
 }
 
-// finish brings the entries of a commit that was done into order.
+// finish brings the enqueued entries of a commit that was done into order.
 func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, error) {
 	c.s.saw(out.rev)
 	c.answered = true
@@ -233,14 +233,14 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	return err
 }
 
-// remove deletes keys if the conditions hold. It may be done twice, and late.
+// remove deletes keys if the conditions hold. The deletion may be done twice, and late.
 func (s *session) remove(ctx context.Context, cmps []clientv3.Cmp, keys ...string) error {
 	var deletes []clientv3.Op
 	for _, key := range keys {
 		deletes = append(deletes, clientv3.OpDelete(key))
 	}
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		// The get makes it a linearizable request, if the conditions do not hold, too.
+		// The get makes the request linearizable even if the conditions do not hold.
 		answer, err := s.client.KV.Txn(ctx).If(cmps...).Then(deletes...).Else(clientv3.OpGet(keys[0], clientv3.WithKeysOnly())).Commit()
 		return wholeTxn(answer, err, len(deletes), 1)
 	})

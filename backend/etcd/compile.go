@@ -13,14 +13,13 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A view is what stood at the instant at which an attempt was refused.
+// A view is what existed at the instant at which an attempt was refused.
 type view struct {
 	entries  map[string]*mvccpb.KeyValue // nil: nothing
 	children map[string][]string         // some of the keys below, by parent
 }
 
-// opOverhead is more than what an operation or a condition takes, besides its key
-// and value, in a request.
+// opOverhead is more than an operation or a condition takes in a request besides its key and value.
 const opOverhead = 48
 
 // A plan is one attempt's transaction.
@@ -30,15 +29,15 @@ type plan struct {
 
 	cmps []clientv3.Cmp
 	then []clientv3.Op
-	at   []int // index in then of what does an op
+	at   []int // the index in then of the operation that does an op
 	size int
 
 	nested   int                // operations within an operation of then
-	pinned   map[condition]bool // what cmps has
-	reads    []string           // keys to look at if it is refused
-	parents  []string           // and keys to look below
-	state    map[string]int     // what ops before have left under a key
-	children map[string]bool    // keys below which ops before have made something
+	pinned   map[condition]bool // the conditions in cmps
+	reads    []string           // keys to read if it is refused
+	parents  []string           // keys to look below if it is refused
+	state    map[string]int     // what earlier ops have left under a key
+	children map[string]bool    // keys below which earlier ops have made something
 }
 
 const (
@@ -49,11 +48,11 @@ const (
 	deleted
 )
 
-// compile makes the transaction: each op as a write, and conditions for all that the
-// op and the conditions need. What the first attempt needs and cannot know, it takes for granted,
-// such as the ancestors of a CompareAndSet; where it is refused, it is told what stands, and compile
-// finds out from that which condition or op to blame, each on what the ones before it
-// leave. If it is none, the next attempt makes what is missing.
+// compile makes the transaction: each op as a write, and conditions for all that the ops and the guards
+// need. The first attempt assumes what it needs and cannot know, such as the ancestors of a
+// CompareAndSet. If it is refused, its reply shows what exists, and compile finds from that which guard
+// or op to blame, each applied to what the ones before it leave. If it finds none, the next attempt
+// makes what is missing.
 func (c *commit) compile(fence string) (*plan, error) {
 	p := &plan{
 		c: c, view: c.view, at: make([]int, len(c.ops)), size: opOverhead,
@@ -201,7 +200,7 @@ func (p *plan) need(cmp clientv3.Cmp) {
 	p.size += len(c.Key) + len(c.RangeEnd) + opOverhead
 }
 
-// A condition is what a clientv3.Cmp says.
+// A condition is the content of a clientv3.Cmp.
 type condition struct {
 	target   pb.Compare_CompareTarget
 	result   pb.Compare_CompareResult
@@ -211,7 +210,7 @@ type condition struct {
 
 func (p *plan) absent(key string) { p.need(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)) }
 
-// look returns what stood under a key, if that is known, and has it read if not.
+// look returns what existed under a key, if that is known, and otherwise adds the key to the reads.
 func (p *plan) look(key string) (kv *mvccpb.KeyValue, known bool) {
 	if !slices.Contains(p.reads, key) {
 		p.reads = append(p.reads, key)
@@ -223,7 +222,7 @@ func (p *plan) look(key string) (kv *mvccpb.KeyValue, known bool) {
 	return kv, known
 }
 
-// holds adds the conditions for an entry that is made in dir.
+// holds adds the conditions for creating an entry in dir.
 func (p *plan) holds(dir string) error {
 	if dir == "/" || p.state[dir] == madeDir {
 		return nil
@@ -240,7 +239,7 @@ func (p *plan) holds(dir string) error {
 	return nil
 }
 
-// ancestors makes what is known to be missing above a CompareAndSet's key.
+// ancestors creates what is known to be missing above a CompareAndSet's key.
 func (p *plan) ancestors(dir string) error {
 	if dir == "/" || p.state[dir] != untouched {
 		return p.holds(dir)
@@ -259,9 +258,8 @@ func (p *plan) ancestors(dir string) error {
 	return p.holds(dir)
 }
 
-// childless adds the conditions for an entry that is deleted: there is nothing below it
-// but what the commit has deleted before, and fences. Those who are enqueued are never
-// parents.
+// childless adds the conditions for deleting an entry: nothing is below it except what the commit has
+// already deleted, and fences. Enqueued entries are never parents.
 func (p *plan) childless(key string) error {
 	if _, ok := parseName(key); ok {
 		return nil
@@ -286,7 +284,7 @@ func (p *plan) childless(key string) error {
 				return fmt.Errorf("%s has children, such as %q: %w", key, k, backend.ErrConflict)
 			}
 		}
-		if n := len(p.view.children[key]); n >= p.c.s.cfg.MaxOps { // and there may be more
+		if n := len(p.view.children[key]); n >= p.c.s.cfg.MaxOps { // there may be more
 			return fmt.Errorf("%w: %d keys below %s would have to be told apart", backend.ErrTooLarge, n, key)
 		}
 	}
@@ -300,7 +298,7 @@ func (p *plan) childless(key string) error {
 	return nil
 }
 
-// gets are the reads that tell why it was refused.
+// gets returns the reads that show why the transaction was refused.
 func (p *plan) gets() []clientv3.Op {
 	var gets []clientv3.Op
 	for _, key := range p.reads {
@@ -312,7 +310,7 @@ func (p *plan) gets() []clientv3.Op {
 	return gets
 }
 
-// seen is what the reads found.
+// seen returns what the reads found.
 func (p *plan) seen(answer *clientv3.TxnResponse) *view {
 	v := &view{entries: make(map[string]*mvccpb.KeyValue), children: make(map[string][]string)}
 	if p.view != nil {

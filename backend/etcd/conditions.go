@@ -12,19 +12,19 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// Cmps returns the conditions as comparisons for a transaction of the user's own: what is
-// written with them is written only if the conditions hold at that instant.
+// Cmps returns the conditions as comparisons for the user's own transaction, which then
+// writes only if the conditions hold at that instant.
 //
 //	cmps, err := etcd.Cmps(ctx, g.Session, g.Conditions...)
 //	…
 //	answer, err := client.Txn(ctx).If(cmps...).Then(clientv3.OpPut("/jobs/state", …)).Commit()
 //
-// client may be any client of the same cluster and in the same namespace, if it may
-// read the entries. answer.Succeeded is false when a condition does not hold.
+// client may be any client of the same cluster and namespace that may read the entries.
+// answer.Succeeded is false when a condition does not hold.
 //
-// The session must be of this package (one behind backend.Share is). Cmps takes no
-// round trip and does not block. The conditions stay right for as long as they are kept;
-// ErrCondition says that one of them can never hold.
+// The session must be of this package (one behind backend.Share is). Cmps takes no round
+// trip and does not block. The comparisons do not go stale. ErrCondition says that a
+// condition can never hold.
 func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]clientv3.Cmp, error) {
 	own := driver.Of[*session](s)
 	if own == nil {
@@ -47,9 +47,9 @@ func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*
 	return (&commit{s: s, guards: guards}).compile("")
 }
 
-// incarnation are the conditions that an incarnation of an entry stands. One of a session must have its
-// lease: a service that was restored gives revisions again (see history.go), and of an enqueued entry
-// see toEntry. The create revision tells the rest, unless the entry is in order.
+// incarnation returns the conditions that an incarnation of an entry exists. An entry of a session must
+// have the session's lease: a restored service gives revisions again (see history.go); for an enqueued
+// entry see toEntry. The create revision decides the rest, unless the entry is in order.
 func incarnation(e backend.Entry) (cmps []clientv3.Cmp) {
 	if lease, ok := leaseOf(e); ok {
 		cmps = append(cmps, clientv3.Compare(clientv3.LeaseValue(e.Key), "=", lease))
@@ -60,7 +60,7 @@ func incarnation(e backend.Entry) (cmps []clientv3.Cmp) {
 	return cmps
 }
 
-// stands tells whether the conditions of incarnation hold for what stands under the key.
+// stands reports whether the conditions of incarnation hold for what is under the key.
 func stands(e backend.Entry, kv *mvccpb.KeyValue) bool {
 	if lease, ok := leaseOf(e); ok && kv.GetLease() != int64(lease) {
 		return false
@@ -68,7 +68,7 @@ func stands(e backend.Entry, kv *mvccpb.KeyValue) bool {
 	return isInOrder(e) || kv.GetCreateRevision() == int64(e.Rev)
 }
 
-// leaseOf returns the lease that an entry has, if it is known to have one.
+// leaseOf returns the lease of an entry, if it is known to have one.
 func leaseOf(e backend.Entry) (clientv3.LeaseID, bool) {
 	if n, ok := parseName(e.Key); ok {
 		return n.lease, true
@@ -76,7 +76,8 @@ func leaseOf(e backend.Entry) (clientv3.LeaseID, bool) {
 	return parseSession(e.Session)
 }
 
-// isInOrder tells whether an entry has been moved to a key that names its revision, and is never used twice.
+// isInOrder reports whether an entry was moved to a key that names its revision and is never used
+// twice.
 func isInOrder(e backend.Entry) bool {
 	n, ok := parseName(e.Key)
 	return ok && n.ordered && n.ticket == e.Rev

@@ -15,9 +15,8 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// A user's own transaction, with a client of the user's own, under conditions on each kind of entry, of
-// a session that is shared, too. What a term's Guard has holds as long as the term does: rule
-// fence/ended.
+// The user's own transaction, with the user's own client, works under conditions on each kind of entry,
+// also with a shared session; a term's Guard holds as long as the term does: rule fence/ended.
 func TestCmps(t *testing.T) {
 	f := setUp(t, 30*time.Second)
 	shared := must.Get(backend.Share(f.Backend, 30*time.Second).Open(f.ctx, backend.OpenOptions{}))(t)
@@ -27,7 +26,7 @@ func TestCmps(t *testing.T) {
 		answer := must.Get(user.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"-state", "x")).Commit())(t)
 		return answer.Succeeded
 	}
-	f.enqueue(other.s) // so that the next stands in a queue
+	f.enqueue(other.s) // so that the next one is in a queue
 	for name, make := range map[string]func(by *backend.Session) backend.Entry{
 		"enqueued":   f.enqueue,
 		"exclusive":  f.seat,
@@ -56,7 +55,7 @@ func TestCmps(t *testing.T) {
 	}
 }
 
-// What is wrong with an entry is told by FuzzCmps.
+// FuzzCmps tests the errors of wrong entries.
 func TestCmpsErrors(t *testing.T) {
 	f := setUp(t, 30*time.Second)
 	e := f.enqueue(f.s)

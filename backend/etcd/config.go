@@ -11,37 +11,35 @@ import (
 
 // The limits and defaults of Config.
 const (
-	// DefaultSessionTimeout is asked for where nothing else is said.
+	// DefaultSessionTimeout is the timeout that is requested by default.
 	DefaultSessionTimeout = 10 * time.Second
-	// MinSessionTimeout and MaxSessionTimeout bound what may be asked for. Servers
-	// grant no less than 3/2 of their election timeout, 2 s by default.
+	// MinSessionTimeout and MaxSessionTimeout bound the timeout that may be requested. Servers grant at
+	// least 3/2 of their election timeout, 2 s by default.
 	MinSessionTimeout = 2 * time.Second
 	MaxSessionTimeout = 24 * time.Hour
-	// DefaultMaxOps is the server's own default of --max-txn-ops.
+	// DefaultMaxOps is the server's default of --max-txn-ops.
 	DefaultMaxOps = 128
-	// DefaultMaxRequest is the server's own default of --max-request-bytes.
+	// DefaultMaxRequest is the server's default of --max-request-bytes.
 	DefaultMaxRequest = 3 << 19
 )
 
-// Config says what a Backend does. Its zero value is ready.
+// Config configures a Backend. Its zero value is ready.
 type Config struct {
-	// SessionTimeout is asked for when OpenOptions.TTL is zero; by default
-	// DefaultSessionTimeout. Leases count in whole seconds: it is rounded up. The
-	// server may grant another one.
+	// SessionTimeout is requested when OpenOptions.TTL is zero; DefaultSessionTimeout by default.
+	// Leases count in whole seconds, so it is rounded up. The server may grant another timeout.
 	SessionTimeout time.Duration
 
-	// MaxOps and MaxRequest are what the servers take in one transaction: conditions
-	// or operations, and bytes. Set them where the servers are run with other values
-	// of --max-txn-ops and --max-request-bytes. By default DefaultMaxOps and
-	// DefaultMaxRequest. A client that has MaxCallSendMsgSize below MaxRequest refuses by
-	// itself.
+	// MaxOps and MaxRequest are the most that the servers accept in one transaction: conditions or
+	// operations, and bytes. Set them if the servers run with other values of --max-txn-ops and
+	// --max-request-bytes. The defaults are DefaultMaxOps and DefaultMaxRequest. A client whose
+	// MaxCallSendMsgSize is below MaxRequest refuses requests itself.
 	MaxOps, MaxRequest int
 
-	// Logger gets what goes on in the background; by default nothing is logged.
+	// Logger gets messages about background work; by default nothing is logged.
 	Logger *slog.Logger
 }
 
-// Validate reports all that is wrong at once.
+// Validate reports all faults at once.
 func (c Config) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -23,12 +23,12 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// deaf is a proxy that passes on all but watches, when it is told so.
+// deaf is a proxy that passes on all but watches, when it is on.
 type deaf struct {
 	mu      sync.Mutex
 	on      bool
-	cancel  []context.CancelFunc // of the streams that stand
-	streams map[string]int       // how often each was asked for, by its metadata
+	cancel  []context.CancelFunc // of the open streams
+	streams map[string]int       // how often each was requested, by its metadata
 }
 
 func (d *deaf) change(cfg *clientv3.Config) {
@@ -78,9 +78,9 @@ func (d *deaf) asked() (names []string, times int) {
 	return names, times
 }
 
-// Watches are refused, and nothing else is, at the only address of a service: the client makes
-// them again by itself, and says nothing. The session finds out, and reads. The streams that it
-// gives up meanwhile are few: the client ends none of them.
+// A session whose watches, and nothing else, are refused at the only address of a service, while the
+// client silently makes them again, finds out and reads. It gives up few streams meanwhile: the client
+// ends none of them.
 func TestWatchesAreRefused(t *testing.T) {
 	servertest.Long(t, "several session timeouts")
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestWatchesAreRefused(t *testing.T) {
 		d.turn(true)
 		f.discard(other.s, first)
 		seesGone(f, waiting)
-		// Who begins to wait now is told, too.
+		// A wait that begins now gets the change, too.
 		second := f.enqueue(other.s)
 		waiting = f.awaits(f.s, second, own)
 		_, before := d.asked()
@@ -114,8 +114,7 @@ func TestWatchesAreRefused(t *testing.T) {
 	assert.Equal(t, backend.Live, f.s.State())
 }
 
-// What has become of a commit is read where it can be: watches may be on a frozen member, or be
-// refused.
+// The outcome of a commit is read if watches are on a frozen member, or are refused.
 func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	d := &deaf{streams: make(map[string]int)}
@@ -145,10 +144,10 @@ func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 	}
 }
 
-// Others have written since, the same value among others: what is told is the own write.
+// If others have written since, the same value among others, the session's own write is returned.
 func TestLostReplyOfASetThatOthersRepeat(t *testing.T) {
 	t.Parallel()
-	f, other := setUpTwo(t, 2*time.Minute) // hundreds of writes while the answer is held back
+	f, other := setUpTwo(t, 2*time.Minute) // hundreds of writes while the reply is held back
 	e := f.commit(f.s, backend.CompareAndSet(f.dir+"/k", []byte("0"), 0))[0]
 	for _, more := range []int{0, 2 * etcd.DefaultMaxOps} { // revisions in between: too many to read each
 		f.CutReply(etcdtest.MatchKind(backend.OpUpdate))

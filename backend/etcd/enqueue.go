@@ -12,14 +12,14 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// enqueued brings an entry that was enqueued into order, unless nobody stood before it.
-// That is a second transaction, since a revision, the ticket, is known only once it is
-// done. Without the order of keys, the range that holds an entry and its predecessor would
-// hold a third of the queue, and every waiter be told of what happens to it.
+// enqueued brings an enqueued entry into order, unless nobody was before it. This is a second
+// transaction, since the ticket, a revision, is known only once the first is done. Without the order of
+// keys, the range that holds an entry and its predecessor would hold a third of the queue, and every
+// waiter would hear of what happens to it.
 //
-// Until then the entry has its place in the queue already. Whoever meets it there does the
-// second step for it, so that nobody sees a key that changes later, and nobody waits
-// for a process that has stopped in between.
+// Until then the entry already has its place in the queue. Any session that finds it does the second
+// step for it, so that nobody sees a key that changes later, and nobody waits for a process that has
+// stopped in between.
 func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 	s, e, before := c.s, &out.made[i], out.before[i]
 	if e.Key == c.keys[i] {
@@ -29,13 +29,13 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 		return nil
 	}
 	if !isTransit(*e) {
-		return nil // somebody has helped it, before it was known that it stands
+		return nil // somebody has helped it, before it was known to exist
 	}
 	var also []clientv3.Op
 	var ahead *ahead
 	if before.known && before.Exists() {
 		if isTransit(before.Entry) {
-			before.Key = orderedKey(before.Key, before.Rev) // it has been on its way for longer than this one
+			before.Key = orderedKey(before.Key, before.Rev) // it has been in transit for longer than this one
 		}
 		also = append(also, clientv3.OpGet(before.Key))
 		ahead = s.watches.ahead(orderedKey(e.Key, e.Rev), before.Key)
@@ -51,7 +51,7 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 	}
 	out.rev = rev
 	if !done {
-		return nil // somebody has deleted it: it is as if that had been right after this
+		return nil // somebody has deleted it, as if right after this
 	}
 	e.Key = orderedKey(e.Key, e.Rev)
 	if !before.known || found == nil {
@@ -68,9 +68,9 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 	return nil
 }
 
-// toOrder gives an entry that is on its way the ordered form of its key. It may be done
-// several times, and by several. done says that it has that form now; found is what the
-// gets in also have found, if this has done it.
+// toOrder gives an entry in transit the ordered form of its key. It may be done several times, and by
+// several sessions. done reports that the entry has that form now; found is what the gets in also
+// found, if this call has done it.
 func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3.Op) (done bool, rev int64, found [][]*mvccpb.KeyValue, err error) {
 	ordered := orderedKey(e.Key, e.Rev)
 	n, _ := parseName(e.Key)
@@ -93,8 +93,7 @@ func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3
 	return true, answer.Header.Revision, found, nil
 }
 
-// help does the second step for another's entry. It returns false if that is not
-// permitted.
+// help does the second step for another session's entry. It returns false if that is not permitted.
 func (s *session) help(ctx context.Context, e backend.Entry) (bool, error) {
 	_, _, _, err := s.toOrder(ctx, e)
 	switch {
@@ -115,7 +114,7 @@ func (s *session) helpAt(ctx context.Context, key string) (bool, error) {
 	return s.help(ctx, toEntry(key, found[0][0]))
 }
 
-// isTransit tells whether an entry is on its way.
+// isTransit reports whether an entry is in transit.
 func isTransit(e backend.Entry) bool {
 	n, ok := parseName(e.Key)
 	return ok && n.transit
@@ -128,13 +127,13 @@ type outcome struct {
 	before []before // by op
 }
 
-// before is the entry that stood before an enqueued one, perhaps on its way, if any.
+// before is the entry before an enqueued one, if any; it may be in transit.
 type before struct {
 	backend.Entry
 	known bool
 }
 
-// made reads the outcome from the answer.
+// made reads the outcome from the reply.
 func (p *plan) made(answer *clientv3.TxnResponse) outcome {
 	c := p.c
 	out := outcome{rev: answer.Header.Revision, made: make([]backend.Entry, len(c.ops)), before: make([]before, len(c.ops))}

@@ -16,8 +16,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// secondStep matches the transaction that gives an entry its place in the order of
-// keys.
+// secondStep matches the transaction that gives an entry its ordered key.
 func secondStep(txn *etcdserverpb.TxnRequest) bool {
 	for _, op := range txn.Success {
 		if put := op.GetRequestPut(); put != nil && strings.Contains(string(put.Key), "/1-") {
@@ -27,8 +26,8 @@ func secondStep(txn *etcdserverpb.TxnRequest) bool {
 	return false
 }
 
-// beforeSecondStep calls do before each second step of an Enqueue goes out. do must
-// not ask the process for anything.
+// beforeSecondStep calls do before each second step of an Enqueue is sent. do must not send requests
+// through the process.
 func (f *fixture) beforeSecondStep(do func()) {
 	f.LoseRequest(func(txn *etcdserverpb.TxnRequest) bool {
 		if secondStep(txn) {
@@ -38,7 +37,7 @@ func (f *fixture) beforeSecondStep(do func()) {
 	})
 }
 
-// heldUp has the session stop between the steps of an Enqueue, until release is called.
+// heldUp stops the session between the steps of an Enqueue, until release is called.
 func (f *fixture) heldUp(dir string) (arriving <-chan wait.Result[[]backend.Entry], release func()) {
 	reached, released := make(chan struct{}), make(chan struct{})
 	f.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-released }))
@@ -47,7 +46,7 @@ func (f *fixture) heldUp(dir string) (arriving <-chan wait.Result[[]backend.Entr
 	return arriving, func() { close(released) }
 }
 
-// The second step's request or its reply is lost.
+// An Enqueue succeeds if the second step's request or its reply is lost.
 func TestSecondStepLost(t *testing.T) {
 	f, other := setUpTwo(t, 20*time.Second)
 	for name, lose := range map[string]func(){
@@ -78,8 +77,8 @@ func TestSecondStepLost(t *testing.T) {
 	}
 }
 
-// Between the steps of one Enqueue another goes through. Who arrived first stays
-// first for everybody, and who waits for it hears of its end.
+// If another Enqueue completes between the steps of one, the first to arrive stays first for everybody,
+// and waits on it see its end.
 func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 	f, other := setUpTwo(t, 20*time.Second)
 	leader := f.enqueue(other.s)
@@ -99,7 +98,7 @@ func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 	seesGone(f, waiting, last)
 }
 
-// Between the steps the entry, or its session, goes.
+// An Enqueue ends if its entry, or its session, goes between the steps.
 func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	t.Parallel()
 	f, other := setUpTwo(t, 20*time.Second)
@@ -127,7 +126,8 @@ func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	f.lists(other.s, leader)
 }
 
-// Two entries of one transaction have one ticket. Each would stand before the other.
+// Two entries of one transaction have one ticket, and would each be before the other: etcd refuses
+// them.
 func TestTwoEnqueuedInOneCommit(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir, nil))
@@ -140,8 +140,8 @@ func TestTwoEnqueuedInOneCommit(t *testing.T) {
 	}
 }
 
-// Somebody helps an entry into its place before its own process, whose reply was lost,
-// finds out that it stands.
+// An Enqueue whose reply was lost succeeds if somebody helps its entry into its place before that is
+// resolved.
 func TestHelpedBeforeItIsResolved(t *testing.T) {
 	f, other := setUpTwo(t, 20*time.Second)
 	first := f.enqueue(other.s)
@@ -158,8 +158,7 @@ func TestHelpedBeforeItIsResolved(t *testing.T) {
 	f.follows(f.s, made[0], first)
 }
 
-// A fence among the ordered keys hides nobody. An earlier version put it there, beside an
-// entry that may be long gone.
+// A fence among the ordered keys, where an earlier version put it, hides no entry.
 func TestPredecessorBehindAFence(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	first, second := f.enqueue(f.s), f.enqueue(f.s)

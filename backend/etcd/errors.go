@@ -16,36 +16,36 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// as makes an error that is the sentinel and the client's own error.
+// as returns an error that is both the sentinel and the client's own error.
 func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, native) }
 
-// A class says what an answer that is an error means for a request.
+// A class says what an error means for its request.
 type class int
 
 const (
-	// unknown: it may have been done. A read is sent again. A write is looked for (see
-	// resolve), and then made again. What is not in the table is unknown.
+	// unknown: it may have been done. A read is sent again. resolve looks for a write, which is made
+	// again if it was not done. An error that is not in the table is unknown.
 	unknown class = iota
-	// notDone: nothing was done, and it is sent again.
+	// notDone: nothing was done, and the request is sent again.
 	notDone
-	// final: nothing was done, and no waiting changes that.
+	// final: nothing was done, and waiting does not change that.
 	final
-	// over: the session is.
+	// over: the session is over.
 	over
 )
 
-// A meaning is the class of an answer, and the error of a call that gives up on it.
+// A meaning is the class of an error, and the error of a call that gives up on it.
 type meaning struct {
 	class class
 	as    error // nil: none of the contract's
-	// stop: the call gives up at once. What is ridden out is given up after a session
-	// timeout of such answers, or five requests that got none (see driver.Bout): while heartbeats
-	// succeed nobody else would tell.
+	// stop: the call gives up at once. Other errors are ridden out, and given up after a session
+	// timeout of such replies, or after five requests without a reply (see driver.Bout): while
+	// heartbeats succeed nothing else would report them.
 	stop bool
 }
 
-// down is what is ridden out, and ErrUnavailable when it is given up: the campaign tries
-// again then, with growing pauses, and says so (Hooks.Retry).
+// down is the meaning of what is ridden out: ErrUnavailable once it is given up. The campaign then
+// tries again, with growing pauses, and reports it (Hooks.Retry).
 var down = backend.ErrUnavailable
 
 // etcdAnswers are the errors of etcd's servers and client, by their text. Only "over" ends a session:
@@ -54,8 +54,8 @@ var etcdAnswers = map[string]meaning{
 	// The session's lease.
 	"etcdserver: requested lease not found": {over, nil, true}, // expired, or revoked
 
-	// What no member can do just now, and what a quorum may have done all the same.
-	"etcdserver: no leader":         {unknown, down, false}, // said of streams that are under way, too
+	// What no member can do now, though a quorum may have done it.
+	"etcdserver: no leader":         {unknown, down, false}, // of open streams, too
 	"etcdserver: leader changed":    {unknown, down, false},
 	"etcdserver: server stopped":    {unknown, down, false},
 	"etcdserver: request timed out": {unknown, down, false},
@@ -63,7 +63,7 @@ var etcdAnswers = map[string]meaning{
 	"etcdserver: request timed out, possibly due to connection lost":             {unknown, down, false},
 	"etcdserver: request timed out, waiting for the applied index took too long": {unknown, down, false},
 	"etcdserver: request timed out, leader transfer took too long":               {unknown, down, false}, // without a code
-	"raft proposal dropped":                     {unknown, down, false}, // without a code, while a leader hands over
+	"raft proposal dropped":                     {unknown, down, false}, // without a code, while leadership moves
 	"etcdserver: request canceled":              {unknown, down, false},
 	"etcdserver: request cancelled":             {unknown, down, false}, // without a code
 	"etcdserver: context deadline exceeded":     {unknown, down, false},
@@ -72,17 +72,17 @@ var etcdAnswers = map[string]meaning{
 	"etcdserver: corrupt cluster":               {unknown, down, false}, // until an operator disarms the alarm
 	"etcdserver: too many requests":             {notDone, down, false}, // refused before it is proposed
 	"etcdserver: not leader":                    {notDone, down, false},
-	"etcdserver: rpc not supported for learner": {notDone, down, false}, // another member does
+	"etcdserver: rpc not supported for learner": {notDone, down, false}, // another member supports it
 	"etcdserver: not capable":                   {notDone, down, false}, // during an upgrade
-	"etcdserver: lease already exists":          {notDone, down, false}, // by chance: the server has drawn its ID
+	"etcdserver: lease already exists":          {notDone, down, false}, // by chance: the server chose its ID
 
-	// A server that finds no room as it applies a transaction applies it, and says this.
-	// An operator makes room, which takes longer than a call should wait in silence.
+	// A server that finds no space while it applies a transaction applies it, and says this. An
+	// operator makes room, which takes longer than a call should wait in silence.
 	"etcdserver: mvcc: database space exceeded": {unknown, down, true},
 	"etcdserver: no space":                      {unknown, down, true}, // without a code
 
-	// Credentials. The client fetches a new token by itself; where one was given to it that
-	// has run out, or the servers have no quorum to check a password with, that takes a while.
+	// Credentials. The client fetches a new token by itself. That takes a while if it was given a token
+	// that has run out, or if the servers have no quorum to check a password.
 	"etcdserver: invalid auth token":                                 {notDone, backend.ErrDenied, false},
 	"etcdserver: revision of auth store is old":                      {notDone, down, false}, // an operator has just changed rights
 	"etcdserver: permission denied":                                  {final, backend.ErrDenied, true},
@@ -102,21 +102,22 @@ var etcdAnswers = map[string]meaning{
 	"etcdserver: invalid client api version":         {final, nil, true},
 	"etcdserver: invalid sort option":                {final, nil, true},
 	"etcdserver: too large lease TTL":                {final, nil, true},
-	// Of a revision that was asked for.
+	// The revision that was asked for.
 	"etcdserver: mvcc: required revision has been compacted":   {final, nil, true},
 	"etcdserver: mvcc: required revision is a future revision": {notDone, down, false}, // a member that lags
 
-	// Of the client: somebody has closed it. What was under way may have been done.
+	// The client: somebody has closed it. Pending requests may have been done.
 	"grpc: the client connection is closing": {unknown, nil, true},
 }
 
-// codeAnswers are those of whatever else may answer, by their gRPC code: a server that is newer
-// than the table, or takes the request for one of an operator's, gRPC itself, or what stands between, whose HTTP status gRPC makes a code of.
+// codeAnswers are the meanings of all other errors, by gRPC code. They come from a server that is newer
+// than the table or treats the request as an operator's, from gRPC itself, or from something in
+// between, whose HTTP status gRPC turns into a code.
 var codeAnswers = map[codes.Code]meaning{
-	codes.Canceled:           {unknown, down, false}, // the caller, or a connection that was closed
+	codes.Canceled:           {unknown, down, false}, // by the caller, or a connection that was closed
 	codes.DeadlineExceeded:   {unknown, down, false},
 	codes.Unavailable:        {unknown, down, false}, // no connection, or one that broke; 429, 502, 503, 504
-	codes.Unknown:            {unknown, down, false}, // all of the servers' that has no code; any other HTTP status
+	codes.Unknown:            {unknown, down, false}, // all server errors without a code; any other HTTP status
 	codes.Internal:           {unknown, down, false}, // 400, and what gRPC cannot read
 	codes.Aborted:            {unknown, down, false},
 	codes.AlreadyExists:      {unknown, down, false},
@@ -124,18 +125,18 @@ var codeAnswers = map[codes.Code]meaning{
 	codes.FailedPrecondition: {unknown, down, false},
 	codes.NotFound:           {unknown, down, false},
 	codes.OutOfRange:         {unknown, down, false},
-	codes.ResourceExhausted:  {unknown, down, false}, // a limit on requests; see mean, too
-	// What etcd refuses for good it says in its own words. A proxy may do so for a moment.
+	codes.ResourceExhausted:  {unknown, down, false}, // a limit on requests; see also mean
+	// etcd uses its own texts for what it refuses for good. A proxy may refuse for a moment.
 	codes.InvalidArgument:  {unknown, nil, false},
 	codes.Unimplemented:    {unknown, nil, false},               // 404: no etcd is behind this address, or none just now
 	codes.PermissionDenied: {unknown, backend.ErrDenied, false}, // 403
 	codes.Unauthenticated:  {unknown, backend.ErrDenied, false}, // 401
 }
 
-// errHollow is an answer that has not in it what every answer of etcd's has.
+// errHollow is a reply without what every reply of etcd's contains.
 var errHollow = errors.New("an answer without anything in it, which is not etcd's")
 
-// whole returns errHollow for such an answer, with a header and n responses.
+// whole returns errHollow unless the reply has a header and n responses.
 func whole(h *pb.ResponseHeader, responses, n int) error {
 	if h.GetRevision() <= 0 || responses != n {
 		return errHollow
@@ -143,7 +144,7 @@ func whole(h *pb.ResponseHeader, responses, n int) error {
 	return nil
 }
 
-// wholeTxn is whole for a transaction with so many operations.
+// wholeTxn is whole for a transaction with these numbers of operations.
 func wholeTxn(answer *clientv3.TxnResponse, err error, then, otherwise int) (*clientv3.TxnResponse, error) {
 	if err == nil {
 		n := otherwise
@@ -155,17 +156,17 @@ func wholeTxn(answer *clientv3.TxnResponse, err error, then, otherwise int) (*cl
 	return answer, err
 }
 
-// mean looks up what an error means.
+// mean returns what an error means.
 func mean(err error) meaning {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return codeAnswers[codes.Canceled] // of the caller or a time-out of ours: no answer
+		return codeAnswers[codes.Canceled] // the caller's or our own time-out: no reply
 	}
 	text, c := said(err)
 	if m, ok := etcdAnswers[text]; ok {
 		return m
 	}
 	if c == codes.ResourceExhausted && strings.Contains(text, "larger than max") {
-		// A limit of gRPC's: the client's MaxCallSendMsgSize, or else one on the answer.
+		// A limit of gRPC's: the client's MaxCallSendMsgSize, or else one on the reply.
 		if strings.HasPrefix(text, "trying to send") {
 			return meaning{final, backend.ErrTooLarge, true}
 		}
@@ -177,7 +178,7 @@ func mean(err error) meaning {
 	return meaning{unknown, down, false}
 }
 
-// said is the text and the gRPC code of an error, however it is wrapped.
+// said returns the text and the gRPC code of an error, however it is wrapped.
 func said(err error) (string, codes.Code) {
 	var server rpctypes.EtcdError
 	if errors.As(err, &server) {
@@ -190,7 +191,7 @@ func said(err error) (string, codes.Code) {
 	return err.Error(), codes.Unknown
 }
 
-// passing tells whether a request may be sent again that does no harm if it is done twice.
+// passing reports whether a request that may safely be done twice may be sent again.
 func passing(err error) bool {
 	m := mean(err)
 	return (m.class == unknown || m.class == notDone) && !m.stop
@@ -198,22 +199,21 @@ func passing(err error) bool {
 
 func isDenied(err error) bool { return mean(err).as == backend.ErrDenied }
 
-// isForbidden tells whether the servers deny the right, and not something before them, or
-// a token that may be renewed.
+// isForbidden reports whether the servers deny the right, rather than something in front of them, and
+// not because of a token that may be renewed.
 func isForbidden(err error) bool { return isDenied(err) && mean(err).class == final }
 
-// is compares with one of the server's errors, whether or not the client has turned
-// it into its own kind.
+// is compares with one of the server's errors, whether or not the client has converted it.
 func is(err, target error) bool {
 	return errors.Is(err, target) || errors.Is(rpctypes.Error(err), target)
 }
 
-// answerError is the error of a call that gives up on an answer.
+// answerError returns the error of a call that gives up on err.
 func answerError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, context.DeadlineExceeded): // the request's own
+	case errors.Is(err, context.DeadlineExceeded): // of the request
 		return fmt.Errorf("%w: no answer in time (%v)", down, err)
 	}
 	if m := mean(err); m.as != nil {
@@ -222,7 +222,7 @@ func answerError(err error) error {
 	return err
 }
 
-// givesUp tells whether a request that was answered so is ridden out no longer.
+// givesUp reports whether a request that failed with err is no longer ridden out.
 func (s *session) givesUp(on *driver.Bout, err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false // by ctx, or by the end of the session

@@ -23,7 +23,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// rpcErrors are the errors that package rpctypes has, as its source makes them.
+// rpcErrors returns the errors of package rpctypes, as its source makes them.
 func rpcErrors(t *testing.T) map[string]codes.Code {
 	t.Helper()
 	dir := must.Get(exec.Command("go", "list", "-f", "{{.Dir}}", "go.etcd.io/etcd/api/v3/v3rpc/rpctypes").Output())(t)
@@ -53,8 +53,8 @@ func rpcErrors(t *testing.T) map[string]codes.Code {
 	return all
 }
 
-// operatorsOnly are what only operators' requests are answered with, such as those that change members,
-// users or versions. None of them is sent here, so they mean what their code does.
+// operatorsOnly are replies to operators' requests only, such as those that change members, users or
+// versions. This package sends none of these, so they mean what their code does.
 var operatorsOnly = []string{
 	"member ID already exist", "Peer URLs already exists", "re-configuration failed due to not enough started members",
 	"given member URLs are invalid", "member not found", "can only promote a learner member",
@@ -66,8 +66,8 @@ var operatorsOnly = []string{
 	"no inflight downgrade job",
 }
 
-// The table names each other error that the servers have a code for. One that is new in
-// rpctypes is to be thought about.
+// The table names each other error that the servers have a code for; a new one in rpctypes must be
+// classified.
 func TestTableNamesEveryError(t *testing.T) {
 	for text, c := range rpcErrors(t) {
 		m, ok := etcdAnswers[text]
@@ -87,7 +87,7 @@ func TestTableNamesEveryError(t *testing.T) {
 	}
 }
 
-// Each gRPC code means something. One that is new is to be thought about.
+// Each gRPC code has a meaning; a new one must be classified.
 func TestTableNamesEveryCode(t *testing.T) {
 	more := map[codes.Code]meaning{
 		codes.InvalidArgument: {unknown, nil, false}, codes.Unimplemented: {unknown, nil, false},

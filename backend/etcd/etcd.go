@@ -33,27 +33,25 @@ type Backend struct {
 	reconnects reconnects
 }
 
-// New returns a Backend on the user's own client, with its TLS, credentials and
-// namespace. The caller closes the client, after the sessions. New does not
-// connect.
+// New returns a Backend on the user's own client, with its TLS, credentials and namespace. The
+// caller closes the client, after the sessions. New does not connect.
 //
 // Settings of the client matter to sessions; the example has all of them, with credentials:
 //
-//   - DialKeepAliveTime and DialKeepAliveTimeout: without them the client does not notice by itself
-//     that a link is dead. gRPC takes no time below 10 s. The timeout is a fraction of the
-//     session timeout.
+//   - DialKeepAliveTime and DialKeepAliveTimeout: without them the client does not notice that a link
+//     is dead. gRPC accepts no time below 10 s. Use a fraction of the session timeout for the timeout.
 //   - grpc.WithConnectParams in DialOptions, with a MaxDelay of a fraction of the session timeout:
-//     a session that was cut off comes back in time. Else the pauses between attempts to connect
-//     grow to two minutes.
-//   - MaxUnaryRetries: 1 has the client send each transaction once. Else it sends one again that
-//     was answered with Canceled or DeadlineExceeded, as proxies do, and may have been done. (One
-//     with a password needs more when authentication is switched on while it is there.)
-//   - Behind a proxy, the stream interceptor Calm, which makes Unavailable of Internal: else a watch that
-//     has failed with Internal is made again without a pause.
-//   - With a password, DialTimeout: else clientv3.New blocks for as long as no server answers.
+//     a session that was cut off comes back in time. Otherwise the pauses between attempts to
+//     connect grow to two minutes.
+//   - MaxUnaryRetries: with 1 the client sends each transaction once. Otherwise it resends one that
+//     was answered with Canceled or DeadlineExceeded, as proxies do, and may have been done. (A client
+//     with a password needs more if authentication is switched on while it is in use.)
+//   - Behind a proxy, the stream interceptor Calm, which turns Internal into Unavailable: otherwise
+//     a watch that has failed with Internal is made again without a pause.
+//   - With a password, DialTimeout: otherwise clientv3.New blocks for as long as no server answers.
 //
-// A client with several endpoints dials one of them once more, for the heartbeats of all
-// sessions of this Backend. That connection is closed with the last session, or the client.
+// If the client has several endpoints, the Backend dials one of them once more, for the heartbeats of
+// all its sessions. It closes that connection with the last session, or with the client.
 //
 // Close the client after all electors. If it is closed before, its sessions are lost at once, and their
 // entries stay until the leases expire.
@@ -67,29 +65,28 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	return &Backend{client: client, cfg: cfg.withDefaults(), lines: lines{client: client}}, nil
 }
 
-// Client returns the client that New was given, for requests of the user's own.
+// Client returns the client passed to New, for the user's own requests.
 func (b *Backend) Client() *clientv3.Client { return b.client }
 
 // String returns "etcd".
 func (b *Backend) String() string { return "etcd" }
 
-// Limits tells which session timeouts may be asked for.
+// Limits returns the session timeouts that may be asked for.
 func (b *Backend) Limits() backend.Limits {
 	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
 }
 
-// Open implements backend.Backend. Servers that do not answer within the timeout
-// asked for are ErrUnavailable; at once those with which no TLS connection can come about, and
-// within a second those that all refuse to be connected to, are not found or are something else. The
-// error names the endpoints, and why the last connection failed; to find that out takes a tenth of
-// a second more at most.
+// Open implements backend.Backend. It returns ErrUnavailable if no server answers within the requested
+// timeout; at once if no TLS connection is possible; and within a second if all servers refuse to be
+// connected to, are not found or are something else. The error names the endpoints and says why the
+// last connection failed; finding that out takes at most a tenth of a second more.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	return driver.OpenApart(ctx, b, o, b.open)
 }
 
 func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	if b.client.Ctx().Err() != nil {
-		return nil, errClientClosed // it would try a hundred times by itself
+		return nil, errClientClosed // the client would try a hundred times by itself
 	}
 	within, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
@@ -102,7 +99,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	for pause := (driver.Pause{}); ; {
 		granted, err := ask(asking, 1, ttl/4, func(ctx context.Context) (grant, error) {
 			sent := time.Now()
-			// When the reply is lost a lease without keys is left, which ends by itself.
+			// If the reply is lost, a lease without keys is left, which expires.
 			lease, err := b.client.Lease.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
 			if err == nil && (lease.ID <= 0 || lease.TTL <= 0) {
 				err = errHollow
@@ -125,7 +122,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 			return nil, driver.ContextError(ctx)
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
-		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // others are left to the caller, who is to know
+		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // the caller must know the others
 			if !said {
 				b.cfg.Logger.Info("etcd: no session is granted; trying again", "error", err)
 			}
@@ -137,7 +134,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	}
 }
 
-// A grant is a lease that was asked for at sent.
+// A grant is a lease that was requested at sent.
 type grant struct {
 	lease *clientv3.LeaseGrantResponse
 	sent  time.Time
@@ -146,9 +143,9 @@ type grant struct {
 // unansweredPatience is how long Open may take to find out why it got no answer.
 const unansweredPatience = 100 * time.Millisecond
 
-// unanswered tells whom the client has asked in vain, and why its last connection failed. The
-// client keeps that to itself, as it tries again until ctx ends: gRPC tells it to one request that
-// is not tried again.
+// unanswered names the endpoints that the client has asked in vain, and says why its last connection
+// failed. The client does not report that, as it tries again until ctx ends: gRPC reports it to one
+// request that is not tried again.
 func (b *Backend) unanswered(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, unansweredPatience)
 	defer cancel()
@@ -161,25 +158,25 @@ func (b *Backend) unanswered(ctx context.Context) string {
 	if _, failure, ok := strings.Cut(text, connectionFailed); ok {
 		return told + ": " + strings.TrimSuffix(failure, `"`)
 	}
-	if code == codes.Unavailable { // the connection broke under this very request
+	if code == codes.Unavailable { // the connection broke during this request
 		return told + ": " + text
 	}
 	return told
 }
 
-// errHopeless: no server can be talked to, and to wait in this Open changes nothing.
+// errHopeless: no server can be reached, and waiting in this Open changes nothing.
 var errHopeless = errors.New("no connection can be made")
 
-// refusedPatience is for how long all servers may refuse connections: one that restarts does.
+// refusedPatience is how long all servers may refuse connections, as one that restarts does.
 const refusedPatience = 500 * time.Millisecond
 
-// watchDialing has stop called, with errHopeless, once the client has no connection since one side does
-// not trust the other's certificate, or one of them speaks no TLS, or since for a while none could be
-// dialled, or none spoke gRPC. It returns then, or when ctx ends.
+// watchDialing calls stop with errHopeless once the client has no connection because one side does not
+// trust the other's certificate or does not use TLS, or because for refusedPatience no server could be
+// dialled or none spoke gRPC. It then returns; it also returns when ctx ends.
 func (b *Backend) watchDialing(ctx context.Context, every time.Duration, stop context.CancelCauseFunc) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	var failing time.Time // since when that is so; zero if it is not
+	var failing time.Time // since when that holds; zero if it does not
 	for {
 		select {
 		case <-ctx.Done():
@@ -190,7 +187,7 @@ func (b *Backend) watchDialing(ctx context.Context, every time.Duration, stop co
 		if b.client.ActiveConnection().GetState() == connectivity.TransientFailure { // else there is nothing to ask
 			why = b.unanswered(ctx)
 		}
-		fails := strings.Contains(why, "Error while dialing") || strings.Contains(why, "error reading server preface") // as gRPC says once all have failed
+		fails := strings.Contains(why, "Error while dialing") || strings.Contains(why, "error reading server preface") // gRPC says this once all have failed
 		switch {
 		case !fails:
 			failing = time.Time{}
@@ -204,5 +201,5 @@ func (b *Backend) watchDialing(ctx context.Context, every time.Duration, stop co
 	}
 }
 
-// connectionFailed is what gRPC says before the reason.
+// connectionFailed is the text that gRPC writes before the reason.
 const connectionFailed = `connection error: desc = "`

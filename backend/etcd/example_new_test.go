@@ -16,27 +16,27 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A client and a backend for production: a cluster of three, with a user and password, TLS, and all
-// settings that sessions want of the client.
+// This example makes a client and a backend for production: a cluster of three, with a user and
+// password, TLS, and all client settings that matter to sessions.
 func ExampleNew() {
 	const timeout = 10 * time.Second
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{"https://etcd1:2379", "https://etcd2:2379", "https://etcd3:2379"},
-		Username:  "elector", // docs/settings.md has the rights that it needs
+		Username:  "elector", // docs/operations.md lists the rights that it needs
 		Password:  os.Getenv("ETCD_PASSWORD"),
-		// With a password New asks a server for a token, and without this it blocks for as long as
-		// none answers.
+		// With a password New asks a server for a token, and without DialTimeout it blocks until one
+		// answers.
 		DialTimeout: timeout,
-		TLS:         &tls.Config{MinVersion: tls.VersionTLS12}, // RootCAs and Certificates, where they are your own
+		TLS:         &tls.Config{MinVersion: tls.VersionTLS12}, // RootCAs and Certificates, if you have your own
 
-		// After so long without a word the client asks whether the server is there. gRPC makes
-		// 10 s of anything shorter.
+		// After so long a silence the client asks whether the server is there. gRPC raises shorter
+		// times to 10 s.
 		DialKeepAliveTime: 10 * time.Second,
-		// And how long it waits for the answer; on Linux also for the acknowledgement of what it
-		// has sent, which finds a dead link much sooner.
+		// How long it waits for the reply; on Linux also for the acknowledgement of what it has sent,
+		// which detects a dead link much sooner.
 		DialKeepAliveTimeout: timeout / 3,
 		DialOptions: []grpc.DialOption{
-			// Else the pauses between attempts to connect grow to two minutes.
+			// Otherwise the pauses between attempts to connect grow to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: timeout / 100, Multiplier: 1.6, Jitter: 0.2, MaxDelay: timeout / 10},
 				MinConnectTimeout: timeout / 3,
@@ -44,7 +44,7 @@ func ExampleNew() {
 			// Behind a proxy.
 			grpc.WithChainStreamInterceptor(etcd.Calm),
 		},
-		MaxUnaryRetries: 1, // that is one try: sessions know what may be sent again
+		MaxUnaryRetries: 1, // one try: sessions know what may be sent again
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A transaction of etcd's own client that is done only while the term holds. Term.Commit offers
-// less: here a key gets a lease of its own.
+// A transaction of etcd's own client is done only while the term holds. Term.Commit cannot do this:
+// here a key gets its own lease.
 func ExampleCmps() {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{"127.0.0.1:2379"}, DialKeepAliveTime: 3 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
@@ -45,7 +45,7 @@ func ExampleCmps() {
 			Then(clientv3.OpPut("/jobs/reindex-progress", "3 %", clientv3.WithLease(lease.ID))).
 			Commit()
 		if err != nil {
-			return err // perhaps it was done: read, and decide again
+			return err // it may have been done: read, and decide again
 		}
 		if !answer.Succeeded {
 			return elector.ErrDeposed // nothing was written

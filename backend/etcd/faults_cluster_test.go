@@ -17,12 +17,11 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// clusterTTL leaves room for the servers' own election, which takes 1 to 2 s and
-// more on a busy machine.
+// clusterTTL leaves room for the servers' own election, which takes 1 to 2 s and more on a busy
+// machine.
 const clusterTTL = 10 * time.Second
 
-// at is a process that is connected to one member first, and may go on with others
-// from then on.
+// at returns a process that is connected to one member first, and may later use the others.
 func at(t *testing.T, servers *etcdtest.Servers, member int, ttl time.Duration) *fixture {
 	t.Helper()
 	p := etcdtest.NewProcess(t, servers.Addrs(), nil)
@@ -30,14 +29,14 @@ func at(t *testing.T, servers *etcdtest.Servers, member int, ttl time.Duration) 
 	return setUpWith(t, ttl, p)
 }
 
-// leaderOf waits until a member leads, and returns its place in the cluster.
+// leaderOf waits until a member leads, and returns its index in the cluster.
 func leaderOf(t *testing.T, servers *etcdtest.Servers) int {
 	t.Helper()
 	leader := must.Get(servers.WaitLeader(wait.Patience))(t)
 	return slices.Index(servers.Members, leader)
 }
 
-// members has something done to some of a cluster's members.
+// members applies do to some of a cluster's members.
 func (f *fixture) members(some []*servertest.Etcd, do func(*servertest.Etcd) error) {
 	f.t.Helper()
 	for _, m := range some {
@@ -45,7 +44,7 @@ func (f *fixture) members(some []*servertest.Etcd, do func(*servertest.Etcd) err
 	}
 }
 
-// moveLeader has the cluster's leader hand over to the next member.
+// moveLeader makes the cluster's leader hand over to the next member.
 func (f *fixture) moveLeader(servers *etcdtest.Servers) {
 	f.t.Helper()
 	leader := leaderOf(f.t, servers)
@@ -55,8 +54,8 @@ func (f *fixture) moveLeader(servers *etcdtest.Servers) {
 	must.Get(operator.MoveLeader(f.ctx, status.Header.MemberId))(f.t)
 }
 
-// The cluster's leader hands over, again and again, and is killed, while sessions live and waits wait.
-// Writes go on through handovers, which drop proposals.
+// Sessions live, waits wait, and writes continue while the cluster's leader hands over again and again,
+// which drops proposals, and is killed.
 func TestLeaderChange(t *testing.T) {
 	servers := etcdtest.Cluster(t)
 	leaderOf(t, servers)
@@ -108,14 +107,13 @@ func TestLeaderChange(t *testing.T) {
 			writer.commit(writer.s, backend.Delete(entries[i]))
 			seesGone(f, waiting[i])
 			f.state(backend.Live)
-			f.Resume() // from now on it may go on with the others
+			f.Resume() // from now on it may use the others
 		}
 	}
 	require.NoError(t, servers.Start())
 }
 
-// The quorum stays away: the session is lost at the end of the window, neither
-// sooner nor later.
+// If the quorum stays away the session is lost at the end of the window, neither sooner nor later.
 func TestQuorumLost(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
@@ -133,7 +131,7 @@ func TestQuorumLost(t *testing.T) {
 		_, err = wait.Returned(f.t, call)
 		require.ErrorIs(t, err, backend.ErrSessionLost)
 	}
-	// Another cannot be had, and that is said.
+	// Another session cannot be opened, and Open says so.
 	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.NoError(t, servers.Start())
@@ -142,8 +140,8 @@ func TestQuorumLost(t *testing.T) {
 	wait.For(t, "the lost session's entries are gone", func() bool { return len(f.list(next).Keys) == 0 })
 }
 
-// A request may go to a member that is frozen. All is done with the others: sessions are opened
-// and closed, and of each commit it is known what became of it.
+// If one member is frozen, sessions are opened and closed with the others, and the outcome of each
+// commit is known.
 func TestAllCallsWithAPausedMember(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
@@ -166,9 +164,8 @@ func TestAllCallsWithAPausedMember(t *testing.T) {
 	}
 }
 
-// The cluster's leader freezes, with it the link of a process that reaches no other
-// member. Whatever the members know of the last heartbeat, the entries stay until
-// the window has ended.
+// If the cluster's leader freezes, with the link of a process that reaches no other member, the entries
+// stay until the window has ended.
 func TestLeaseOutlivesTheWindow(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
@@ -184,7 +181,7 @@ func TestLeaseOutlivesTheWindow(t *testing.T) {
 	f.lostAtDeadline()
 	_, err := writer.s.Get(f.ctx, e.Key)
 	require.NoError(t, err, "the servers let it expire before the window's end")
-	// The old leader must not let anything expire on its own, either.
+	// The old leader must not expire anything on its own, either.
 	require.NoError(t, leader.Resume())
 	must.Get(writer.s.Await(f.ctx, e))(t)
 }

@@ -23,14 +23,14 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// detour is the worst that a balancer may do: it sends the reads of all heartbeats to one
-// member, and the renewals to another.
+// detour is the worst that a balancer may do: it sends the reads of all heartbeats to one member, and
+// the renewals to another.
 type detour struct {
 	read, renew *grpc.ClientConn
 	on          atomic.Bool
 	held        atomic.Pointer[chan struct{}] // reads wait until it is closed
 	reads       atomic.Int64                  // that were sent
-	renewed     atomic.Int64                  // the number of reads when a lease was renewed last
+	renewed     atomic.Int64                  // the number of reads when a lease was last renewed
 }
 
 func (d *detour) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -70,10 +70,10 @@ func within(f *fixture, limit time.Duration, do func(context.Context) error) err
 	return do(ctx)
 }
 
-// A leader is cut off from the others and frozen, and another leads. A fifth member comes
-// back by a snapshot, which leaves the old term in what it answers. When the old leader
-// wakes, it does not know of its successor for a moment, and renews leases, in the same old
-// term. The successor does not hear of that.
+// A renewal by a deposed leader does not extend the window. The leader is cut off from the others and
+// frozen, and another leads. A fifth member comes back by a snapshot, which leaves the old term in its
+// replies. When the old leader wakes, it does not know its successor for a moment, and renews leases,
+// in the same old term. The successor does not hear of that.
 func TestRenewedByADeposedLeader(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const ttl = 30 * time.Second
@@ -103,7 +103,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	d.on.Store(true)
 	held := make(chan struct{})
 	d.held.Store(&held)
-	other, err := atOld.Grant(f.ctx, 60) // to try whether leases are renewed
+	other, err := atOld.Grant(f.ctx, 60) // to test whether leases are renewed
 	require.NoError(t, err)
 	lease := p.Leases()[0]
 	status := must.Get(atOld.Status(f.ctx, old.Addr()))(t)
@@ -118,7 +118,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 		return err == nil && leader != old
 	})
 	atLeader := bare(leader)
-	// left is what the lease has by the clock that counts.
+	// left returns what remains of the lease by the clock that counts.
 	left := func() time.Duration {
 		answer := must.Get(atLeader.TimeToLive(f.ctx, lease))(t)
 		return time.Duration(answer.TTL) * time.Second
@@ -129,7 +129,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	}
 	for _, m := range others {
 		require.NoError(t, network.Mend(back.Host(), m.Host()))
-		require.NoError(t, network.Reset(back.Host(), m.Host())) // what they send again may come late
+		require.NoError(t, network.Reset(back.Host(), m.Host())) // what they resend may come late
 		require.NoError(t, network.Reset(m.Host(), back.Host()))
 	}
 	var list *clientv3.MemberListResponse

@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A lease is revoked. A session that waits for nothing hears of it by its next heartbeat.
+// A session that waits for nothing learns from its next heartbeat that its lease was revoked.
 func TestLeaseRevokedByAnOperator(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, 30*time.Second)
@@ -41,7 +41,7 @@ func TestCommitAfterRevocation(t *testing.T) {
 	f.gone(f.another(30*time.Second).s, seat.Key)
 }
 
-// Answers that take longer than the window do not extend it.
+// Replies that take longer than the window do not extend it.
 func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*proxytest.Proxy){
@@ -53,7 +53,7 @@ func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The client's own keepalive would wait for its first answer for as long.
+			// The client's own keepalive would wait for its first reply for as long.
 			f := setUp(t, 10*time.Second, func(cfg *clientv3.Config) { cfg.DialTimeout = time.Hour })
 			e := f.enqueue(f.s)
 			waiting := f.armed(e)
@@ -76,8 +76,7 @@ func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 	}
 }
 
-// What the server grants is what the window is made of. Its minimum is 3/2 of its
-// election timeout.
+// The window is made from the timeout that the server grants, at least 3/2 of its election timeout.
 func TestGrantedTimeout(t *testing.T) {
 	t.Parallel()
 	slow := etcdtest.Single(t, "--heartbeat-interval=400", "--election-timeout=10000")
@@ -108,14 +107,14 @@ func TestGrantedTimeout(t *testing.T) {
 	}
 }
 
-// What passes within the window is ridden out: calls and waits go on, with the same session.
+// Faults that pass within the window are ridden out: calls and waits continue, with the same session.
 func TestFaultsAreRiddenOut(t *testing.T) {
 	t.Parallel()
 	single := func(t testing.TB) *etcdtest.Servers { return etcdtest.Single(t) }
 	for name, c := range map[string]struct {
 		servers func(testing.TB) *etcdtest.Servers
 		rounds  int
-		writes  bool // others can, meanwhile
+		writes  bool // others can write meanwhile
 		do, end func(*fixture, *etcdtest.Servers)
 	}{
 		"the server is killed": {
@@ -166,7 +165,7 @@ func TestFaultsAreRiddenOut(t *testing.T) {
 	}
 }
 
-// Close takes what answers as slowly as it has time.
+// Close succeeds over a link that is just fast enough.
 func TestCloseOverASlowLink(t *testing.T) {
 	servertest.Long(t, "a machine that does not stand still: Close tries for three seconds")
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A change that was made and compacted away while the process was cut off. It runs beside no other
-// test: the history that goes is that of the shared server.
+// A change that was made and compacted away while the process was cut off is noticed. This test runs
+// beside no other: it compacts the shared server's history.
 func TestPitfall26CompactionWhileAway(t *testing.T) {
 	f, other := setUpTwo(t, 30*time.Second)
 	operator := f.operator()
@@ -40,7 +40,7 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 			f.compact(operator)
 			f.Resume()
 			if change == "untouched" {
-				// The change comes after it is back, and has read again or not yet.
+				// The change comes after it is back, whether it has read again or not.
 				f.state(backend.Live)
 				still(f, waiting)
 				f.commit(other.s, backend.Update(e, []byte("new")))
@@ -75,8 +75,8 @@ func TestWatchesAreCancelled(t *testing.T) {
 	require.NoError(t, f.s.Close(f.ctx))
 }
 
-// A watch that is behind tells of what the caller knows to be past: it has been shown
-// what its own session has written since.
+// A watch that is behind does not report what the caller knows to be past, having been shown its own
+// session's later write.
 func TestWatchBehindItsOwnWrites(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	seat := f.seat(f.s)

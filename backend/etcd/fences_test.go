@@ -31,8 +31,8 @@ func (f *fixture) fences(below string) (found []string) {
 	return found
 }
 
-// A session puts one fence for all that it enqueues in a directory, and for what it writes
-// to those entries, and one for each other key, however many replies are lost.
+// A session puts one fence for all that it enqueues in a directory, and for its writes to those
+// entries, and one for each other key, however many replies are lost.
 func TestFencesOfLostReplies(t *testing.T) {
 	f := setUp(t, 60*time.Second)
 	other := f.enqueue(f.another(60 * time.Second).s)
@@ -49,7 +49,7 @@ func TestFencesOfLostReplies(t *testing.T) {
 	assert.Len(t, f.fences(f.dir), 2)
 }
 
-// Nor does it matter how many campaigns are cancelled.
+// Nor does the number of fences depend on how many campaigns are cancelled.
 func TestFencesOfCancelledCampaigns(t *testing.T) {
 	f := setUp(t, 60*time.Second)
 	election := f.dir + "/e"
@@ -65,8 +65,8 @@ func TestFencesOfCancelledCampaigns(t *testing.T) {
 	require.NoError(t, e.Close(f.ctx))
 }
 
-// An operator who deletes a fence stops nothing. What was applied after that is found, though the
-// session has seen nothing of it: history does not end there.
+// An operator who deletes a fence stops nothing: what was applied after that is found, though the
+// session has not seen the deletion, as the history does not end there.
 func TestFenceDeletedUnseen(t *testing.T) {
 	f := setUp(t, 60*time.Second)
 	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
@@ -85,8 +85,8 @@ func TestFenceDeletedUnseen(t *testing.T) {
 	f.lists(f.s, made...) // each was done once
 }
 
-// Commits under way at once share the fence: the one that is put for one of them refuses
-// others, and each of them is done once all the same.
+// Concurrent commits share the fence: when it is put for one of them the others are refused, and still
+// each of them is done once.
 func TestFenceOfCommitsAtOnce(t *testing.T) {
 	f := setUp(t, 60*time.Second)
 	var workers []<-chan wait.Result[[]backend.Entry]

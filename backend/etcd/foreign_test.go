@@ -16,9 +16,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// lookalikes are names that look like those of entries of this package, and are
-// none, by what is wrong. lease is that of another session, and rev a revision to
-// come.
+// lookalikes are names that look like those of this package's entries, and are none, by what is wrong.
+// lease is another session's, and rev a future revision.
 func lookalikes(lease string, rev uint64) map[string]string {
 	const nonce, ticket = "0123456789abcdef", "7ffffffffffffffe"
 	return map[string]string{
@@ -49,8 +48,8 @@ func lookalikes(lease string, rev uint64) map[string]string {
 	}
 }
 
-// Foreign keys in an election's directory disturb neither the list nor who stands
-// before whom, be they persistent or of another lease.
+// Foreign keys in an election's directory, persistent or with another lease, disturb neither the list
+// nor the order.
 func TestForeignKeysInADirectory(t *testing.T) {
 	f, other := setUpTwo(t, 30*time.Second)
 	put := f.puts()
@@ -69,7 +68,7 @@ func TestForeignKeysInADirectory(t *testing.T) {
 			f.follows(s, third, second)
 			f.follows(s, first, backend.Entry{})
 		}
-		// None of them wakes who waits.
+		// None of them wakes a wait.
 		waiting := f.armed(second, third)
 		for _, name := range lookalikes(other.s.ID(), first.Rev+1e6) {
 			put(f.dir+"/"+name, option...)
@@ -80,7 +79,7 @@ func TestForeignKeysInADirectory(t *testing.T) {
 	}
 }
 
-// Directories whose names begin alike, side by side and in each other: an election sees its own only.
+// Elections whose names begin alike, side by side and in each other, see only their own directory.
 func TestNamesSideBySide(t *testing.T) {
 	f, other := setUpTwo(t, 30*time.Second)
 	top, names := f.dir, []string{"/x", "/x/y", "/x/y/z", "/xy", "/x-y", "/x0", "/x.y", "/x!"}
@@ -105,7 +104,7 @@ func TestNamesSideBySide(t *testing.T) {
 		_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
 		require.NoError(t, err)
 		assert.ElementsMatch(t, []string{queue[0].Key, queue[1].Key, queue[2].Key}, strangers)
-		for _, name := range names { // it tells of its own directory only
+		for _, name := range names { // only its own directory is reported
 			if e := queues[name][2]; name != f.dir[len(top):] {
 				queues[name][2] = f.commit(f.s, backend.Update(e, []byte("x")))[0]
 			}
@@ -134,8 +133,8 @@ func TestDeleteAboveManyFences(t *testing.T) {
 	f.refused(backend.Delete(dir), backend.ErrTooLarge)
 }
 
-// A foreign key whose name bears its own revision as the ticket is no entry, nor what a condition on
-// one would need. That is said, and not tried for ever.
+// A foreign key whose name has its own revision as the ticket is no entry, nor can a condition on an
+// entry hold for it; the call returns that, and does not try for ever.
 func TestGuardOnALookalike(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	operator := f.operator()
@@ -156,8 +155,8 @@ func TestGuardOnALookalike(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrCondition)
 }
 
-// What has the name of an enqueued entry is one, or nothing. So nobody makes anything else of
-// such a name.
+// A key with the name of an enqueued entry is one, or nothing: nothing else can be made with such a
+// name.
 func TestNamesOfEntriesAreTheirs(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	key := f.dir + "/2-1-0123456789abcdef"
@@ -168,9 +167,9 @@ func TestNamesOfEntriesAreTheirs(t *testing.T) {
 	}
 }
 
-// An enqueued entry that somebody has written over without its lease, as `etcdctl put` does,
-// stands no more for anybody: for those that wait, list or read, and under conditions. The first of
-// the queue and the second have keys of different forms.
+// An enqueued entry that somebody has overwritten without its lease, as `etcdctl put` does, is gone for
+// waits, lists, reads and conditions. The first of the queue and the second have keys of different
+// forms.
 func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 	t.Parallel()
 	f, other := setUpTwo(t, 20*time.Second)

@@ -12,15 +12,15 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A member freezes that has the watches of all sessions of a client, while heartbeats go to
-// the others. A change is noticed within two session timeouts all the same.
+// If a member freezes that has the watches of all sessions of a client, while heartbeats go to the
+// others, a change is still noticed within two session timeouts.
 func TestFrozenMember(t *testing.T) {
 	const timeout, sessions = 8 * time.Second, 6
 	servers := etcdtest.Cluster(t)
 	leader := leaderOf(t, servers)
 	member := (leader + 1) % 3
-	// As most users make it: no keepalive is set. The stream of watches, which all
-	// sessions of the client share, goes to this member, for whatever reason.
+	// As most users make it: no keepalive is set. The stream of watches, which all sessions of the
+	// client share, goes to this member.
 	p := etcdtest.NewProcess(t, servers.Addrs(), nil)
 	p.Only(member)
 	o := setUpOn(t, timeout, nil, servers.Members[leader].Addr())

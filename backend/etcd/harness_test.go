@@ -24,7 +24,7 @@ import (
 
 var roots atomic.Uint64
 
-// newRoot is a key that nobody used before.
+// newRoot returns a key that nobody has used before.
 func newRoot() string { return fmt.Sprintf("/test/r%d-%d", time.Now().UnixNano(), roots.Add(1)) }
 
 // shared is the server of all tests that do it no harm.
@@ -40,11 +40,11 @@ type fixture struct {
 	s   *backend.Session
 	dir string
 
-	enqueued string // the key that s has enqueued last, if it was not awaited yet
+	enqueued string // the key that s enqueued last, if it was not awaited yet
 	made     int    // watches, before that
 }
 
-// setUp has the shared server, and a client whose configuration is changed.
+// setUp makes a fixture on the shared server; changes modify the client's configuration.
 func setUp(t *testing.T, ttl time.Duration, changes ...func(*clientv3.Config)) *fixture {
 	t.Helper()
 	return setUpOn(t, ttl, func(cfg *clientv3.Config) {
@@ -70,14 +70,14 @@ func setUpWith(t *testing.T, ttl time.Duration, p *etcdtest.Process) *fixture {
 	return f
 }
 
-// setUpTwo is setUp, and another.
+// setUpTwo is setUp, plus another process.
 func setUpTwo(t *testing.T, ttl time.Duration, changes ...func(*clientv3.Config)) (f, other *fixture) {
 	t.Helper()
 	f = setUp(t, ttl, changes...)
 	return f, f.another(ttl)
 }
 
-// another is a process of its own, at the same servers and in the same directory.
+// another returns another process, at the same servers and in the same directory.
 func (f *fixture) another(ttl time.Duration) *fixture {
 	f.t.Helper()
 	o := &fixture{t: f.t, ctx: f.ctx, dir: f.dir, Process: etcdtest.NewProcess(f.t, f.Servers, nil)}
@@ -137,7 +137,7 @@ func (f *fixture) get(s *backend.Session, key string) backend.Entry {
 	return must.Get(s.Get(f.ctx, key))(f.t)
 }
 
-// gone checks that nothing stands under a key.
+// gone checks that there is no entry under a key.
 func (f *fixture) gone(s *backend.Session, key string) {
 	f.t.Helper()
 	_, err := s.Get(f.ctx, key)
@@ -164,7 +164,7 @@ func (f *fixture) predecessor(s *backend.Session, e backend.Entry) backend.Entry
 	return must.Get(s.Predecessor(f.ctx, e))(f.t)
 }
 
-// follows checks that e stands right behind another, or, if that is the zero Entry, behind nobody.
+// follows checks that e is right behind another entry, or, if that is the zero Entry, behind nobody.
 func (f *fixture) follows(s *backend.Session, e, before backend.Entry) {
 	f.t.Helper()
 	same(f, before, f.predecessor(s, e))
@@ -195,8 +195,8 @@ func (f *fixture) awaits(s *backend.Session, known ...backend.Entry) <-chan wait
 	return wait.Later(func() ([]backend.Entry, error) { return s.Await(f.ctx, known...) })
 }
 
-// armed starts an Await of what none was of before, and returns once the servers
-// have made its watch: since the fixture's session has enqueued the entry, if it has enqueued one.
+// armed starts an Await of entries that nobody awaited before, and returns once the servers have made
+// its watch: since the fixture's session enqueued the entry, if it has enqueued one.
 func (f *fixture) armed(known ...backend.Entry) <-chan wait.Result[[]backend.Entry] {
 	f.t.Helper()
 	before := f.WatchesMade()
@@ -208,8 +208,7 @@ func (f *fixture) armed(known ...backend.Entry) <-chan wait.Result[[]backend.Ent
 	return waiting
 }
 
-// state waits until the session is in a state, which is not Lost unless that is
-// wanted.
+// state waits until the session is in a state, and fails if it is Lost first.
 func (f *fixture) state(want backend.State) {
 	f.t.Helper()
 	f.stateOf(f.s, want)
@@ -220,9 +219,8 @@ func (f *fixture) stateOf(s *backend.Session, want backend.State) {
 	servicetest.AwaitState(f.ctx, f.t, s, want)
 }
 
-// lostAtDeadline waits until the session is lost, and checks that this is when the
-// window ends. That it is not long after is left to make test-all: all is late on a machine
-// that stands still.
+// lostAtDeadline waits until the session is lost, and checks that this is when the window ends. Only
+// make test-all checks that it is not long after: on a machine that stalls everything is late.
 func (f *fixture) lostAtDeadline() {
 	f.t.Helper()
 	f.state(backend.Lost)
@@ -231,7 +229,7 @@ func (f *fixture) lostAtDeadline() {
 	require.True(f.t, testing.Short() || late < f.s.TTL()/2, "lost %v after the end of the window", late)
 }
 
-// neverLost checks at the end of the test that the session was lost at no time.
+// neverLost checks at the end of the test that the session was never lost.
 func (f *fixture) neverLost() {
 	f.t.Helper()
 	t, s := f.t, f.s
@@ -254,10 +252,10 @@ func newElector(f *fixture, b backend.Backend, strategy elector.Strategy, electi
 	return e
 }
 
-// operator is another client of the servers.
+// operator returns another client of the servers.
 func (f *fixture) operator() *clientv3.Client { return etcdtest.Operator(f.t, f.Servers...) }
 
-// puts is how an operator writes keys, with a lease or without.
+// puts returns a function by which an operator writes keys, with a lease or without.
 func (f *fixture) puts() func(key string, opts ...clientv3.OpOption) {
 	operator := f.operator()
 	return func(key string, opts ...clientv3.OpOption) {
@@ -266,27 +264,27 @@ func (f *fixture) puts() func(key string, opts ...clientv3.OpOption) {
 	}
 }
 
-// lease is one of an operator's.
+// lease returns an operator's lease.
 func (f *fixture) lease() clientv3.OpOption {
 	f.t.Helper()
 	lease := must.Get(f.operator().Grant(f.ctx, 60))(f.t)
 	return clientv3.WithLease(lease.ID)
 }
 
-// compact makes the servers forget all that was before now.
+// compact makes the servers forget the history before now.
 func (f *fixture) compact(operator *clientv3.Client) {
 	f.t.Helper()
 	now := must.Get(operator.Put(f.ctx, f.dir+"-compacted", ""))(f.t)
 	must.Get(operator.Compact(f.ctx, now.Header.Revision, clientv3.WithCompactPhysical()))(f.t)
 }
 
-// remove has an operator delete a key.
+// remove deletes a key as an operator.
 func (f *fixture) remove(key string) {
 	f.t.Helper()
 	must.Get(f.operator().Delete(f.ctx, key))(f.t)
 }
 
-// returned is what a call returns that succeeds.
+// returned returns the result of a call that succeeds.
 func returned[T any](f *fixture, answer <-chan wait.Result[T]) T {
 	f.t.Helper()
 	return must.Get(wait.Returned(f.t, answer))(f.t)
@@ -302,7 +300,7 @@ func still[T any](f *fixture, answer <-chan wait.Result[T]) {
 	}
 }
 
-// seesGone checks that an Await returns as its first entry is gone, and the others are as they were.
+// seesGone checks that an Await returns with its first entry gone, and the others unchanged.
 func seesGone(f *fixture, waiting <-chan wait.Result[[]backend.Entry], others ...backend.Entry) {
 	f.t.Helper()
 	got := returned(f, waiting)
@@ -312,7 +310,7 @@ func seesGone(f *fixture, waiting <-chan wait.Result[[]backend.Entry], others ..
 	}
 }
 
-// unary has each single request of a client pass by do, which may send it on.
+// unary passes each single request of a client to do, which may send it on.
 func unary(do func(ctx context.Context, req any, send func() error) error) func(*clientv3.Config) {
 	return func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
@@ -322,7 +320,7 @@ func unary(do func(ctx context.Context, req any, send func() error) error) func(
 	}
 }
 
-// streams has each stream of a method pass by do, which may open it.
+// streams passes each stream of a method to do, which may open it.
 func streams(method string, do func(context.Context, opening) (grpc.ClientStream, error)) func(*clientv3.Config) {
 	return func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(
@@ -338,7 +336,7 @@ func streams(method string, do func(context.Context, opening) (grpc.ClientStream
 
 type opening = func(context.Context) (grpc.ClientStream, error)
 
-// wrapped has each stream of a method wrapped.
+// wrapped wraps each stream of a method.
 func wrapped(method string, wrap func(grpc.ClientStream) grpc.ClientStream) func(*clientv3.Config) {
 	return streams(method, func(ctx context.Context, open opening) (grpc.ClientStream, error) {
 		s, err := open(ctx)
@@ -349,7 +347,7 @@ func wrapped(method string, wrap func(grpc.ClientStream) grpc.ClientStream) func
 	})
 }
 
-// received has each message of a stream pass by change.
+// received passes each message of a stream to change.
 type received struct {
 	grpc.ClientStream
 	change func(m any)

@@ -19,14 +19,13 @@ import (
 // beat renews the lease every quarter of the timeout and moves the trust window,
 // until the session is over.
 //
-// The leader of the cluster counts leases, by its own clock, and a renewal goes
-// through no quorum: a member that still takes itself for the leader renews leases
-// which its successor lets expire. It may do so for up to twice the election timeout
-// while it is cut off, and, where it was paused, for as long again after that. When a
-// member becomes the leader it gives all leases their whole timeout (and an election
-// timeout more). So a renewal can be trusted if the leader that did it had no successor
-// yet. A heartbeat is two requests to ONE member m, both sent at sent or later, the second
-// when the first has been answered:
+// The leader of the cluster counts leases by its own clock, and a renewal goes through no
+// quorum: a member that wrongly believes that it leads renews leases which its successor lets
+// expire. It may do so for up to twice the election timeout while it is cut off, and, if it was
+// paused, for as long again after that. A member that becomes the leader gives all leases their
+// whole timeout (and an election timeout more). So a renewal can be trusted if the leader that
+// did it had no successor yet. A heartbeat is two requests to ONE member m, both sent at sent or
+// later, the second after the reply to the first:
 //
 //	read   a linearizable read of the members (any client may read that)
 //	renew  the renewal
@@ -35,43 +34,42 @@ import (
 // of the server's source:
 //
 //  1. A read is answered upon a ReadIndex that m has sent after the read had come. By
-//     then a quorum has told the leader of T that it follows it, after sent. So a leader of
+//     then a quorum has told the leader of T, after sent, that it follows it. So a leader of
 //     a later term, which needs the votes of a quorum, was elected after sent.
-//  2. m has that leader's answer in a message of term T, and raft drops messages of a lower
+//  2. m has that leader's reply in a message of term T, and raft drops messages of a lower
 //     term than its own. So m's raft is in T or a later term, and stays so.
-//  3. m's server is told of its raft's leader before it is told of reads that are confirmed,
-//     and in the same order (updateLead, then ReadStates). So the leader that it knows from
-//     then on leads, or has led, in T or a later term.
+//  3. m's server learns its raft's leader before it learns which reads are confirmed, and in
+//     the same order (updateLead, then ReadStates). So from then on the leader that it knows
+//     leads, or has led, in T or a later term.
 //  4. m passes a renewal on to the leader that it knows, or does it itself if that is m.
 //  5. An elected leader gives all leases their whole timeout before it counts them.
 //
-// So the lease was renewed, after sent, by the leader of T, or by that of a later term. If no
-// leader of a later term has been elected, the leader of T counts the lease, and has renewed
-// it. If one has, then after sent by 1, and has given the lease the whole timeout by 5. Either
+// So the lease was renewed, after sent, by the leader of T or by the leader of a later term. If no
+// leader of a later term was elected, the leader of T counts the lease, and has renewed it. If one
+// was elected, that was after sent by 1, and it has given the lease the whole timeout by 5. Either
 // counts from sent or later.
 //
-// That one member has answered both is told by its ID in both answers. It must not have been
-// restarted in between, as 2 holds for what its raft has in memory: so the stream for the
-// renewal is opened before the read is sent. The terms in the answers prove nothing. They are
-// those of the last entry that a member has applied one by one: a member that is back by a
-// snapshot bears an older one until the next entry.
+// The member's ID in both replies shows that one member has answered both. It must not have been
+// restarted in between, as 2 holds for what its raft has in memory: so the stream for the renewal
+// is opened before the read is sent. The terms in the replies prove nothing. They are the terms of
+// the last entry that a member has applied one by one: a member that has caught up by a snapshot
+// reports an older one until the next entry.
 //
-// Checkpoints of leases (--feature-gates=LeaseCheckpoint=true), by which a new leader goes on
-// with what was left, break the fifth premise. A lease of more than five minutes is checkpointed
-// five minutes after its grant, and again and again, however often it is renewed: with what
-// was left then, counted from the last renewal. The next renewal takes the checkpoint back,
-// by way of a quorum. But one that overtakes it does not, nor one by a leader that is deposed
-// in that instant. The next leader then counts, from sent or later, the timeout less the time
-// that had passed since the renewal before. What of that the margin does not cover the
-// window leaves out: see behind. As a rule it covers it, hence maxInterval.
+// Checkpoints of leases (--feature-gates=LeaseCheckpoint=true), by which a new leader continues with
+// the remaining time, break the fifth premise. A lease of more than five minutes is checkpointed five
+// minutes after its grant, and again and again, however often it is renewed: with the time that
+// remained then, counted from the last renewal. The next renewal takes the checkpoint back, through a
+// quorum. But a renewal that overtakes the checkpoint does not, nor does one by a leader that is
+// deposed in that instant. The next leader then counts, from sent or later, the timeout minus the time
+// that had passed since the renewal before. The window leaves out what the margin does not cover of
+// that: see behind. As a rule the margin covers it, hence maxInterval.
 //
-// What is left to the margin are clocks that differ in rate.
+// The margin is left for clocks that differ in rate.
 //
-// What no heartbeat can rule out is in the package's comment: a deposed leader's own
-// requests to end leases, which it passes on to its successor when it wakes.
+// The package's comment has what no heartbeat can rule out: a deposed leader's own requests to end
+// leases, which it passes on to its successor when it wakes.
 //
-// Each round has a goroutine of its own, of which there is one at a time and none in
-// between: see schedule.
+// Each round has a goroutine of its own; there is one at a time, and none in between: see schedule.
 func (s *session) beat() {
 	s.Mu.Lock()
 	if s.beating {
@@ -87,7 +85,7 @@ func (s *session) beat() {
 	s.schedule(s.heartbeat())
 }
 
-// heartbeat does one round and returns when the next one is due.
+// heartbeat does one round and returns the time until the next one.
 func (s *session) heartbeat() time.Duration {
 	interval, began := s.interval(), time.Now()
 	err := s.keeper.round()
@@ -95,7 +93,7 @@ func (s *session) heartbeat() time.Duration {
 	case err == nil:
 		s.Resume()
 		s.streams.listen(s)
-		// The window moves by when this one was sent, however long its answers took.
+		// The window moves by when this round was sent, however long its replies took.
 		return max(interval-time.Since(began), interval/4)
 	case is(err, rpctypes.ErrLeaseNotFound):
 		s.Lose(errExpired)
@@ -108,8 +106,8 @@ func (s *session) heartbeat() time.Duration {
 	return min(interval/10, time.Second/4)
 }
 
-// schedule ends a round and has the next one begin after a time, or at once if somebody
-// has asked for it meanwhile.
+// schedule ends a round and starts the next one after a time, or at once if somebody has asked for it
+// meanwhile.
 func (s *session) schedule(next time.Duration) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -133,15 +131,15 @@ func (s *session) stopBeating() {
 	}
 }
 
-// maxInterval is the longest time between two heartbeats: at it, a window that may be
+// maxInterval is the longest time between two heartbeats: with it, the window of a lease that may be
 // checkpointed leaves nothing out.
 const maxInterval = checkpointed / 10
 
-// checkpointed is the timeout up to which a lease is never checkpointed.
+// checkpointed is the longest timeout with which a lease is never checkpointed.
 const checkpointed = 5 * time.Minute
 
-// behind is how much earlier than it was sent a renewal counts from, as a checkpoint may have
-// been made in the time since the renewal before. A part of the margin is left to the clocks.
+// behind is how long before it was sent a renewal counts from, as a checkpoint may have been made since
+// the renewal before. A part of the margin is left for the clocks.
 func behind(ttl, since time.Duration) time.Duration {
 	if ttl <= checkpointed {
 		return 0
@@ -151,32 +149,32 @@ func behind(ttl, since time.Duration) time.Duration {
 
 func (s *session) interval() time.Duration { return min(s.TTL()/4, maxInterval) }
 
-// poke has a heartbeat sent now: a call has not got through.
+// poke sends a heartbeat now: a call has failed to get through.
 func (s *session) poke() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.due = true
-	if s.Ctx.Err() == nil && !s.beating && s.timer != nil { // else schedule heeds due
+	if s.Ctx.Err() == nil && !s.beating && s.timer != nil { // else schedule checks due
 		s.timer.Reset(0)
 	}
 }
 
-// A keeper sends heartbeats. The client's own KeepAlive does not tell when a request was
-// sent, and its KeepAliveOnce spins while no server can be reached. Leases and members are
-// the same in all namespaces of a client, so that its connection may be used.
+// A keeper sends heartbeats. The client's KeepAlive does not report when a request was sent, and its
+// KeepAliveOnce spins while no server can be reached. Leases and members are the same in all namespaces
+// of a client, so the keeper may use its connection.
 type keeper struct {
 	s       *session
 	lines   *lines
 	line    *line         // nil before the first heartbeat
-	failed  bool          // the line has
-	young   []*line       // that have failed once, and are kept until a heartbeat is confirmed
+	failed  bool          // the line has failed
+	young   []*line       // lines that have failed once, kept until a heartbeat is confirmed
 	slow    bool          // the last heartbeat was not confirmed in time
-	last    time.Time     // when the last one that was confirmed, or the grant, was sent
-	took    time.Duration // how long the slower step of the last one that was confirmed took
+	last    time.Time     // when the last confirmed one, or the grant, was sent
+	took    time.Duration // how long the slower step of the last confirmed one took
 	stream  pb.Lease_LeaseKeepAliveClient
 	cancel  context.CancelFunc
-	checked bool // that the history is the session's, since the stream was opened
-	again   bool // that was checked for a stream before
+	checked bool // the history is the session's, checked since the stream was opened
+	again   bool // that was checked for an earlier stream
 }
 
 // hangUp ends the stream. The next one is opened when it is needed.
@@ -187,24 +185,23 @@ func (k *keeper) hangUp() {
 	}
 }
 
-// end is for a session that is over, and sends no more heartbeats.
+// end releases the lines of a session that is over, and sends no more heartbeats.
 func (k *keeper) end() {
 	k.hangUp()
 	k.lines.leave(k.line)
 	k.leaveYoung()
 }
 
-// begin has the first line connected by the first heartbeat, so far as there is time.
+// begin starts to connect the first line, as the first heartbeat is a while away.
 func (k *keeper) begin() {
-	if k.next() == nil { // else the heartbeat meets it, too
+	if k.next() == nil { // else the heartbeat meets the error, too
 		k.line.conn.Connect()
 	}
 }
 
-// next sees to it that there is a line for the next heartbeat. A line that has failed is
-// left, with one exception: a connection that is slow to come about takes longer than a
-// heartbeat may. So a line by which nothing was answered yet is kept, and closed when it
-// fails for the second time.
+// next provides a line for the next heartbeat. A line that has failed is left, with one exception:
+// connecting may take longer than a heartbeat may. So a line on which no heartbeat was answered yet is
+// kept, and closed when it fails for the second time.
 func (k *keeper) next() error {
 	has := k.line
 	line, err := k.lines.choose(has, k.failed)
@@ -235,10 +232,10 @@ func (k *keeper) leaveYoung() {
 	k.young = nil
 }
 
-// patience is how long a step of a heartbeat may take. The first member that does not answer
-// may be frozen, so it is left soon. If another one does not either, they may only be slow;
-// but half of what is left is for the others. On a link whose answers take long none is left
-// before one can be there, by a new connection, too.
+// patience is how long a step of a heartbeat may take. The first member that does not answer may be
+// frozen, so it is left soon. If another one does not answer either, they may only be slow; but half of
+// the remaining window is for the others. On a link with slow replies no line is left before a reply
+// can arrive, even on a new connection.
 func (k *keeper) patience() time.Duration {
 	interval := k.s.interval()
 	p := interval / 2
@@ -259,11 +256,11 @@ func (k *keeper) round() error {
 			k.last = sent
 			return nil
 		}
-		k.hangUp() // a token may have run out with which the stream was opened
+		k.hangUp() // the token with which the stream was opened may have run out
 		late := time.Since(began) > patience
 		k.slow = k.slow || late
-		// Another member would refuse it, too; and where one address stands for several
-		// members, the next try may meet the same one twice.
+		// Another member would refuse it, too; and behind an address that serves several members, the
+		// next try may meet the same one twice.
 		k.failed = !isForbidden(err) && (late || !errors.Is(err, errElsewhere))
 		if late || is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errRewound) || !pause.Wait(k.s.Ctx) {
 			return err
@@ -271,8 +268,8 @@ func (k *keeper) round() error {
 	}
 }
 
-// exchange does the two requests of a heartbeat. It is nil if one member has answered both. After the
-// first heartbeat on a stream it makes sure that the history is that of the session: see history.go.
+// exchange does the two requests of a heartbeat. It returns nil if one member has answered both. After
+// the first heartbeat on a stream it checks that the history is the session's: see history.go.
 func (k *keeper) exchange(patience time.Duration) error {
 	if err := k.next(); err != nil {
 		return err
@@ -307,8 +304,8 @@ func (k *keeper) exchange(patience time.Duration) error {
 	return nil
 }
 
-// confirmed opens the stream if there is none, does a linearizable read, and tells which
-// member has answered.
+// confirmed opens the stream if there is none, does a linearizable read, and returns the member that
+// has answered.
 func (k *keeper) confirmed(patience time.Duration) (member uint64, err error) {
 	ctx, cancel := context.WithTimeout(k.s.Ctx, patience)
 	defer cancel()
@@ -333,13 +330,13 @@ func (k *keeper) confirmed(patience time.Duration) (member uint64, err error) {
 	return list.Header.GetMemberId(), nil
 }
 
-// renew renews the lease. The error is errElsewhere if another member has answered than the
-// given one: whatever it says, it may take itself for the leader, and be wrong.
+// renew renews the lease. The error is errElsewhere if a member other than the given one has answered:
+// it may wrongly believe that it leads, so its reply proves nothing.
 func (k *keeper) renew(patience time.Duration, member uint64) error {
 	ctx, cancel := context.WithTimeout(k.s.Ctx, patience)
 	defer cancel()
 	defer context.AfterFunc(ctx, k.cancel)()
-	// EOF says that the stream has ended, and Recv why.
+	// EOF says that the stream has ended, and Recv says why.
 	if err := k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(k.s.lease)}); err != nil && !errors.Is(err, io.EOF) {
 		return rpctypes.Error(err)
 	}

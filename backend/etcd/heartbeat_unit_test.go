@@ -13,15 +13,15 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// unconnected is a client that reaches nobody.
+// unconnected returns a client that reaches nobody.
 func unconnected(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	client := must.Get(clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()}))(t)
-	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
+	t.Cleanup(func() { _ = client.Close() }) // it returns only its cancelled context's error
 	return client
 }
 
-// started is a session whose client reaches nobody.
+// started returns a session whose client reaches nobody.
 func started(t testing.TB, lease *clientv3.LeaseGrantResponse, sent time.Time) *session {
 	t.Helper()
 	b := must.Get(New(unconnected(t, "127.0.0.1:1"), Config{}))(t)
@@ -29,13 +29,13 @@ func started(t testing.TB, lease *clientv3.LeaseGrantResponse, sent time.Time) *
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = s.Close(ctx)                  // nobody is there to confirm it
+		_ = s.Close(ctx)                  // nobody can confirm it
 		_ = s.Close(context.Background()) // until its goroutines have ended
 	})
 	return s
 }
 
-// The answer to Open may come when the window has passed.
+// A session is lost if the reply to Open comes when the window has passed.
 func TestGrantedTooLate(t *testing.T) {
 	t.Parallel()
 	s := started(t, &clientv3.LeaseGrantResponse{ID: 1, TTL: 2}, time.Now().Add(-time.Minute))
@@ -44,7 +44,7 @@ func TestGrantedTooLate(t *testing.T) {
 	}
 }
 
-// granted is a session that nobody keeps alive.
+// granted returns a session that nobody keeps alive.
 func granted(ttl, window time.Duration) *session {
 	s := new(session)
 	s.Init(driver.LifeOptions{State: backend.Live, End: func(context.Context, error) {}})
@@ -52,8 +52,8 @@ func granted(ttl, window time.Duration) *session {
 	return s
 }
 
-// A new leader may count from a checkpoint that was made right before a renewal, with what was
-// left of the renewal before. The window ends before that.
+// The window ends before the time that a new leader may count from a checkpoint that was made right
+// before a renewal, with what was left of the renewal before.
 func TestWindowWithCheckpoints(t *testing.T) {
 	for ttl := MinSessionTimeout; ttl <= 2*time.Hour; ttl += 7 * time.Second {
 		interval := granted(ttl, ttl).interval()
@@ -73,7 +73,7 @@ func TestWindowWithCheckpoints(t *testing.T) {
 	}
 }
 
-// A step that is given up before its answer can be there is of no use to anybody.
+// A step of a heartbeat is not given up before its reply can arrive.
 func TestPatienceOnSlowLinks(t *testing.T) {
 	for _, tt := range []struct {
 		took time.Duration

@@ -22,11 +22,11 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// A past is a session of a server of its own, of which there is a backup.
+// A past is a session of its own server, of which there is a backup.
 type past struct {
 	*fixture
 	servers *etcdtest.Servers
-	backup  string // its folder
+	backup  string // its directory
 }
 
 func newPast(t *testing.T) *past {
@@ -45,8 +45,7 @@ func (p *past) backUp() {
 	p.get(p.s, p.dir)
 }
 
-// restore has the backup restored, and then something done, before the process is in touch with the
-// server again.
+// restore restores the backup, and calls before, before the process is in touch with the server again.
 func (p *past) restore(before func(*clientv3.Client)) {
 	p.t.Helper()
 	p.Suspend()
@@ -57,7 +56,7 @@ func (p *past) restore(before func(*clientv3.Client)) {
 	p.Resume()
 }
 
-// others write until the service has more revisions than before it was restored.
+// others writes until the service has more revisions than before it was restored.
 func (p *past) others(operator *clientv3.Client) {
 	p.t.Helper()
 	for range 60 {
@@ -109,10 +108,10 @@ func TestRestored(t *testing.T) {
 				p.compact(operator)
 			},
 		} {
-			hidden := how != "" && name == "nothing of its own" // from all but those who look: see TestRestoredUnderAWait
-			// As if somebody had deleted it, of which those who wait for it are told.
+			hidden := how != "" && name == "nothing of its own" // only waits and lists show it: see TestRestoredUnderAWait
+			// As if somebody had deleted it, which its waits report.
 			untold := strings.HasSuffix(how, "compacted") && strings.HasSuffix(name, " is gone") && name != "a change is gone"
-			// The others differ in which kind of write it is, or in how it is looked for.
+			// The others differ in the kind of write, or in how it is checked.
 			again := how != ", others write" && name != "nothing of its own" && name != "an entry is back"
 			if hidden || untold || again && testing.Short() {
 				continue
@@ -136,11 +135,11 @@ func TestRestored(t *testing.T) {
 	}
 }
 
-// Another cluster has taken over the address, with a lease of the same ID.
+// A session is lost if another cluster has taken over the address, with a lease of the same ID.
 func TestAnotherClusterAtTheAddress(t *testing.T) {
 	t.Parallel()
 	p, others := newPast(t), etcdtest.Single(t)
-	p.s = p.open(60 * time.Second) // which has written nothing
+	p.s = p.open(60 * time.Second) // it has written nothing
 	operator := etcdtest.Operator(t, others.Addrs()...)
 	_, err := pb.NewLeaseClient(operator.ActiveConnection()).LeaseGrant(p.ctx, &pb.LeaseGrantRequest{ID: int64(p.Leases()[1]), TTL: 60})
 	require.NoError(t, err)
@@ -152,7 +151,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 	p.lost()
 }
 
-// Who waits for what is not there any more, and for lists, is told, though nothing of its own is gone.
+// A wait for what is not there any more, or for a list, returns, though nothing of its session is gone.
 func TestRestoredUnderAWait(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -236,7 +235,7 @@ func TestTermAfterARestore(t *testing.T) {
 	}
 }
 
-// TestRestoredBehindItself has entries back that were deleted.
+// Entries that were deleted do not come back with a backup.
 func TestRestoredBehindItself(t *testing.T) {
 	restoretest.BehindItself(t, func(t *testing.T) restoretest.Service {
 		p := newPast(t)
@@ -256,8 +255,8 @@ func TestRestoredBehindItself(t *testing.T) {
 	})
 }
 
-// Whatever a session has written last, and however it has heard of it, is found in the history, or known not
-// to be told by what a compaction has left. A broken link, a restart, and a compaction, are no other history.
+// A session's last write, of any kind, is found in the history, or known not to be shown by what a
+// compaction has left. A broken link, a restart, and a compaction, are no other history.
 func TestLastWriteIsFound(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Single(t)

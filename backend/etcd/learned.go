@@ -14,14 +14,14 @@ type learned struct {
 	stood atomic.Pointer[standing]
 }
 
-// listed is the last listing of a directory. etcd does not tell when a key was
-// deleted last; so a listing bears the revision at which it was first read as it is. One that is
+// listed is the last listing of a directory. etcd does not report when a key was deleted last; so a
+// listing has the revision at which it was first read in its current state. A listing that was
 // forgotten gets a later revision, as if it had changed.
 type listed struct{ rev, sum uint64 }
 
 var seed = maphash.MakeSeed()
 
-// listed returns the revision that a listing bears which was read at rev.
+// listed returns the revision for a listing that was read at rev.
 func (m *learned) listed(l backend.Listing, rev uint64) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -38,13 +38,13 @@ func (m *learned) listed(l backend.Listing, rev uint64) uint64 {
 	return rev
 }
 
-// standing is what was read as an entry was enqueued: the one before it, if any.
+// standing is what was read when an entry was enqueued: the one before it, if any.
 type standing struct {
 	own, before backend.Entry
 	rev         int64
 }
 
-// last is what was read when an entry was enqueued last.
+// last returns what was read when an entry was enqueued last.
 func (m *learned) last() standing {
 	if st := m.stood.Load(); st != nil {
 		return *st

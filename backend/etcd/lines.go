@@ -11,32 +11,31 @@ import (
 	"google.golang.org/grpc"
 )
 
-// lines are a Backend's connections for heartbeats. Both requests of a heartbeat have to
-// be answered by one member (see session.beat), and the client gives its members turns. So
-// where it has several endpoints there is a connection to one of them, which all sessions
-// share. A session that is not served there goes on with the next endpoint, by itself: what
-// one meets may be its own trouble.
+// lines are a Backend's connections for heartbeats. One member must answer both requests of a heartbeat
+// (see session.beat), but the client uses its members in turn. So if it has several endpoints there is
+// a connection to one of them, which all sessions share. A session that is not served there moves to
+// the next endpoint by itself: the trouble may be its own.
 type lines struct {
 	client *clientv3.Client
 
 	mu   sync.Mutex
 	open []*line
-	best string // the endpoint to begin with, or to go on with
+	best string // the endpoint to begin with, or to move to
 }
 
-// A line is a connection to one endpoint. It is closed when no session uses it any more,
-// and with the client.
+// A line is a connection to one endpoint. It is closed when no session uses it any more, and with the
+// client.
 type line struct {
 	endpoint string // "" for the client's own connection
 	conn     *grpc.ClientConn
 	users    int // guarded by lines.mu
 	stop     func() bool
-	answered atomic.Bool // a heartbeat was confirmed by it
+	answered atomic.Bool // it has confirmed a heartbeat
 }
 
-// choose returns the line for a session's next heartbeat: the one that it has, unless that
-// has failed, or is to none of the client's endpoints any more. The session leaves the one
-// that it has, if it is given another.
+// choose returns the line for a session's next heartbeat: its current one, unless that has failed, or
+// its endpoint is none of the client's any more. If choose returns another line, the session leaves its
+// current one.
 func (l *lines) choose(has *line, failed bool) (*line, error) {
 	endpoints := l.client.Endpoints()
 	if has != nil && !failed && has.fits(endpoints) {
@@ -72,7 +71,7 @@ func (l *lines) choose(has *line, failed bool) (*line, error) {
 	return o, nil
 }
 
-// fits tells whether this is a line that a client with these endpoints may have.
+// fits reports whether a client with these endpoints may use this line.
 func (o *line) fits(endpoints []string) bool {
 	if len(endpoints) < 2 {
 		return o.endpoint == ""
@@ -80,10 +79,10 @@ func (o *line) fits(endpoints []string) bool {
 	return slices.Contains(endpoints, o.endpoint)
 }
 
-// isNew tells whether nobody was answered yet by a connection for heartbeats.
+// isNew reports whether a connection for heartbeats has answered nobody yet.
 func (o *line) isNew() bool { return o != nil && o.endpoint != "" && !o.answered.Load() }
 
-// leave is for a session that does not use a line any more. Without a line it does nothing.
+// leave releases a line that a session no longer uses. Without a line it does nothing.
 func (l *lines) leave(o *line) {
 	if o == nil || o.endpoint == "" {
 		return
@@ -96,6 +95,6 @@ func (l *lines) leave(o *line) {
 	}
 	l.mu.Unlock()
 	if last && o.stop() {
-		_ = o.conn.Close() // it is of no use to anybody
+		_ = o.conn.Close() // nobody can use it any more
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// Watches are on a member that goes silent, and heartbeats on another: they do not tell.
+// A change is noticed if the watches are on a member that goes silent, while heartbeats go to another.
 func TestSilentWatches(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()
@@ -44,8 +44,8 @@ func TestSilentWatches(t *testing.T) {
 	f.state(backend.Live)
 }
 
-// lagging is a stream of watches to a member whose disk stalls: once lags is set it tells of
-// no changes, and makes watches at an old revision.
+// lagging is a stream of watches to a member whose disk stalls: once lags is set it reports no changes,
+// and makes watches at an old revision.
 type lagging struct {
 	grpc.ClientStream
 	lags *atomic.Bool
@@ -66,7 +66,7 @@ func (s lagging) RecvMsg(m any) error {
 	}
 }
 
-// A member answers and applies nothing more. A session whose heartbeats go to others leaves it.
+// A session whose heartbeats go to others leaves a member that answers and applies nothing more.
 func TestWatchesOnAMemberThatLags(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 	var lags atomic.Bool
 	var opened atomic.Int64
 	f := setUpOn(t, 10*time.Second, wrapped(etcdserverpb.Watch_Watch_FullMethodName, func(s grpc.ClientStream) grpc.ClientStream {
-		if opened.Add(1) <= 2 { // the one after the first is to the same member
+		if opened.Add(1) <= 2 { // the one after the first goes to the same member
 			return lagging{s, &lags}
 		}
 		return s
@@ -89,8 +89,8 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 	f.state(backend.Live)
 }
 
-// On slow links a new connection and the answer by it take longer than half of the time between
-// two heartbeats, after which a member without an answer is left as a rule.
+// Heartbeats are confirmed on slow links, where a new connection and its first reply take longer than
+// half of the time between two heartbeats, after which a silent member is usually left.
 func TestHeartbeatsOverSlowLinks(t *testing.T) {
 	servertest.Long(t, "several heartbeats")
 	t.Parallel()

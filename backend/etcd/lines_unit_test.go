@@ -27,8 +27,8 @@ func (l *lines) mustChoose(t *testing.T, has *line, failed bool) *line {
 
 func isClosed(o *line) bool { return o.conn.GetState() == connectivity.Shutdown }
 
-// Sessions share a line. One that is not served there goes on with the next endpoint, and
-// does not take the line from the others.
+// Sessions share a line, and one that is not served there moves to the next endpoint without taking the
+// line from the others.
 func TestLinesAreShared(t *testing.T) {
 	endpoints := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}
 	l := newLines(t, endpoints...)
@@ -53,7 +53,7 @@ func TestLinesAreShared(t *testing.T) {
 	assert.Empty(t, l.open)
 }
 
-// A connection that is slow to come about is kept while others are tried, once.
+// A line that is slow to connect is kept while others are tried, once.
 func TestNewLinesAreKept(t *testing.T) {
 	l := newLines(t, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3")
 	k := keeper{lines: l}
@@ -81,7 +81,7 @@ func TestNewLinesAreKept(t *testing.T) {
 	assert.Empty(t, l.open)
 }
 
-// The client's endpoints may change, and with one there is no need of a line.
+// Lines follow the client's endpoints, and with one endpoint there is no need of a line.
 func TestLinesFollowTheClient(t *testing.T) {
 	l := newLines(t, "127.0.0.1:1")
 	own := l.mustChoose(t, nil, false)

@@ -16,16 +16,15 @@ import (
 // An enqueued entry's place in the queue is its ticket, the revision of the transaction
 // that has enqueued it. Its key has one of these forms:
 //
-//	<dir>/1-<ticket>-<lease>-<nonce>   ordered: others stood before it
-//	<dir>/2-<lease>-<nonce>            alone: nobody did; the ticket is its create revision
-//	<dir>/2-<lease>-<nonce>-t          on its way to the ordered form: see enqueued
+//	<dir>/1-<ticket>-<lease>-<nonce>   ordered: others were before it
+//	<dir>/2-<lease>-<nonce>            alone: nobody was; the ticket is its create revision
+//	<dir>/2-<lease>-<nonce>-t          in transit to the ordered form: see enqueued
 //
-// The order of the ordered keys is that of the queue, so that one range holds an entry and
-// its predecessor and nobody else: one watch covers both. The ticket is written as its
-// distance from the highest revision, hence the youngest comes first: the server finds the
-// next key after another by itself, and the one before it only by reading all. Those that
-// were alone come after, so that between a leader that was, and the second in line, there
-// is nobody either.
+// The ordered keys sort like the queue, so that one range holds an entry and its predecessor and
+// nobody else: one watch covers both. The ticket is written as its distance from the highest
+// revision, so that the youngest comes first: the server finds the next key after another by itself,
+// but the one before it only by reading all. Those that were alone come last, so that between a
+// former leader and the second in line there is nobody either.
 //
 // Names are never used twice.
 const (
@@ -39,32 +38,32 @@ const (
 	maxTicket = math.MaxInt64
 )
 
-// A name is what the key of an enqueued entry says.
+// A name is the content of an enqueued entry's key.
 type name struct {
 	ordered bool
 	transit bool
-	ticket  uint64 // of an ordered one
+	ticket  uint64 // of an ordered entry
 	lease   clientv3.LeaseID
 }
 
-// queueRange is the range of the keys of all entries enqueued in dir.
+// queueRange returns the range of the keys of all entries enqueued in dir.
 func queueRange(dir string) (key, end string) {
 	return dir + "/" + orderedPrefix, dir + "/" + endPrefix
 }
 
-// aloneKey is the key that an entry gets where nobody stands before it, and with
-// transitSuffix where somebody does.
+// aloneKey returns the key of an entry with nobody before it; with transitSuffix, of one with somebody
+// before it.
 func aloneKey(dir, session, nonce string) string {
 	return dir + "/" + firstPrefix + session + "-" + nonce
 }
 
-// orderedKey is where an entry goes that is on its way.
+// orderedKey returns the ordered form of a key in transit.
 func orderedKey(transit string, ticket uint64) string {
 	dir, last := cutLast(transit)
 	return orderedFrom(dir, ticket) + strings.TrimSuffix(strings.TrimPrefix(last, firstPrefix), transitSuffix)
 }
 
-// orderedFrom begins the ordered keys with this ticket; those with a lower one come
+// orderedFrom returns the prefix of the ordered keys with this ticket; those with a lower one come
 // after them.
 func orderedFrom(dir string, ticket uint64) string {
 	return fmt.Sprintf("%s/%s%016x-", dir, orderedPrefix, math.MaxInt64-ticket)
@@ -75,7 +74,7 @@ func cutLast(key string) (dir, last string) {
 	return key[:max(i, 0)], key[i+1:]
 }
 
-// parseName reads the last segment of a key.
+// parseName parses the last segment of a key.
 func parseName(key string) (name, bool) {
 	_, last := cutLast(key)
 	var n name
@@ -101,8 +100,7 @@ func parseName(key string) (name, bool) {
 	return n, true
 }
 
-// ticketOf returns the ticket of an enqueued entry. Keys that look like one but
-// are somebody else's make are not.
+// ticketOf returns the ticket of an enqueued entry, and false for a key that only looks like one.
 func ticketOf(kv *mvccpb.KeyValue) (uint64, bool) {
 	n, ok := parseName(string(kv.Key))
 	switch {
@@ -114,8 +112,8 @@ func ticketOf(kv *mvccpb.KeyValue) (uint64, bool) {
 	return n.ticket, n.ticket > 0 && n.ticket <= uint64(kv.CreateRevision)
 }
 
-// toEntry makes the contract's view of what stands under a key; nil is nothing. So is an
-// enqueued entry that somebody has written over without its lease: it would never go.
+// toEntry converts what is under a key to an Entry; nil means nothing. An enqueued entry that somebody
+// overwrote without its lease counts as nothing, too: it would never go.
 func toEntry(key string, kv *mvccpb.KeyValue) backend.Entry {
 	if kv == nil {
 		return backend.Entry{Key: key}
@@ -133,10 +131,10 @@ func toEntry(key string, kv *mvccpb.KeyValue) backend.Entry {
 	return e
 }
 
-// formatSession is a session's ID: the lease's, in hex, as etcd's own tools have it.
+// formatSession returns a session's ID: the lease's ID in hex, as etcd's own tools write it.
 func formatSession(id clientv3.LeaseID) string { return strconv.FormatInt(int64(id), 16) }
 
-// parseSession reads what formatSession has written.
+// parseSession parses what formatSession has written.
 func parseSession(text string) (clientv3.LeaseID, bool) {
 	n, err := strconv.ParseInt(text, 16, 64)
 	id := clientv3.LeaseID(n)

@@ -16,9 +16,8 @@ import (
 
 const fuzzNonce = "0123456789abcdef"
 
-// FuzzName holds that a name is taken for an enqueued entry's only if it is, to the byte,
-// one that this package makes; and that it is an entry only where the session in its name
-// is the one that it lives by, and its ticket one that has been given out.
+// FuzzName checks that a name counts as an enqueued entry's only if this package makes it, to the byte;
+// and that it is an entry only if its lease is the one in its name, and its ticket was given out.
 func FuzzName(f *testing.F) {
 	for _, name := range []string{
 		"", "/", "1-", "2-", "3-", "2-1f-" + fuzzNonce, "2-1f-" + fuzzNonce + "-t", "2-1f-" + fuzzNonce + "-t-t",
@@ -74,8 +73,8 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// FuzzTickets holds that the order of the keys is that of the queue: the youngest first,
-// and those that were alone last.
+// FuzzTickets checks that the keys sort like the queue: the youngest first, and those that were alone
+// last.
 func FuzzTickets(f *testing.F) {
 	f.Add(uint64(1), uint64(2), int64(1), int64(2))
 	f.Add(uint64(15), uint64(16), int64(math.MaxInt64), int64(1))
@@ -100,8 +99,8 @@ func FuzzTickets(f *testing.F) {
 	})
 }
 
-// FuzzCmps holds that whatever entry is asked to be guarded, there are conditions on that
-// very key, or an error that says which one it is and why.
+// FuzzCmps checks that for any entry there are conditions on that very key, or an error that names it
+// and says why.
 func FuzzCmps(f *testing.F) {
 	s := started(f, &clientv3.LeaseGrantResponse{ID: 0x1f, TTL: 1 << 20}, time.Now())
 	f.Add("/d/seat", uint64(5), uint64(1), false)

@@ -20,7 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// noSpace has the server say that it has no space, until disarm is called.
+// noSpace makes the server say that it has no space, until disarm is called.
 func (f *fixture) noSpace() (disarm func()) {
 	f.t.Helper()
 	operator := f.operator()
@@ -55,7 +55,7 @@ func TestNoSpaceIsKnown(t *testing.T) {
 	for _, op := range ops {
 		refused(op)
 	}
-	// What others delete, they may, and a session can go; but none comes.
+	// Deletions are accepted, and a session can end; but none can be opened.
 	f.discard(f.s, seat)
 	require.NoError(t, another.Close(f.ctx))
 	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
@@ -70,9 +70,9 @@ func TestNoSpaceIsKnown(t *testing.T) {
 	}
 }
 
-// The quota runs out while commits are under way. A server that finds no room as it applies
-// a transaction applies it all the same, and answers that there is no space: the error does
-// not say that nothing was written. What such a commit has enqueued is removed.
+// If the quota runs out during commits, a server that finds no space while it applies a transaction
+// applies it, and answers that there is no space: the error does not say that nothing was written, and
+// what such a commit has enqueued is removed.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	const many, size = 48, 16 << 10

@@ -16,23 +16,23 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// The tests named TestPitfallNN hold what the client library does wrong, or leaves
-// to its user, against what this package makes of it. Number 26 is in faults_watch_test.go.
-// The others are held by rules and by tests of more than that:
+// The tests named TestPitfallNN cover what the client library does wrong, or leaves
+// to its user. Number 26 is in faults_watch_test.go.
+// Rules and more general tests cover the others:
 //
 //	21  concurrency.NewSession can return neither a session nor an error: session/open,
 //	    service/down, TestClientIsClosedFirst.
-//	22  The client reckons a lease's end from the answer: session/slow-replies, and
+//	22  The client computes a lease's end from the reply: session/slow-replies, and
 //	    session/suspended-too-long.
-//	23  It waits for the first answer to a keep-alive as long as its own DialTimeout or 5 s,
+//	23  It waits for the first reply to a keep-alive as long as its own DialTimeout or 5 s,
 //	    whatever the lease's time: TestHeartbeatAnswersComeTooLate.
-//	24  A keep-alive channel says nothing of why it was closed: session/expired.
+//	24  A keep-alive channel does not say why it was closed: session/expired.
 //	25  A member may have no leader for a while: TestFaultsAreRiddenOut.
-//	28  concurrency.Election is not to be shared between goroutines, a session is: many/close,
+//	28  concurrency.Election must not be shared between goroutines, but a session may be: many/close,
 //	    await/again, TestFenceOfCommitsAtOnce.
 //	29  Two candidates of one session are two candidates: sharing/one-election, of elections.
 
-// What cleans up is bounded by the caller's context, and goes on by itself.
+// Cleaning up is bounded by the caller's context, and continues by itself.
 func TestPitfall27CleanUpIsBounded(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, 30*time.Second)
@@ -59,7 +59,7 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 		return len(f.list(other.s).Keys) == 0
 	})
 
-	// Close, too, and it says that nothing was confirmed.
+	// So is Close, and it says that nothing was confirmed.
 	f.Each((*proxytest.Proxy).Stall)
 	require.ErrorIs(t, f.s.Close(short()), context.DeadlineExceeded)
 	f.Each((*proxytest.Proxy).Unstall)
@@ -85,7 +85,7 @@ func (c *counted) during(do func()) int {
 	return int(c.calls.Load() - before)
 }
 
-// What the steps of an election cost: round trips to the store.
+// The steps of an election cost this many round trips to the store.
 func TestRoundTrips(t *testing.T) {
 	var calls counted
 	f := setUp(t, time.Minute, calls.add)

@@ -10,8 +10,8 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Predecessor implements backend.Driver. It takes no round trip right after
-// Enqueue, which has looked already, and one later.
+// Predecessor implements backend.Driver. It takes no round trip right after Enqueue, which has already
+// looked, and one later.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	if err := s.Over(ctx); err != nil {
 		return backend.Entry{}, err
@@ -19,7 +19,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	if _, ok := parseName(e.Key); !ok {
 		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
 	}
-	// What was read then is good for as long as nobody was told of anything later.
+	// What was read then stays valid while no caller has been given anything later.
 	if st := s.learned.last(); st.own.Key == e.Key && st.own.Rev == e.Rev && s.shown.Load() <= st.rev {
 		return st.before, nil
 	}
@@ -54,22 +54,21 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 }
 
-// A queueEnd looks for the youngest entry in a directory with a ticket up to some other
-// one's. Keys that are none of ours, fences among them, may stand in the way. Each look
-// begins at the start again and goes further: an entry that comes into its place
-// meanwhile may come before the keys that were passed over.
+// A queueEnd looks for the youngest entry in a directory with a ticket up to a given entry's. Foreign
+// keys, among them fences, may be in the way. Each look begins at the start again and reads further: an
+// entry that meanwhile comes into its place may come before the keys that were passed over.
 type queueEnd struct {
 	dir    string
 	ticket uint64
-	own    string // the key of the other one, or ""
-	limit  int64  // how many ordered keys to read, and twice as many of the others
+	own    string // the key of the given entry, or ""
+	limit  int64  // how many ordered keys to read; of the others, twice as many
 }
 
 func newQueueEnd(dir string, ticket uint64, own string) *queueEnd {
 	return &queueEnd{dir: dir, ticket: ticket, own: own, limit: 1}
 }
 
-// gets are the two to make.
+// gets returns the two reads to make.
 func (q *queueEnd) gets() []clientv3.Op {
 	_, end := queueRange(q.dir)
 	from, first := orderedFrom(q.dir, q.ticket), q.dir+"/"+firstPrefix
@@ -78,15 +77,14 @@ func (q *queueEnd) gets() []clientv3.Op {
 	}
 	return []clientv3.Op{
 		clientv3.OpGet(from, clientv3.WithRange(first), clientv3.WithLimit(q.limit)),
-		// There are few of these: the one enqueued where nobody was, and those that are
-		// on their way.
+		// There are few of these: the entry enqueued when nobody was there, and those in transit.
 		clientv3.OpGet(first, clientv3.WithRange(end), clientv3.WithMaxCreateRev(int64(q.ticket)),
 			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2*q.limit)),
 	}
 }
 
-// last returns the youngest entry, or the zero Entry, from what the gets found. It
-// returns false if they have to be made again, to look further.
+// last returns the youngest entry, or the zero Entry, from what the gets found. It returns false if
+// they must be made again, to look further.
 func (q *queueEnd) last(ordered, firsts []*mvccpb.KeyValue) (backend.Entry, bool) {
 	youngest, all := q.first(ordered, q.limit)
 	other, allOther := q.first(firsts, 2*q.limit)
@@ -100,8 +98,8 @@ func (q *queueEnd) last(ordered, firsts []*mvccpb.KeyValue) (backend.Entry, bool
 	return youngest, false
 }
 
-// first returns the first entry of what a get found, or the zero Entry. It returns false
-// if there may be one behind.
+// first returns the first entry that a get found, or the zero Entry. It returns false if there may be
+// one after the keys that were read.
 func (q *queueEnd) first(found []*mvccpb.KeyValue, limit int64) (backend.Entry, bool) {
 	for _, kv := range found {
 		if _, ok := ticketOf(kv); ok && parentIs(q.dir, kv) && string(kv.Key) != q.own {

@@ -28,7 +28,7 @@ func (s *session) snapshot(ctx context.Context, gets ...clientv3.Op) ([][]*mvccp
 	return ranges(answer), answer.Header.Revision, nil
 }
 
-// ranges are what the gets of a transaction found, in their order.
+// ranges returns what the gets of a transaction found, in their order.
 func ranges(answer *clientv3.TxnResponse) [][]*mvccpb.KeyValue {
 	var out [][]*mvccpb.KeyValue
 	for _, r := range answer.Responses {
@@ -39,13 +39,13 @@ func ranges(answer *clientv3.TxnResponse) [][]*mvccpb.KeyValue {
 	return out
 }
 
-// withoutValue is for gets of all but the value. WithKeysOnly alone leaves out the lease,
-// too, from servers of version 3.7; sorting by the value has them read it.
+// withoutValue is for gets of all but the value. With servers of version 3.7, WithKeysOnly alone leaves
+// out the lease, too; sorting by the value makes them read it.
 func withoutValue() []clientv3.OpOption {
 	return []clientv3.OpOption{clientv3.WithKeysOnly(), clientv3.WithSort(clientv3.SortByValue, clientv3.SortAscend)}
 }
 
-// one is the only one of what a get of one key found, or nil.
+// one returns the only result of a get of one key, or nil.
 func one(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
 	if len(kvs) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return e, nil
 }
 
-// getOnce asks for a key, and does not try again.
+// getOnce reads a key, and does not try again.
 func (s *session) getOnce(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	answer, err := s.client.KV.Get(ctx, key, opts...)
 	if err == nil {
@@ -77,7 +77,7 @@ func (s *session) getOnce(ctx context.Context, key string, opts ...clientv3.OpOp
 	return answer, err
 }
 
-// Children implements backend.Driver. A page passes over all that is below one child at least.
+// Children implements backend.Driver. Each page passes over all keys below at least one child.
 func (s *session) Children(ctx context.Context, key string, most int) (keys []string, more bool, err error) {
 	prefix := strings.TrimSuffix(key, "/") + "/"
 	end := strings.TrimSuffix(prefix, "/") + "0"
@@ -111,7 +111,7 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	return l, err
 }
 
-// list reads the keys enqueued in dir, and tells at which revision.
+// list returns the keys enqueued in dir, and the revision at which it read them.
 func (s *session) list(ctx context.Context, dir string) (backend.Listing, int64, error) {
 	key, end := queueRange(dir)
 	found, rev, err := s.snapshot(ctx, clientv3.OpGet(key, append(withoutValue(), clientv3.WithRange(end))...))
@@ -135,7 +135,7 @@ func (s *session) list(ctx context.Context, dir string) (backend.Listing, int64,
 			if err != nil {
 				return backend.Listing{}, 0, err
 			}
-			if !helped { // it is listed when it has a key that stays
+			if !helped { // it is listed when it has its final key
 				continue
 			}
 			key = orderedKey(key, ticket)

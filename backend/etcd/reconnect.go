@@ -8,12 +8,12 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// reconnects are the sessions of a Backend. They send a heartbeat at once when the client's connection is
-// there again: the servers may have been restored meanwhile, and another may lead (see history.go).
+// reconnects are the sessions of a Backend. They send a heartbeat as soon as the client's connection is
+// back: the servers may have been restored meanwhile, and another session may lead (see history.go).
 type reconnects struct {
 	mu       sync.Mutex
 	sessions map[*session]bool
-	stop     context.CancelFunc // ends what watches the connection
+	stop     context.CancelFunc // ends the goroutine that watches the connection
 }
 
 func (r *reconnects) add(client *clientv3.Client, s *session) {
@@ -37,7 +37,7 @@ func (r *reconnects) remove(s *session) {
 	}
 }
 
-// watch pokes the sessions each time that a connection which was there has come back.
+// watch pokes the sessions each time the connection comes back after it was lost.
 func (r *reconnects) watch(ctx context.Context, client *clientv3.Client) {
 	conn := client.ActiveConnection()
 	for state, was := conn.GetState(), false; ; {

@@ -16,22 +16,21 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// A transaction whose answer was lost may still be on its way, for as long as any
-// server or link holds it back. So every attempt of a commit has the condition that its
-// fence was not put after the last revision that the session had seen, and before anything
-// is decided the fence is put, with the session's lease. What was not applied by then never
-// will be.
+// A transaction whose reply was lost may still arrive for as long as any server or link holds it
+// back. So every attempt of a commit has the condition that its fence was not put after the last
+// revision that the session had seen, and before anything is decided the fence is put, with the
+// session's lease. What was not applied by then never will be.
 //
-// A fence is the key of what the commit writes, a zero byte and the session: who may write
-// the range from the one may write the other, CheckKey has no such keys, no listing shows
-// them, and childless does not count them. What is enqueued in a directory, under ever
-// new keys, has one fence together, after the queue: so there are no more of them than keys
-// and directories, however many answers are lost. Where others in the session have attempts
-// under way with the same fence, those are refused, too, and made again.
+// A fence is a key: the one that the commit writes, a zero byte and the session. A user who may write the
+// range from the key may write the fence, CheckKey refuses such keys, no listing shows them, and
+// childless does not count them. All that is enqueued in a directory, under ever new keys, has one
+// fence, after the queue: so there are no more fences than keys and directories, however many replies
+// are lost. If others in the session have pending attempts with the same fence, those are refused,
+// too, and made again.
 
 const fenceMark = "\x00"
 
-// fenceKey is the fence of the commit's attempts, beside the key of the most telling op.
+// fenceKey returns the fence of the commit's attempts, beside the key of the most telling op.
 func (c *commit) fenceKey() string {
 	key := c.keys[c.witness()]
 	if _, ok := parseName(key); ok {
@@ -43,11 +42,11 @@ func (c *commit) fenceKey() string {
 
 func isFence(key string) bool { return strings.Contains(key, fenceMark) }
 
-// telling are the kinds of ops, those first that tell most surely whether a commit was applied: what
-// they leave is the least like what somebody else may leave.
+// telling are the kinds of ops, in the order in which they prove that a commit was applied: what the
+// first leave is least like what somebody else may leave.
 var telling = []backend.OpKind{backend.OpEnqueue, backend.OpCreateEphemeral, backend.OpCompareAndSet, backend.OpUpdate, backend.OpDelete}
 
-// witness is the most telling op.
+// witness returns the index of the most telling op.
 func (c *commit) witness() int {
 	for _, kind := range telling {
 		if i := slices.IndexFunc(c.ops, func(op backend.Op) bool { return op.Kind == kind }); i >= 0 {
@@ -57,13 +56,12 @@ func (c *commit) witness() int {
 	return 0
 }
 
-// resolve finds out whether an attempt whose answer was lost was applied. It puts the
-// fence, and then goes through the history of the witness from before the attempt up to
-// the fence: etcd keeps it, whatever others have written or deleted since. All writes of a
-// transaction bear its revision, so what looks like the witness' is told by the other
-// keys as they were at that revision. If nothing is found, the commit was not
-// applied and never will be: it is tried anew. Where the history is compacted
-// away, or is not to be had for a session timeout, the outcome is unknown.
+// resolve finds out whether an attempt whose reply was lost was applied. It puts the fence, and then
+// reads the history of the witness from before the attempt up to the fence: etcd keeps it, even if
+// others have written or deleted the key since. All writes of a transaction have its revision, so the
+// other keys, as they were at a revision, show whether a write like the witness' is the attempt's. If
+// resolve finds nothing, the commit was not applied and never will be: it is tried again. If the
+// history was compacted, or cannot be read for a session timeout, the outcome is unknown.
 func (c *commit) resolve(ctx context.Context, lost error) (made []backend.Entry, applied bool, err error) {
 	if c.answered {
 		if never, err := c.never(ctx); never || err != nil {
@@ -71,7 +69,7 @@ func (c *commit) resolve(ctx context.Context, lost error) (made []backend.Entry,
 		}
 	}
 	if c.late = errors.Is(lost, context.DeadlineExceeded); c.late {
-		c.s.shift(ctx) // the next request had better not meet the same member
+		c.s.shift(ctx) // the next request should not meet the same member
 	}
 	sealed, err := c.seal(ctx)
 	if err != nil {
@@ -95,9 +93,9 @@ func (c *commit) resolve(ctx context.Context, lost error) (made []backend.Entry,
 	return nil, false, nil
 }
 
-// never tells of an attempt that was answered, so that nothing of it comes any more, whether it
-// was surely not applied. That takes no fence, for which there may be no space: nothing has
-// been written since before the attempt, or nothing to the witness' key, which stands.
+// never reports whether an attempt that was answered, so that nothing of it comes any more, was surely
+// not applied. That takes no fence, for which there may be no space: nothing was written since before
+// the attempt, or the witness' key exists and was not written.
 func (c *commit) never(ctx context.Context) (bool, error) {
 	found, seen, err := c.s.snapshot(ctx, clientv3.OpGet(c.keys[c.witness()], clientv3.WithKeysOnly()))
 	if err != nil {
@@ -111,7 +109,7 @@ func (c *commit) never(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// seal puts the fence, and returns the revision by which it stands.
+// seal puts the fence, and returns its revision.
 func (c *commit) seal(ctx context.Context) (int64, error) {
 	s := c.s
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.PutResponse, error) {
@@ -132,8 +130,8 @@ func (c *commit) seal(ctx context.Context) (int64, error) {
 	return answer.Header.Revision, nil
 }
 
-// sealed returns a revision from which on nothing of the attempt comes any more. One that
-// was answered is over. Where it was said that there is no space, no fence could be put.
+// sealed returns a revision from which on nothing of the attempt comes any more. An attempt that was
+// answered is over. If the reply was that there is no space, no fence could be put.
 func (c *commit) sealed(ctx context.Context) (int64, error) {
 	if !c.answered {
 		return c.seal(ctx)
@@ -142,10 +140,10 @@ func (c *commit) sealed(ctx context.Context) (int64, error) {
 	return seen + 1, err
 }
 
-// past returns the revisions, since before the attempt and up to the fence's that is given, at
-// which something was done to the witness' key that the attempt would have done, the oldest
-// first. It is read where reads tell all of it, and else watched: a read is asked of another
-// member as soon as one does not answer, and a watch may be on a frozen one for long.
+// past returns the revisions, oldest first, since before the attempt and up to sealed, the fence's, at
+// which something was done to the witness' key that the attempt would have done. It reads them if reads
+// show all of it, and otherwise uses a watch: a read goes to another member as soon as one does not
+// answer, while a watch may be on a frozen one for long.
 func (c *commit) past(ctx context.Context, sealed int64) ([]int64, error) {
 	for _, read := range []func(context.Context, int64) ([]int64, bool, error){c.steps, c.trail} {
 		revs, whole, err := read(ctx, sealed)
@@ -157,13 +155,13 @@ func (c *commit) past(ctx context.Context, sealed int64) ([]int64, error) {
 }
 
 const (
-	// mostSteps is how many reads are made at once of what stood at one revision after the other.
+	// mostSteps is how many reads of what existed at successive revisions are made at once.
 	mostSteps = 120
 	// longestTrail is how many writes of others are read backwards: beyond that a watch is cheaper.
 	longestTrail = 8
 )
 
-// steps is history where few revisions are in question: what stood at each of them.
+// steps is past by reads of each revision, if there are few.
 func (c *commit) steps(ctx context.Context, sealed int64) (revs []int64, whole bool, err error) {
 	i := c.witness()
 	keys := []string{c.keys[i]}
@@ -193,10 +191,9 @@ func (c *commit) steps(ctx context.Context, sealed int64) (revs []int64, whole b
 	return revs, true, nil
 }
 
-// trail is history by reads backwards: from what stands at the fence's revision to what stood
-// before that was written, and so on. It tells the whole history unless the key was without an
-// entry in between. That makes no difference to a CreateEphemeral whose entry stands: no other is of its
-// lease.
+// trail is past by reads backwards: from what exists at the fence's revision to what existed before
+// that was written, and so on. It shows the whole history unless the key was without an entry in
+// between. That does not matter to a CreateEphemeral whose entry exists: no other has its lease.
 func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole bool, err error) {
 	i := c.witness()
 	if c.ops[i].Kind == backend.OpEnqueue { // what is in transit has another key
@@ -272,7 +269,7 @@ func (c *commit) watched(ctx context.Context, sealed int64) (revs []int64, err e
 	return nil, errWatchEnded
 }
 
-// would tells whether an op would leave this under its key.
+// would reports whether an op would leave kv under its key.
 func (c *commit) would(i int, kv *mvccpb.KeyValue) bool {
 	op := c.ops[i]
 	same := bytes.Equal(kv.GetValue(), op.Value)
@@ -287,8 +284,8 @@ func (c *commit) would(i int, kv *mvccpb.KeyValue) bool {
 	return kv.GetVersion() == 0
 }
 
-// at tells whether the commit was applied at a revision, and if so what it has made,
-// of which what is ephemeral has to stand yet.
+// at reports whether the commit was applied at a revision, and if so returns what it has made.
+// Ephemeral entries that it has made must still exist.
 func (c *commit) at(ctx context.Context, rev int64) (out outcome, mine bool, err error) {
 	then, _, err := c.all(ctx, rev, clientv3.WithRev(rev))
 	if err != nil {
@@ -323,8 +320,8 @@ func (c *commit) at(ctx context.Context, rev int64) (out outcome, mine bool, err
 	return out, true, nil
 }
 
-// all reads what stands under the key of each op, in any of the forms of an
-// enqueued one with the ticket rev.
+// all reads what exists under the key of each op; for an Enqueue, under any form of the key with the
+// ticket rev.
 func (c *commit) all(ctx context.Context, rev int64, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, int64, error) {
 	var gets []clientv3.Op
 	var of []int
@@ -351,9 +348,9 @@ func (c *commit) all(ctx context.Context, rev int64, opts ...clientv3.OpOption) 
 	return kvs, seen, nil
 }
 
-// undo sees to it that nothing of an abandoned commit comes any more, and removes the ephemeral
-// entries that it has made, if there are any. Where the fence may not be put, there is nothing
-// to be done for a commit that makes none: see Access control.
+// undo makes sure that nothing of an abandoned commit comes any more, and removes any ephemeral entries
+// that it has made. If the fence may not be put, nothing can be done for a commit that makes none: see
+// Access control.
 func (c *commit) undo(ctx context.Context) error {
 	sealed, err := c.sealed(ctx)
 	if errors.Is(err, backend.ErrDenied) && !slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
@@ -366,7 +363,7 @@ func (c *commit) undo(ctx context.Context) error {
 		switch op.Kind {
 		case backend.OpEnqueue:
 			err = c.unqueue(ctx, op.Key, c.keys[i])
-		case backend.OpCreateEphemeral: // nobody else in this session has been creating it: see turns
+		case backend.OpCreateEphemeral: // nobody else in this session has been creating it: see TakeTurn
 			key := c.keys[i]
 			err = c.s.remove(ctx, []clientv3.Cmp{
 				clientv3.Compare(clientv3.LeaseValue(key), "=", c.s.lease),
@@ -381,8 +378,8 @@ func (c *commit) undo(ctx context.Context) error {
 	return nil
 }
 
-// unqueue removes an entry that may be enqueued in dir, in whatever form. After the first
-// step nobody can bring it into order any more.
+// unqueue removes an entry that may be enqueued in dir, in any form. After the first step nobody can
+// bring it into order any more.
 func (c *commit) unqueue(ctx context.Context, dir, alone string) error {
 	transit := alone + transitSuffix
 	if err := c.s.remove(ctx, nil, alone, transit); err != nil {

@@ -15,7 +15,7 @@ type right struct {
 // tellRights is how many rights an error names.
 const tellRights = 8
 
-// rights tells what the transaction takes, in the words of "etcdctl role grant-permission". The
+// rights names what the transaction requires, in the words of "etcdctl role grant-permission". The
 // servers say only that something is missing.
 func (p *plan) rights() string {
 	var all []right
@@ -68,7 +68,7 @@ func (r right) covers(other right) bool {
 	return r.from <= other.from && other.last() <= r.last() && (r.write || !other.write)
 }
 
-// last is the end of the range, that of a single key, too.
+// last returns the end of the range, also for a single key.
 func (r right) last() string {
 	if r.end == "" {
 		return r.from + "\x00"

@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// closeGrace is how long the end of a session may take to revoke the lease.
+// closeGrace is how long ending a session may take to revoke the lease.
 const closeGrace = 3 * time.Second
 
 // marginPart is the part of the granted timeout that the trust window leaves out.
@@ -36,23 +36,23 @@ type session struct {
 
 	// Guarded by Mu.
 	timer   *time.Timer // of the next heartbeat, or nil
-	beating bool        // one is under way
+	beating bool        // a heartbeat is pending
 	due     bool        // another one is wanted at once
 
 	keeper keeper // the heartbeat's
 
-	newest        atomic.Int64 // the highest revision in any answer
-	shown         atomic.Int64 // the highest revision of what a caller was told
+	newest        atomic.Int64 // the highest revision in any reply
+	shown         atomic.Int64 // the highest revision of what a caller was given
 	learned       learned
-	past          driver.Past               // at the keys themselves
-	written, held atomic.Pointer[lastWrite] // what it has written last, and with its lease, or nil
-	broken        atomic.Bool               // the client's connection was, since the session was opened
+	past          driver.Past               // by key
+	written, held atomic.Pointer[lastWrite] // its last write, and its last one with its lease, or nil
+	broken        atomic.Bool               // the client's connection broke since the session was opened
 
 	streams streams
 	watches registry
 }
 
-// start makes the session of a lease that was asked for at sent.
+// start makes the session of a lease that was requested at sent.
 func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *session {
 	s := &session{client: b.client, cfg: &b.cfg, lease: lease.ID, cluster: lease.ResponseHeader.GetClusterId()}
 	s.Init(driver.LifeOptions{
@@ -70,16 +70,16 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
 	s.schedule(s.interval()) // the grant was the first renewal
 
-	// By a client that is closed nothing is answered any more.
+	// A closed client gets no replies any more.
 	stop := context.AfterFunc(b.client.Ctx(), func() { s.Lose(errClientClosed) })
 	context.AfterFunc(s.Ctx, func() { stop() })
 	return s
 }
 
-// saw notes the revision of an answer.
+// saw notes the revision of a reply.
 func (s *session) saw(rev int64) { raise(&s.newest, rev) }
 
-// shows notes the revision of what a caller is told.
+// shows notes the revision of what a caller is given.
 func (s *session) shows(rev int64) { raise(&s.shown, rev) }
 
 func raise(to *atomic.Int64, rev int64) {
@@ -91,8 +91,8 @@ func raise(to *atomic.Int64, rev int64) {
 	}
 }
 
-// checkLease asks whether the lease is there, so that a session that has ended is told
-// from entries that were deleted.
+// checkLease asks whether the lease exists, to distinguish a session that has ended from entries that
+// were deleted.
 func (s *session) checkLease(ctx context.Context) error {
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
 		return s.client.Lease.TimeToLive(ctx, s.lease)
@@ -104,7 +104,7 @@ func (s *session) checkLease(ctx context.Context) error {
 	return err
 }
 
-// end revokes the lease where that is of use, so that the entries go at once.
+// end revokes the lease if that is of use, so that the entries go at once.
 func (s *session) end(ctx context.Context, cause error) {
 	switch cause {
 	case errExpired:
@@ -127,8 +127,8 @@ func (s *session) end(ctx context.Context, cause error) {
 	}
 }
 
-// revoke revokes a lease, and returns nil if that is known to be gone. While nothing is answered it
-// asks others, too: a member may be frozen, and its link look well, or be slow.
+// revoke revokes a lease, and returns nil if the lease is known to be gone. Without a reply it asks
+// other members, too: a member may be slow, or frozen while its link looks well.
 func revoke(ctx context.Context, client *clientv3.Client, lease clientv3.LeaseID) error {
 	ctx, cancel := context.WithTimeout(ctx, closeGrace)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// Behind this library's keys none of them is ever elected: it takes the oldest key for its
-// leader's, and the election's directory stays. So they stand there and wait.
+// No stranger behind this library's keys is ever elected, as each believes that the oldest key is its
+// leader's, and the election's directory stays: it waits there.
 func TestStrangers(t *testing.T) {
 	f := setUp(t, 30*time.Second)
 	operator := f.operator()
@@ -73,8 +73,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// Strangers are found among nested elections and beside crowds, and what is further below is
-// passed over.
+// Survey finds strangers among nested elections and beside crowds, and passes over what is further
+// below.
 func TestSurvey(t *testing.T) {
 	f := setUp(t, 30*time.Second)
 	put, lease := f.puts(), f.lease()

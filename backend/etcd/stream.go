@@ -12,39 +12,38 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// streams says which stream a session's watches go over. The client has one for all
-// watches whose context bears the same metadata, and stays with it for as long as its
-// link looks well, even if the member at its other end is frozen. So when a heartbeat
-// stays away the stream is asked for its progress, and if that or a new watch is not
-// answered in time, all watches are made anew, on another stream, which goes to the
-// next member.
+// streams decides which stream a session's watches use. The client has one for all watches whose
+// context has the same metadata, and keeps it for as long as its link looks well, even if the member at
+// the other end is frozen. So when a heartbeat fails the stream is asked for its progress, and if
+// neither that nor a new watch is answered in time, all watches are made again on another stream, which
+// goes to the next member.
 //
-// There are few of them, which have their turns. The client ends none on which a watch was given
-// up before it was made (client/v3 3.7.3): that stream is made again for as long as the client is
-// there, and ends only with the next watch that is made on it.
+// There are few streams, used in turn. The client does not end a stream on which a watch was given up
+// before it was made (client/v3 3.7.3): it makes that stream again for as long as the client exists,
+// and ends it only with the next watch that is made on it.
 type streams struct {
 	mu     sync.Mutex
 	number int
 	ctx    context.Context // ends when there is another stream
 	cancel context.CancelFunc
 
-	heard   atomic.Int64 // counts what has come over any
-	watches atomic.Int64 // that are made
-	made    atomic.Int64 // when the last one was, in nanoseconds since
+	heard   atomic.Int64 // counts what has arrived over any stream
+	watches atomic.Int64 // that exist
+	made    atomic.Int64 // when the last one was made, in nanoseconds since since
 	since   time.Time
 	asking  atomic.Bool
 
 	key atomic.Pointer[string] // of the last watch: it may be read
 
 	// The heartbeat's: see listen.
-	last   int64       // what had been heard at the one before
-	silent int         // heartbeats since anything has come
-	newest int64       // the newest revision at the one before
-	known  int64       // the service's revision when the stream was tried last
-	doubt  atomic.Bool // it was tried, and not seen to be well
+	last   int64       // heard at the heartbeat before
+	silent int         // heartbeats since anything has arrived
+	newest int64       // the newest revision at the heartbeat before
+	known  int64       // the service's revision when the stream was last tested
+	doubt  atomic.Bool // it was tested, and not found well
 }
 
-// renew has all watches go over another stream than this one.
+// renew moves all watches from the stream with this number to another one.
 func (s *streams) renew(session context.Context, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +57,7 @@ func (s *streams) renew(session context.Context, number int) {
 	s.ctx, s.cancel = context.WithCancel(session)
 }
 
-// remake has all watches made again.
+// remake makes all watches again.
 func (s *streams) remake(of *session) {
 	number, _ := s.current()
 	s.renew(of.Ctx, number)
@@ -70,10 +69,10 @@ func (s *streams) current() (int, context.Context) {
 	return s.number, s.ctx
 }
 
-// ownStreams is how many a session has, beside the first: two may be to the same frozen member.
+// ownStreams is how many a session has besides the first: two may be to the same frozen member.
 const ownStreams = 3
 
-// on is a context for what goes over a stream.
+// on returns a context for requests on a stream.
 func (s *session) on(ctx context.Context, number int) context.Context {
 	ctx = clientv3.WithRequireLeader(ctx)
 	if number == 1 {
@@ -93,7 +92,7 @@ func (s *streams) suspect(of *session) {
 		defer s.asking.Store(false)
 		ctx, cancel := context.WithTimeout(stream, of.patience())
 		defer cancel()
-		_ = of.client.Watcher.RequestProgress(of.on(ctx, number)) // no answer says it all
+		_ = of.client.Watcher.RequestProgress(of.on(ctx, number)) // the lack of a reply says enough
 		<-ctx.Done()
 		if s.heard.Load() == heard {
 			s.renew(of.Ctx, number)
@@ -101,13 +100,12 @@ func (s *streams) suspect(of *session) {
 	})
 }
 
-// listen is called with each heartbeat that was confirmed. That may have gone to another
-// member, and does not tell whether the stream is alive. So when something was written
-// somewhere, and nothing has come for two heartbeats, the stream is tried by a watch that is
-// ended at once: if that is not made in time, watch has all go over another stream. So it
-// does if the member is more than a heartbeat behind: one whose disk stalls applies nothing
-// more, and answers. Progress is no sign of life: it is not told while a watch on the stream
-// waits for the next revision.
+// listen is called with each confirmed heartbeat. That may have gone to another member, and does not
+// show whether the stream is alive. So if something was written somewhere, and nothing has arrived for
+// two heartbeats, listen tests the stream by a watch that is ended at once: if that is not made in
+// time, watch moves all to another stream. The same happens if the member is more than a heartbeat
+// behind: one whose disk stalls applies nothing more, but answers. Progress is no sign of life: it is
+// not reported while a watch on the stream waits for the next revision.
 func (s *streams) listen(of *session) {
 	heard, newest := s.heard.Load(), of.newest.Load()
 	before := s.newest
@@ -121,7 +119,7 @@ func (s *streams) listen(of *session) {
 		return
 	}
 	s.silent, s.known = 0, newest
-	s.doubt.Store(true) // until the stream is seen to be well: the next may be to the same member
+	s.doubt.Store(true) // until the stream is found well: the next may be to the same member
 	of.Run(func() {
 		number, stream := s.current()
 		answers, end := of.watch(of.Ctx, *key, clientv3.WithRev(newest+1), clientv3.WithCreatedNotify())
@@ -141,10 +139,10 @@ func (s *streams) listen(of *session) {
 	})
 }
 
-// watch makes a watch that ends with ctx, or when it is to be made anew. It blocks until
-// the watch is made. end gives it up, and is told why: where errWatchEnded is all there is
-// to say, the stream has the blame. It keeps the token with which it was opened, and when
-// that has run out all that is added to it is closed.
+// watch makes a watch that ends with ctx, or when it must be made again. It blocks until the watch is
+// made. end gives the watch up; its argument says why: errWatchEnded without another cause blames the
+// stream. A stream keeps the token with which it was opened, and when that has run out every watch
+// added to it is closed.
 func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOption) (answers clientv3.WatchChan, end func(error)) {
 	s.streams.key.Store(&key)
 	number, stream := s.streams.current()
@@ -173,9 +171,9 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 	}
 }
 
-// whenLate gives a watch up that is not made in time. The client has the watches of a stream made one
-// after the other, so the time counts from when the last one was: a thousand elections of one session
-// may begin at once, and a stream that was given up for that would have them all begin again.
+// whenLate gives up a watch that is not made in time. The client makes the watches of a stream one
+// after the other, so the time counts from when the last one was made: a thousand elections of one
+// session may begin at once, and giving up the stream for that would make them all begin again.
 func (s *session) whenLate(after time.Duration, settled *atomic.Bool, giveUp func()) *time.Timer {
 	return time.AfterFunc(after, func() {
 		if settled.Load() {
@@ -190,9 +188,9 @@ func (s *session) whenLate(after time.Duration, settled *atomic.Bool, giveUp fun
 	})
 }
 
-// shift makes small requests until the next one's turn is that of a member that answers. Else
-// what is tried again might meet the same frozen member each time: the client's members have
-// their turns, frozen or not, as long as their links look well.
+// shift makes small requests until the next request will go to a member that answers. Otherwise a
+// repeated request might meet the same frozen member each time: the client uses its members in turn,
+// frozen or not, as long as their links look well.
 func (s *session) shift(ctx context.Context) {
 	members, patience := len(s.client.Endpoints()), max(40*time.Millisecond, s.patience()/8)
 	var answered []bool

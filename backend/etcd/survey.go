@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// pageSize is how many keys Survey asks for at once. It looks at as many, if the servers
-	// take that many in one transaction.
+	// pageSize is how many keys Survey reads at once. It looks at up to as many, if the servers accept
+	// that many in one transaction.
 	pageSize = 100
-	// maxPages bounds how often it asks.
+	// maxPages bounds how often it reads.
 	maxPages = 10
 )
 
-// Survey implements backend.Driver. It is one request, unless there are more than a
-// hundred keys below key, or others directly under it than the known one. Of what is
-// further below, a page passes over one directory at least.
+// Survey implements backend.Driver. It is one request, unless there are more than a hundred keys below
+// key, or keys directly under it other than the known one. Of what is further below, each page passes
+// over at least one directory.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 	e, strangers, err := s.survey(ctx, key, known)
 	if err != nil && (isForbidden(err) || errors.Is(err, backend.ErrTooLarge)) { // perhaps only what is below
@@ -63,8 +63,8 @@ func (s *session) survey(ctx context.Context, key string, known func(backend.Ent
 	return e, strangers, err
 }
 
-// after returns where the next page begins, past all that is below the directory at which
-// this one has ended; "" if there is none.
+// after returns where the next page begins, past all keys below the directory at which this one has
+// ended; "" if there is none.
 func after(prefix string, page []*mvccpb.KeyValue) string {
 	if len(page) < pageSize {
 		return ""

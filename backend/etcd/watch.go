@@ -19,33 +19,31 @@ import (
 
 var errWatchEnded = errors.New("the watch has ended")
 
-// A registry is the watches of a session. One that nobody waits on is kept for the
-// next call, for a time of the session's timeout at most, and until another watch
-// with one of its keys is made.
+// A registry is the watches of a session. A watch that nobody waits on is kept for the next call, for
+// at most the session's timeout, and until another watch with one of its keys is made.
 type registry struct {
 	s      *session
 	mu     sync.Mutex
 	byKey  map[string][]*watch // under each of their keys
-	unused int                 // watches made ahead since one was waited on: see ahead
+	unused int                 // watches made ahead since a call waited on one: see ahead
 	spent  *watch              // nobody waits on it any more, and it holds the stream: see spend
 }
 
 func (r *registry) init(s *session) { r.s, r.byKey = s, make(map[string][]*watch) }
 
-// A watch keeps what stands under some keys of one directory, in the order in which
-// the service has changed it: all keys in the range of one watch of etcd's. Events of
-// keys in between are passed over.
+// A watch keeps what exists under some keys of one directory, in the order in which the service has
+// changed it: all keys are in the range of one etcd watch. Events of keys in between are passed over.
 //
-// Etcd's watch begins at the newest revision, whatever that is. From an older one a server
-// serves it every 100 ms only, until it has caught up, which a handover would have to wait
-// for. So what stands is read at the revision that the answer to its creation bears, or at a
-// later one, before any event is taken: no change in between is missed (see meet). As a rule
-// nothing waits for that read: it is sent beside the creation, or the watch was made ahead.
+// The etcd watch begins at the newest revision. From an older one a server serves it only every 100 ms
+// until it has caught up, which a handover would have to wait for. So before any event is applied, a
+// read gets what exists at the revision of the reply to the watch's creation, or at a later one: no
+// change in between is missed (see meet). As a rule nothing waits for that read: it is sent beside the
+// creation, or the watch was made ahead.
 type watch struct {
 	keys    []string // sorted
 	ctx     context.Context
 	cancel  context.CancelFunc
-	reading chan struct{} // held by whoever reads what stands
+	reading chan struct{} // held by the goroutine that reads
 
 	// Guarded by registry.mu.
 	now     snapshot // as of rev; nil before the first read
@@ -60,15 +58,15 @@ type watch struct {
 // A waiter is one call that waits until something differs from what it knows.
 type waiter struct {
 	known []backend.Entry
-	since int64                // the caller has been told what stood then
-	out   chan []backend.Entry // nil: what stands has to be read
+	since int64                // the caller was given what existed then
+	out   chan []backend.Entry // nil: a read is needed
 }
 
 func newWaiter(known []backend.Entry, since int64) *waiter {
 	return &waiter{known: known, since: since, out: make(chan []backend.Entry, 1)}
 }
 
-// join has a waiter wait on a watch that covers the keys.
+// join makes a waiter wait on a watch that covers the keys.
 func (r *registry) join(w *waiter, keys []string) *watch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +96,7 @@ func (r *registry) make(keys []string) *watch {
 	return t
 }
 
-// list has join find a watch. Caller holds mu.
+// list makes join find a watch. Caller holds mu.
 func (r *registry) list(t *watch) {
 	for _, key := range t.keys {
 		r.byKey[key] = append(r.byKey[key], t)
@@ -115,7 +113,7 @@ func (r *registry) find(keys []string) *watch {
 	return nil
 }
 
-// recall takes what Enqueue has read for the first read. Caller holds mu.
+// recall uses what Enqueue has read as the first read. Caller holds mu.
 func (r *registry) recall(t *watch) {
 	st := r.s.learned.last()
 	for _, key := range t.keys {
@@ -126,7 +124,7 @@ func (r *registry) recall(t *watch) {
 	t.now, t.rev = snapshot{st.own}, st.rev
 	if st.before.Exists() {
 		t.now = append(t.now, st.before)
-		r.unused = 0 // one that was made ahead would have been of use
+		r.unused = 0 // one made ahead would have been of use
 	}
 }
 
@@ -145,7 +143,7 @@ func (r *registry) leave(w *waiter, t *watch) {
 	r.keep(t)
 }
 
-// keep has a watch that nobody waits on wait for the next call. Caller holds mu.
+// keep keeps a watch that nobody waits on for the next call. Caller holds mu.
 func (r *registry) keep(t *watch) {
 	t.idle = time.AfterFunc(r.s.TTL(), func() {
 		r.mu.Lock()
@@ -179,7 +177,7 @@ func (r *registry) drop(t *watch) {
 	r.unlist(t)
 }
 
-// unlist has join not find a watch any more. Caller holds mu.
+// unlist stops join from finding a watch. Caller holds mu.
 func (r *registry) unlist(t *watch) {
 	for _, key := range t.keys {
 		left := slices.DeleteFunc(r.byKey[key], func(o *watch) bool { return o == t })
@@ -192,8 +190,7 @@ func (r *registry) unlist(t *watch) {
 }
 
 // spend keeps a watch that is of no more use until the next one is made, or its time is over: the
-// client ends a stream with its last watch, and who was the leader as a rule comes again. Caller
-// holds mu.
+// client ends a stream with its last watch, and a former leader usually comes again. Caller holds mu.
 func (r *registry) spend(t *watch) {
 	if t.idle == nil {
 		r.drop(t)
@@ -206,9 +203,8 @@ func (r *registry) spend(t *watch) {
 	r.unlist(t)
 }
 
-// look returns what differs from what the waiter knows, or whether that has to be
-// read. What the watch knows may be older than what the caller has been told of
-// elsewhere: what it has not heard of yet, it will.
+// look returns what differs from what the waiter knows, or reports that this must be read. What the
+// watch knows may be older than what the caller was given elsewhere: the watch will hear of the rest.
 func (r *registry) look(w *waiter, t *watch) (seen []backend.Entry, read bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,14 +222,14 @@ func (r *registry) look(w *waiter, t *watch) (seen []backend.Entry, read bool) {
 	return seen, false
 }
 
-// has tells whether the watch knows what stands, as of the revision since or later.
+// has reports whether the watch knows what exists, as of the revision since or later.
 func (r *registry) has(t *watch, since int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return t.now != nil && t.rev >= since
 }
 
-// merge takes what was read at a revision.
+// merge stores what was read at a revision.
 func (r *registry) merge(t *watch, found snapshot, rev int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,7 +253,7 @@ func (r *registry) run(t *watch) {
 	go r.follow(t)
 }
 
-// tell wakes those who know something else. Caller holds registry.mu.
+// tell wakes the waiters that know something else. Caller holds registry.mu.
 func (t *watch) tell(s *session) {
 	t.waiters = slices.DeleteFunc(t.waiters, func(w *waiter) bool {
 		seen, differs := compare(w.known, t.now)
@@ -265,7 +261,7 @@ func (t *watch) tell(s *session) {
 			return false
 		}
 		if t.rev < w.since {
-			seen = nil // the caller has been told of something later
+			seen = nil // the caller was given something later
 		} else {
 			s.shows(t.rev)
 		}
@@ -274,8 +270,8 @@ func (t *watch) tell(s *session) {
 	})
 }
 
-// follow keeps a watch current until it is dropped. Whatever ends etcd's watch, a compaction
-// or a member without a leader, what stands is read again, and another watch is made.
+// follow keeps a watch current until it is dropped. When the etcd watch ends for any reason, such as a
+// compaction or a member without a leader, follow reads again, and makes another watch.
 func (r *registry) follow(t *watch) {
 	defer r.s.Done()
 	last := t.keys[len(t.keys)-1] + "\x00"
@@ -323,7 +319,7 @@ func (r *registry) position(t *watch) int64 {
 	return t.rev
 }
 
-// receive takes events until the watch of etcd's ends, or what stands cannot be read as it begins:
+// receive applies events until the etcd watch ends, or what exists cannot be read when it begins:
 // unread is why.
 func (r *registry) receive(t *watch, answers clientv3.WatchChan) (unread, err error) {
 	for answer := range answers {
@@ -331,7 +327,7 @@ func (r *registry) receive(t *watch, answers clientv3.WatchChan) (unread, err er
 			return nil, err
 		}
 		if answer.Created && answer.Header.GetRevision() <= 0 {
-			return nil, errHollow // from where it tells, nobody knows: neither does the client, which would go on from there
+			return nil, errHollow // nobody knows from where it reports, nor does the client, which would resume from there
 		}
 		r.s.streams.heard.Add(1)
 		r.s.saw(answer.Header.GetRevision())
@@ -346,9 +342,9 @@ func (r *registry) receive(t *watch, answers clientv3.WatchChan) (unread, err er
 	return nil, errWatchEnded
 }
 
-// meet is called when etcd's watch has been made, which tells of whatever is done after the
-// revision rev. What was done before that is read, unless what stood then is known already:
-// events that come meanwhile wait, so that none of them is told before an earlier change.
+// meet is called when the etcd watch has been made, which reports all that is done after the revision
+// rev. What was done before is read, unless what existed then is already known: events that arrive
+// meanwhile wait, so that none of them is reported before an earlier change.
 func (r *registry) meet(t *watch, rev int64) error {
 	r.mu.Lock()
 	if r.spent != nil && r.spent != t {
@@ -365,8 +361,8 @@ func (r *registry) meet(t *watch, rev int64) error {
 	return r.s.refresh(t.ctx, t, rev)
 }
 
-// apply takes all events that have come together: whole transactions, the last of
-// which tells what stands.
+// apply applies all events that have arrived together: whole transactions, the last of which shows what
+// exists.
 func (r *registry) apply(t *watch, events []*clientv3.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -378,13 +374,13 @@ func (r *registry) apply(t *watch, events []*clientv3.Event) {
 	changed, gone := t.take(events)
 	switch {
 	case gone && len(t.waiters) == 0:
-		r.spend(t) // whoever had it is done with it
+		r.spend(t) // the call that waited on it is done with it
 	case changed:
 		t.tell(r.s)
 	}
 }
 
-// take notes what has changed, and tells whether something was deleted.
+// take notes what has changed, and reports whether something was deleted.
 func (t *watch) take(events []*clientv3.Event) (changed, gone bool) {
 	for _, event := range events {
 		key := string(event.Kv.Key)
@@ -402,7 +398,7 @@ func (t *watch) take(events []*clientv3.Event) (changed, gone bool) {
 	return changed, gone
 }
 
-// reason is why a watch has ended that somebody waits on.
+// reason returns why a watch that a call waits on has ended.
 func (r *registry) reason(ctx context.Context, t *watch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -415,7 +411,7 @@ func (r *registry) reason(ctx context.Context, t *watch) error {
 	return errWatchEnded
 }
 
-// watchError is what a watch's answer says about the watch itself.
+// watchError returns what a watch's response says about the watch itself.
 func watchError(answer *clientv3.WatchResponse) error {
 	err := answer.Err()
 	if err == nil {
@@ -430,7 +426,7 @@ func watchError(answer *clientv3.WatchResponse) error {
 	}
 	for _, stale := range []error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision} {
 		if strings.Contains(text, stale.Error()) {
-			return fmt.Errorf("%w: %v", errWatchEnded, err) // no ErrDenied: of a new stream it may not be true
+			return fmt.Errorf("%w: %v", errWatchEnded, err) // not ErrDenied: a new stream may be accepted
 		}
 	}
 	return err

@@ -10,11 +10,11 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// WillSecret implements backend.Testator: the lease's ID is all that it takes.
+// WillSecret implements backend.Testator: the lease's ID is enough.
 func (s *session) WillSecret() []byte { return nil }
 
-// Execute implements backend.Executor: it revokes the lease. With authentication that takes the right
-// to write all keys of the session.
+// Execute implements backend.Executor: it revokes the lease. With authentication that requires the
+// right to write all keys of the session.
 func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	lease, ok := parseSession(w.Session)
 	switch {
@@ -34,8 +34,8 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	}
 }
 
-// Rehearse implements backend.Rehearser: it asks for a lease that there is not. The first call of gRPC
-// in a process takes some 10 ms of the processor.
+// Rehearse implements backend.Rehearser: it asks for a lease that does not exist. The first call of
+// gRPC in a process takes some 10 ms of processor time.
 func (b *Backend) Rehearse(ctx context.Context) error {
 	_, err := b.client.Lease.TimeToLive(ctx, math.MaxInt64)
 	return answerError(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// What one transaction may have: Consul's own limits, as the backend's errors name
-// them. The bytes are those of a request's body, in which values are base64.
+// The limits of one transaction: Consul's own, as the backend's errors name them. The bytes are those
+// of a request's body, in which values are base64.
 const (
 	maxOps   = 128
 	maxBytes = 512 << 10 / 4 * 3
@@ -29,7 +29,7 @@ type Servers struct {
 
 const service = "consul"
 
-// Single starts a server of its own for t.
+// Single starts a server for t alone.
 func Single(t testing.TB) *Servers {
 	t.Helper()
 	return &Servers{Servers: servicetest.Single(t, service, starter(t))}
@@ -41,14 +41,14 @@ func Cluster(t testing.TB) *Servers {
 	return &Servers{Servers: servicetest.Cluster(t, service, starter(t))}
 }
 
-// ClusterOnNetwork is Cluster on a network of its own, if this process may have one.
+// ClusterOnNetwork is Cluster on its own network, if this process may have one.
 func ClusterOnNetwork(t testing.TB) *Servers {
 	t.Helper()
 	return &Servers{Servers: servicetest.ClusterOnNetwork(t, service, starter(t))}
 }
 
-// starter lets the processes of a test, which all have one address, have as many
-// connections as if each had its own.
+// starter lets the processes of a test, which all have one address, have as many connections as if each
+// had its own.
 func starter(t testing.TB) servicetest.Starter[*servertest.Consul] {
 	return func(n int, network *networktest.Network) *servertest.ConsulCluster {
 		t.Helper()
@@ -66,8 +66,8 @@ func (s *Servers) NewProcess(t testing.TB, cfg consul.Config) *Process {
 	return p
 }
 
-// Service makes services on the servers, each with a root of its own. cfg is the
-// configuration of their processes.
+// Service makes services on the servers, each with its own root. cfg is the configuration of their
+// processes.
 func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
 		svc := &conformance.Service{
@@ -80,7 +80,7 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 			Stored:   func() (keys, bytes int, err error) { return Stored(s.Members) },
 			Why:      map[string]string{"UseUp": "indexes have 64 bits: there is no end to them"},
 		}
-		// Autopilot has taken a member out that was away; until it votes again, the rest would have no
+		// Autopilot has removed a member that was away; until it votes again, the rest would have no
 		// quorum without another one.
 		back := func(m *servertest.Consul) error { return m.WaitReady(wait.Patience) }
 		process := func(t testing.TB) *Process { return s.NewProcess(t, cfg) }
@@ -88,7 +88,7 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 	}
 }
 
-// Conformance is the process as the suites see it.
+// Conformance returns the process as the suites see it.
 func (p *Process) Conformance() *conformance.Client {
 	c := servicetest.Client(p.Backend, p.Links, p, MatchKind)
 	c.DelayRequest = func(kind backend.OpKind, d time.Duration) (sent func() bool) {

@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// The faults do what they say, whatever a backend makes of them.
+// The faults do what they say, with any backend.
 func TestFaults(t *testing.T) {
 	servers := consultest.Cluster(t)
 	p := servers.NewProcess(t, consul.Config{})
@@ -93,7 +93,7 @@ func TestFaults(t *testing.T) {
 	pair := must.First(kv.Get(root+"/deep", nil))(t)
 	assert.NotNil(t, pair)
 
-	// A member that is down is gone round, and a process may be kept to one.
+	// A member that is down is avoided, and a process may be kept to one.
 	for i, m := range servers.Members {
 		require.NoError(t, m.Kill())
 		writes(fmt.Sprint("f", i))

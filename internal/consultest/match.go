@@ -37,8 +37,8 @@ func is(kind backend.OpKind, op *api.KVTxnOp) bool {
 	return false
 }
 
-// enqueued matches the keys that the backend makes up for enqueued entries.
+// enqueued matches the keys that the backend makes for enqueued entries.
 var enqueued = regexp.MustCompile(`/[^/]*[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}[^/]*$`)
 
-// internal tells whether a key is one of the backend's own, not of an entry.
+// internal reports whether a key is one of the backend's own, not of an entry.
 func internal(key string) bool { return strings.HasPrefix(key, ".elector/") }

@@ -14,18 +14,17 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// Operator is a client of its own, as another tool would have.
+// Operator returns a separate client, as another tool would have.
 func Operator(server *servertest.Consul) (*api.Client, error) {
 	cfg := api.DefaultConfig()
 	cfg.Address, cfg.Token = server.Addr(), server.Token()
-	// One connection per act: none is left that a restart has broken.
+	// One connection per action: none is left that a restart has broken.
 	cfg.Transport.Proxy, cfg.Transport.DisableKeepAlives = nil, true
 	cfg.HttpClient = &http.Client{Transport: cfg.Transport, Timeout: 20 * time.Second}
 	return api.NewClient(cfg)
 }
 
-// operate does something as an operator, at the first server that can be reached
-// and knows a leader.
+// operate does something as an operator, at the first server that can be reached and knows a leader.
 func operate(servers []*servertest.Consul, do func(*api.Client) error) error {
 	deadline := time.Now().Add(wait.Patience)
 	for {
@@ -47,21 +46,20 @@ func operate(servers []*servertest.Consul, do func(*api.Client) error) error {
 	}
 }
 
-// passing tells whether the failure is that of a server that is down or has no
-// leader. What was asked for may have been done; all that operators do here can be
-// done twice.
+// passing reports whether the failure is one of a server that is down or has no leader. The action may
+// have been done; everything that operators do here can be done twice.
 func passing(err error) bool {
 	var status api.StatusError
 	var link net.Error
 	if errors.As(err, &status) {
 		return status.Code >= 500
 	}
-	// The client's function for transactions drops the status: what is refused for good is
-	// tried for as long as the others.
+	// The client's function for transactions drops the status: a final refusal is repeated as long as
+	// the others.
 	return errors.As(err, &link) || strings.HasPrefix(err.Error(), "Failed request: ")
 }
 
-// name is Consul's name of a key.
+// name returns Consul's name of a key.
 func name(key string) string { return strings.TrimPrefix(key, "/") }
 
 // Stored counts all keys, and the bytes of keys and values.
@@ -77,7 +75,7 @@ func Stored(servers []*servertest.Consul) (keys, bytes int, err error) {
 	return keys, bytes, err
 }
 
-// DeleteAll is "rm -r"; a key that is not there is fine.
+// DeleteAll is "rm -r"; a missing key is no error.
 func DeleteAll(servers []*servertest.Consul, key string) error {
 	return operate(servers, func(client *api.Client) error {
 		ok, response, _, err := client.Txn().Txn(api.TxnOps{
@@ -91,7 +89,7 @@ func DeleteAll(servers []*servertest.Consul, key string) error {
 	})
 }
 
-// PutAll writes a persistent key and makes what is missing above it.
+// PutAll writes a persistent key and creates what is missing above it.
 func PutAll(servers []*servertest.Consul, key string, value []byte) error {
 	return operate(servers, func(client *api.Client) error {
 		full := name(key)
@@ -99,7 +97,7 @@ func PutAll(servers []*servertest.Consul, key string, value []byte) error {
 			if c != '/' {
 				continue
 			}
-			// Index 0 writes where there is nothing only.
+			// Index 0 writes only if there is nothing.
 			if _, _, err := client.KV().CAS(&api.KVPair{Key: full[:i]}, nil); err != nil {
 				return err
 			}
@@ -109,8 +107,8 @@ func PutAll(servers []*servertest.Consul, key string, value []byte) error {
 	})
 }
 
-// Destroy ends a session as an operator does, or as the agent does whose check of the
-// session was not updated in time.
+// Destroy ends a session as an operator does, or as the agent does when its check of the session was
+// not updated in time.
 func Destroy(servers []*servertest.Consul, id string) error {
 	return operate(servers, func(client *api.Client) error {
 		session, _, err := client.Session().Info(id, &api.QueryOptions{RequireConsistent: true})

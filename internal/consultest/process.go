@@ -1,5 +1,5 @@
-// Package consultest shows real Consul servers to the conformance suites: client
-// processes whose links, requests and replies can be broken, and an operator.
+// Package consultest runs real Consul servers for the conformance suites, with client processes whose
+// links, requests and replies can be broken, and an operator.
 package consultest
 
 import (
@@ -26,13 +26,13 @@ type Options struct {
 	Config consul.Config
 	// Token is the ACL token of the process's client.
 	Token string
-	// Apart gives the requests that wait connections of their own (consul.Config.Watches).
+	// Apart gives the requests that wait their own connections (consul.Config.Watches).
 	Apart bool
 }
 
-// A Process is one client process: a backend whose client has connections of its
-// own, through proxies of its own, one per server. The client knows one address, as
-// that of a load balancer: each new connection goes to a server that can be reached.
+// A Process is one client process: a backend whose client has its own connections, through its own
+// proxies, one per server. The client knows one address, like a load balancer's: each new connection
+// goes to a server that can be reached.
 type Process struct {
 	Backend *consul.Backend
 	Client  *api.Client
@@ -69,8 +69,7 @@ func NewProcess(t testing.TB, servers []*servertest.Consul, o Options) *Process 
 	return p
 }
 
-// newClient makes a client with connections of its own, which closeIdle ends where nobody uses
-// them.
+// newClient makes a client with its own connections. closeIdle ends those that nobody uses.
 func (p *Process) newClient(o Options) (client *api.Client, closeIdle func()) {
 	p.t.Helper()
 	cfg := api.DefaultConfig() // with the transport that users have
@@ -91,8 +90,8 @@ func (p *Process) dial(ctx context.Context, network, _ string) (net.Conn, error)
 	return d.DialContext(ctx, network, p.Proxies[i].Addr())
 }
 
-// pick chooses the server for a connection, as a load balancer does that knows who
-// is well. If none is, the connection meets what there is.
+// pick chooses the server for a connection, like a load balancer that knows which are well. If none is,
+// the connection meets what there is.
 func (p *Process) pick() (server int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,8 +111,7 @@ func (p *Process) pick() (server int, ok bool) {
 	return server, ok
 }
 
-// Expire has the servers end all sessions of the process, and the process hear of
-// it when it comes back.
+// Expire makes the servers end all sessions of the process, which learns of it when it comes back.
 func (p *Process) Expire() {
 	p.t.Helper()
 	p.Suspend()

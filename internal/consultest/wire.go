@@ -16,7 +16,7 @@ import (
 	"github.com/elector-go/elector/internal/servicetest"
 )
 
-// A Request is one of a client's on its way to the servers. What is changed of it is sent so.
+// A Request is a client's request on its way to the servers. Changes to it are sent.
 type Request struct {
 	*http.Request
 	Content []byte     // its body
@@ -28,37 +28,37 @@ type Request struct {
 // Send passes the request on.
 func (r *Request) Send() (*http.Response, error) { return r.send() }
 
-// For tells whether the request is for this part of the API.
+// For reports whether the request is for this part of the API.
 func (r *Request) For(part string) bool { return strings.HasPrefix(r.URL.Path, "/v1/"+part) }
 
-// Asks tells whether the request has a parameter.
+// Asks reports whether the request has a parameter.
 func (r *Request) Asks(parameter string) bool { return r.URL.Query().Has(parameter) }
 
-// Blocking tells whether the request waits for a change.
+// Blocking reports whether the request waits for a change.
 func (r *Request) Blocking() bool {
 	index := r.URL.Query().Get("index")
 	return index != "" && index != "0"
 }
 
-// A Handler stands between the client and its connections. It may send the request,
-// once or not at all, may change it before, and answers what it likes.
+// A Handler is between the client and its connections. It may send the request, once or not at all, may
+// change it first, and returns any reply.
 type Handler func(*Request) (*http.Response, error)
 
-// over is a client's http.RoundTripper: each request goes through the handlers of the wire, and
-// to a transport.
+// over is a client's http.RoundTripper: each request goes through the handlers of the wire, and to a
+// transport.
 type over struct {
 	*wire
 	to http.RoundTripper
 }
 
-// wire is what stands between the clients of a process and their connections.
+// wire is between the clients of a process and their connections.
 type wire struct {
 	*servicetest.Faults[api.TxnOps]
 
 	mu       sync.Mutex
 	handlers []*Handler
 	sessions []string      // made by the process, newest last
-	held     chan struct{} // closed when answers to blocking queries may pass; nil: they may
+	held     chan struct{} // closed when replies to blocking queries may pass; nil: they may
 	waiting  *atomic.Int64 // counts blocking queries
 }
 
@@ -91,13 +91,12 @@ func (w over) RoundTrip(request *http.Request) (*http.Response, error) {
 	return send()
 }
 
-// tells tells whether the answer to a request that looks whether something has changed
-// may say so.
+// tells reports whether the reply to a request that checks for changes may report one.
 func tells(r *Request, response *http.Response) bool {
 	return r.Asks("keys") && !r.Asks("separator") || r.Asks("consistent") && response.StatusCode == http.StatusConflict
 }
 
-// send sends a request, unless a fault keeps it from that.
+// send sends a request, unless a fault prevents it.
 func (w over) send(r *Request) (*http.Response, error) {
 	switch {
 	case w.Throttled(): // as limits.request_limits does
@@ -150,15 +149,15 @@ func (w *wire) note(response *http.Response) error {
 	return nil
 }
 
-// Sessions are those that the servers granted to the process, newest last.
+// Sessions returns the sessions that the servers granted to the process, newest last.
 func (w *wire) Sessions() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.sessions)
 }
 
-// Intercept puts a handler between the client and its connections, before those
-// that are there, until remove is called.
+// Intercept puts a handler between the client and its connections, before the existing ones, until
+// remove is called.
 func (w *wire) Intercept(h Handler) (remove func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,8 +169,8 @@ func (w *wire) Intercept(h Handler) (remove func()) {
 	}
 }
 
-// HoldWakeups keeps the answers that tell of changes, to blocking queries and to looks
-// that come with heartbeats, until release is called.
+// HoldWakeups holds the replies that report changes, to blocking queries and to looks that come with
+// heartbeats, until release is called.
 func (w *wire) HoldWakeups() (release func()) {
 	held := make(chan struct{})
 	w.mu.Lock()
@@ -200,7 +199,7 @@ func (w *wire) hold(request *http.Request) error {
 	}
 }
 
-// Answer makes an answer that no server gave.
+// Answer makes a reply that no server gave.
 func Answer(status int, text string) *http.Response {
 	return &http.Response{
 		StatusCode: status, Status: http.StatusText(status), ProtoMajor: 1, ProtoMinor: 1,

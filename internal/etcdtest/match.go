@@ -9,12 +9,11 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Match tells whether a transaction is meant.
+// A Match selects transactions.
 type Match = func(*etcdserverpb.TxnRequest) bool
 
-// MatchKind matches commits that have an op of the kind. A commit can be told from
-// the second step of an Enqueue and from what cleans up: it asks for its fence, a key
-// with a zero byte, not to be put since.
+// MatchKind matches commits that have an op of the kind. Unlike the second step of an Enqueue and
+// cleanups, a commit has the condition that its fence, a key with a zero byte, was not put since.
 func MatchKind(kind backend.OpKind) Match {
 	return func(txn *etcdserverpb.TxnRequest) bool {
 		fenced := func(c *etcdserverpb.Compare) bool { return bytes.ContainsRune(c.Key, 0) }
@@ -27,7 +26,7 @@ func MatchKind(kind backend.OpKind) Match {
 				if kindOf(txn, put) == kind {
 					return true
 				}
-			case op.GetRequestTxn() != nil: // of a key or another, as others stand there or not
+			case op.GetRequestTxn() != nil: // of one key or another, depending on whether others are there
 				if kind == backend.OpEnqueue {
 					return true
 				}
@@ -41,8 +40,8 @@ func MatchKind(kind backend.OpKind) Match {
 	}
 }
 
-// kindOf tells what a put is. A CompareAndSet over an entry leaves the lease alone as an Update
-// does. It asks for the version alone, and the latter for the incarnation, at least.
+// kindOf returns the kind of a put. A CompareAndSet over an entry keeps the lease as an Update does,
+// but compares only the version; an Update compares at least the incarnation.
 func kindOf(txn *etcdserverpb.TxnRequest, put *etcdserverpb.PutRequest) backend.OpKind {
 	incarnation := slices.ContainsFunc(txn.Compare, func(c *etcdserverpb.Compare) bool {
 		return c.Target != etcdserverpb.Compare_VERSION && bytes.Equal(c.Key, put.Key)

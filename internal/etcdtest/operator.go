@@ -17,25 +17,25 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// oneTry bounds one attempt at what an operator does; servers may be starting.
+// oneTry bounds one attempt of an operator's action; servers may be starting.
 const oneTry = 10 * time.Second
 
-// Operator is a client of its own of the servers, as another tool would have.
+// Operator returns a separate client of the servers, as another tool would have.
 func Operator(t testing.TB, servers ...string) *clientv3.Client {
 	t.Helper()
 	client := must.Get(newBare(servers))(t)
-	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
+	t.Cleanup(func() { _ = client.Close() }) // it returns only its cancelled context's error
 	return client
 }
 
-// newBare makes a client that connects to the servers, and to no proxy that the environment names
-// for what is not on the loopback.
+// newBare makes a client that connects to the servers, and not to a proxy from the environment for
+// addresses that are not on the loopback.
 func newBare(servers []string, opts ...grpc.DialOption) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: servers, Logger: zap.NewNop(), DialOptions: append(opts, grpc.WithNoProxy())})
 }
 
-// operate does something with a new client, which has no back-off to wait for, and
-// again where no server could do it.
+// operate does something with a new client, which has no back-off to wait for, and repeats it if no
+// server could do it.
 func operate(servers []string, do func(context.Context, *clientv3.Client) error) error {
 	deadline := time.Now().Add(wait.Patience)
 	for {
@@ -62,7 +62,7 @@ func once(servers []string, do func(context.Context, *clientv3.Client) error) er
 	return do(ctx, client)
 }
 
-// Revoke ends a lease; one that is over is fine.
+// Revoke ends a lease; one that is over is no error.
 func Revoke(servers []string, lease clientv3.LeaseID) error {
 	return operate(servers, func(ctx context.Context, client *clientv3.Client) error {
 		_, err := client.Revoke(ctx, lease)
@@ -89,7 +89,7 @@ func Stored(servers []string) (keys, bytes int, err error) {
 	return keys, bytes, err
 }
 
-// DeleteAll removes key and all below it.
+// DeleteAll removes key and all keys below it.
 func DeleteAll(servers []string, key string) error {
 	return operate(servers, func(ctx context.Context, client *clientv3.Client) error {
 		_, err := client.Txn(ctx).Then(
@@ -100,8 +100,7 @@ func DeleteAll(servers []string, key string) error {
 	})
 }
 
-// PutAll puts a persistent key and makes what is missing above it. A key that is
-// there keeps its lease.
+// PutAll puts a persistent key and creates what is missing above it. An existing key keeps its lease.
 func PutAll(servers []string, key string, value []byte) error {
 	var ops []clientv3.Op
 	unlessThere := func(key string, there []clientv3.Op, missing clientv3.Op) clientv3.Op {

@@ -1,6 +1,5 @@
-// Package etcdtest shows real etcd servers to the conformance suites: client
-// processes whose links, requests, replies and watches can be broken, and an
-// operator.
+// Package etcdtest runs real etcd servers for the conformance suites, with client processes whose
+// links, requests, replies and watches can be broken, and an operator.
 package etcdtest
 
 import (
@@ -31,8 +30,8 @@ import (
 	"github.com/elector-go/elector/internal/servicetest"
 )
 
-// A Process is one client process: a client of its own, whose connections go
-// through proxies of its own, one per server.
+// A Process is one client process: its own client, whose connections go through its own proxies, one
+// per server.
 type Process struct {
 	Client  *clientv3.Client
 	Backend *etcd.Backend
@@ -49,8 +48,7 @@ type Process struct {
 	watches atomic.Int64 // made
 }
 
-// NewProcess makes a process. change, if it isn't nil, may alter its client's
-// configuration.
+// NewProcess makes a process. change, if it isn't nil, may alter its client's configuration.
 func NewProcess(t testing.TB, servers []string, change func(*clientv3.Config)) *Process {
 	t.Helper()
 	p := NewClient(t, servers, change)
@@ -62,15 +60,14 @@ func NewProcess(t testing.TB, servers []string, change func(*clientv3.Config)) *
 func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *Process {
 	t.Helper()
 	p := &Process{t: t, Servers: servers, Links: servicetest.NewLinks(t, servers, proxytest.ForTest)}
-	// What gRPC says of a call that was under way.
+	// gRPC's error for a pending call.
 	lost := status.Error(codes.Unavailable, "error reading from server: connection reset by the test")
 	p.Faults = servicetest.NewFaults[*etcdserverpb.TxnRequest](p.Links, lost)
 	p.wakeups.changed = sync.NewCond(&p.wakeups.mu)
 	cfg := clientv3.Config{
 		Endpoints: p.Addrs(),
 		Logger:    zap.NewNop(),
-		// They come after the client's own, so what is lost here is what its
-		// retries see.
+		// They come after the client's own, so what is lost here is what its retries see.
 		DialOptions: []grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(p.unary), grpc.WithChainStreamInterceptor(p.stream),
 			grpc.WithConnectParams(connecting),
@@ -84,7 +81,7 @@ func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *P
 	return p
 }
 
-// close closes the client, whose own error tells of its cancelled context only.
+// close closes the client, which always returns its cancelled context's error.
 func (p *Process) close() {
 	if err := etcdclient.Close(p.Client, 10*time.Second); err != nil && !errors.Is(err, context.Canceled) {
 		p.t.Log(err)
@@ -97,27 +94,26 @@ func NewBackend(t testing.TB, client *clientv3.Client) *etcd.Backend {
 	return must.Get(etcd.New(client, etcd.Config{SessionTimeout: 10 * time.Second, Logger: asynclogtest.Stuck(t)}))(t)
 }
 
-// connecting has clients come back in time, as etcd.New asks for: gRPC's own second
-// attempt is a second after the first.
+// connecting makes clients come back in time, as etcd.New asks for: gRPC's own second attempt is a
+// second after the first.
 var connecting = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
 	MinConnectTimeout: 20 * time.Second, // gRPC's own
 }
 
-// Leases are those that the process was granted, oldest first.
+// Leases returns the leases that the process was granted, oldest first.
 func (p *Process) Leases() []clientv3.LeaseID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.leases)
 }
 
-// WatchesMade is how many watches the servers have made for the process, counting those that
-// were made again or are gone.
+// WatchesMade returns how many watches the servers have made for the process, counting those that were
+// made again or are gone.
 func (p *Process) WatchesMade() int { return int(p.watches.Load()) }
 
-// Expire has the servers end all sessions of the process, whether it is cut off or
-// not. It hears of it as of a real expiry: its entries are gone, and its lease is
-// not found any more.
+// Expire makes the servers end all sessions of the process, even if it is cut off. The process sees a
+// real expiry: its entries are gone, and its lease is not found any more.
 func (p *Process) Expire() {
 	p.t.Helper()
 	for _, lease := range p.Leases() {
@@ -125,7 +121,7 @@ func (p *Process) Expire() {
 	}
 }
 
-// unary sees every single call, each attempt of the client.
+// unary sees every single call, and each attempt of the client.
 func (p *Process) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if p.Throttled() {
 		return rpctypes.ErrGRPCRequestTooManyRequests
@@ -144,7 +140,7 @@ func (p *Process) unary(ctx context.Context, method string, req, reply any, cc *
 		return err
 	}
 	type answer struct {
-		reply *etcdserverpb.TxnResponse // of its own: the sender's may not be written to once that has gone
+		reply *etcdserverpb.TxnResponse // its own: the sender's must not be written to once the sender has gone
 		err   error                     // lost with the reply
 	}
 	got, err := servicetest.Do(ctx, p.Faults, txn, func(ctx context.Context) (answer, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// What the faults do to the client library, without a Backend.
+// The faults act on the client library, without a Backend.
 func TestProcess(t *testing.T) {
 	servers := Single(t)
 	p := NewClient(t, servers.Addrs(), nil)
@@ -40,7 +40,7 @@ func TestProcess(t *testing.T) {
 	require.NoError(t, PutAll(servers.Addrs(), "/ab", nil))
 	assert.EqualValues(t, 4, count("/a"))
 
-	// Wake-ups are held, and all else goes on: other watches are made, too.
+	// Wake-ups are held, and all else continues: other watches are made, too.
 	n := must.Get(servers.Watches())(t)
 	assert.Zero(t, n)
 	first := p.Client.Watch(ctx, "/a/b/c")
@@ -62,7 +62,7 @@ func TestProcess(t *testing.T) {
 	assert.Len(t, (<-first).Events, 1)
 	assert.Len(t, (<-second).Events, 3)
 
-	// A lost reply is one of a write that was done, a lost request of none.
+	// A lost reply means that the write was done, a lost request that it was not.
 	lease := must.Get(p.Client.Grant(ctx, 60))(t)
 	p.LoseReply(MatchKind(backend.OpCreateEphemeral))
 	p.LoseRequest(MatchKind(backend.OpCompareAndSet))

@@ -25,7 +25,7 @@ type Servers struct {
 
 const name = "etcd"
 
-// Single starts a server of its own for t.
+// Single starts a server for t alone.
 func Single(t testing.TB, args ...string) *Servers {
 	t.Helper()
 	return &Servers{servicetest.Single(t, name, starter(t, args...))}
@@ -37,7 +37,7 @@ func Cluster(t testing.TB) *Servers {
 	return &Servers{servicetest.Cluster(t, name, starter(t))}
 }
 
-// ClusterOnNetwork is Cluster on a network of its own, if this process may have one.
+// ClusterOnNetwork is Cluster on its own network, if this process may have one.
 func ClusterOnNetwork(t testing.TB) *Servers {
 	t.Helper()
 	return &Servers{servicetest.ClusterOnNetwork(t, name, starter(t))}
@@ -63,7 +63,7 @@ func (s *Servers) Watches() (int, error) {
 	return sum, nil
 }
 
-// Metric reads one of a member's metrics. The name has its labels, as the member says them.
+// Metric reads one of a member's metrics. The name includes its labels, as the member writes them.
 func Metric(m *servertest.Etcd, name string) (int, error) {
 	client := http.Client{Timeout: oneTry, Transport: &http.Transport{}} // without a proxy
 	defer client.CloseIdleConnections()
@@ -82,7 +82,7 @@ func Metric(m *servertest.Etcd, name string) (int, error) {
 	return 0, errors.Join(fmt.Errorf("%s has no metric %s", m.URL(), name), lines.Err())
 }
 
-// Service makes services on the servers, each with a root of its own.
+// Service makes services on the servers, each with its own root.
 func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
 		svc := &conformance.Service{
@@ -100,7 +100,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 	}
 }
 
-// Conformance is the process as the suites see it.
+// Conformance returns the process as the suites see it.
 func (p *Process) Conformance() *conformance.Client {
 	c := servicetest.Client(p.Backend, p.Links, p, MatchKind)
 	c.DelayRequest = func(kind backend.OpKind, d time.Duration) (sent func() bool) {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// HoldWakeups keeps what the servers say of changes from the process, while all
-// else goes on, until release is called.
+// HoldWakeups holds the servers' reports of changes back from the process, while all else continues,
+// until release is called.
 func (p *Process) HoldWakeups() (release func()) {
 	p.wakeups.add(1)
 	return sync.OnceFunc(func() { p.wakeups.add(-1) })
@@ -20,7 +20,7 @@ func (p *Process) HoldWakeups() (release func()) {
 
 // gate is shut while somebody holds it.
 type gate struct {
-	mu      sync.Mutex // that of the streams, too
+	mu      sync.Mutex // the streams', too
 	changed *sync.Cond // the number of holders, or what a stream has received
 	holders int
 }
@@ -32,9 +32,8 @@ func (g *gate) add(n int) {
 	g.changed.Broadcast()
 }
 
-// watchStream is a stream of watches. While the gate is shut, only the answers to
-// requests for new watches come through. What is held is lost when the stream
-// ends, as if it had still been on its way.
+// watchStream is a stream of watches. While the gate is shut, only the replies to requests for new
+// watches come through. What is held is lost when the stream ends, as if it had still been in transit.
 type watchStream struct {
 	grpc.ClientStream
 	gate *gate
@@ -64,7 +63,7 @@ func (s *watchStream) receive() {
 	}
 }
 
-// RecvMsg has one caller at a time, as that of grpc.ClientStream.
+// RecvMsg has one caller at a time, as grpc.ClientStream's has.
 func (s *watchStream) RecvMsg(m any) error {
 	into, ok := m.(*etcdserverpb.WatchResponse)
 	if !ok {
