@@ -201,8 +201,7 @@ func (c *candidate) reports(hooks ...hookKind) (all []report) {
 
 // stoodAside checks how often the candidate has stood aside, and why.
 func (c *candidate) stoodAside(times int, why error) {
-	// The heir of a transfer may lead before the candidate that made way hears that its own commit is
-	// done.
+	// The heir may lead before the candidate that made way hears that its own commit is done.
 	c.a.Until(fmt.Sprintf("%s has stood aside %d times", c.id, times), func() bool { return len(c.reports(isAside)) >= times })
 	all := c.reports(isAside)
 	for _, r := range all {

@@ -137,7 +137,7 @@ func fenceCancel(a *arena) {
 	})
 }
 
-// cancelled checks the error of a commit whose ctx has ended, and what it has done.
+// cancelled checks the error of a commit whose ctx has ended, and what the commit has done.
 func (a *arena) cancelled(t *elector.Term, w write, s shelf, err error) {
 	a.isNot(w.name, err, elector.ErrDeposed, elector.ErrConflict, backend.ErrNoEntry)
 	a.Refused(w.name, err, context.Canceled)
@@ -171,7 +171,7 @@ func fenceLate(a *arena) {
 		return err
 	})
 	want = append(want, a.commit(t, elector.CompareAndSet(s[0].Key, newValue, s[0].Version))...)
-	time.Sleep(delay + a.Service.TTL/4) // for what was late to be done
+	time.Sleep(delay + a.Service.TTL/4) // so that late requests are done
 	a.seen(want...)
 	a.holds(t)
 }
