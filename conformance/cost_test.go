@@ -79,8 +79,7 @@ func atEachN(few, many string, n, m int) (table string, ok bool) {
 	return strings.Join(a, "\n"), true
 }
 
-// A costlyChange is a change that may cost waiting candidates something. do returns the index of the
-// candidate that is gone, or 0.
+// A costlyChange may cost waiting candidates something. do returns the index of the one that left, or 0.
 type costlyChange struct {
 	name string
 	do   func(e *costElection) (gone int)

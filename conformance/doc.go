@@ -2,10 +2,9 @@
 // of an election.
 //
 // A suite takes a function that makes a fresh [Service], and runs a table of named rules on it. A rule
-// that fails prints its text, one sentence, and what the test saw. A rule that hangs ends the program,
-// with its name. A rule that cannot be tried on a service is reported with the reason, never skipped in
-// silence. The suites avoid false alarms, so they may miss a fault: run them many times, and with the
-// race detector.
+// that fails prints its text, one sentence, and what the test saw. A rule that hangs is ended and named.
+// A rule that cannot be tried on a service is reported with the reason, never skipped in silence. The
+// suites avoid false alarms, so they may miss a fault: run them many times, and with the race detector.
 //
 // Package kit documents the fields of the types.
 //

@@ -37,8 +37,8 @@ type Config struct {
 	Faults int
 	Kinds  []Fault
 
-	// Found makes the candidates found the election, in all orders. Otherwise it is there from the start,
-	// which is much less to explore. It makes no difference to a strategy that is Foreign.
+	// Found makes the candidates found the election, in all orders. Otherwise the election exists from
+	// the start, which is much less to explore. It makes no difference to a strategy that is Foreign.
 	Found bool
 
 	// Ordered says that candidates lead in the order in which they have enrolled: nobody is elected
@@ -132,8 +132,8 @@ const (
 	// AskTo: the same, but the candidate that came last is to lead next. The leader resigns when that
 	// candidate is next, or cannot be. It is for strategies that are an elector.Transferrer.
 	AskTo Fault = 'T'
-	// Designate: an operator designates the candidate, for good. It is for strategies that are an
-	// elector.Designator.
+	// Designate: an operator designates the candidate, and does not take that back. It is for
+	// strategies that are an elector.Designator.
 	Designate Fault = 'G'
 	// Delete: an operator deletes the candidate's entry.
 	Delete Fault = 'D'

@@ -8,8 +8,8 @@
 //
 // Each candidate campaigns, does one fenced commit when it leads, and resigns. A [Fault] is what may go
 // wrong. After every step the explorer checks that the promises of an election hold: never two terms at
-// once, tokens that rise, no term before an older entry's, no win without an own entry, no commit without
-// its claim, each commit once. At the end each candidate must have led, and nothing be left.
+// once, tokens that rise, no term before an older entry's, no win without an entry of its own, no commit
+// without its claim, each commit once. In the end each candidate must have led, and nothing may be left.
 //
 // # A failure
 //

@@ -154,7 +154,6 @@ func attempt(t *testing.T, cfg Config, steps []string, tell bool) *Failure {
 	})
 }
 
-// plus adds up two reports.
 func (r Report) plus(o Report) Report {
 	r.Schedules += o.Schedules
 	r.Steps += o.Steps

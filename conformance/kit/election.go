@@ -13,7 +13,7 @@ import (
 // and in [Service], and never guessed.
 type ElectionConfig struct {
 	// Service makes a fresh service, or a fresh Root on a running one. It is called once per rule, inside
-	// the rule's bubble if the service is Virtual, and once before, to see what it can do.
+	// the rule's bubble if the service is Virtual, and once before, to see what the service can do.
 	Service func(t testing.TB) *Service
 
 	// Strategy is the Config.Strategy of all candidates. If it is an elector.CustomLayout, the rules

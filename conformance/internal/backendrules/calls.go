@@ -46,7 +46,6 @@ func (s sess) delete(all ...backend.Entry) {
 	}
 }
 
-// dir makes a directory.
 func (s sess) dir(name string) string {
 	return s.put(s.r.key(name), "", 0).Key
 }
@@ -132,7 +131,6 @@ func (s sess) refused(what string, want error, guards []backend.Condition, ops .
 // discard discards an entry of this session.
 func (s sess) discard(e backend.Entry) { s.r.Must("drop of "+e.Key, s.Discard(s.r.ctx, e)) }
 
-// close closes the session.
 func (s sess) close() {
 	began := time.Now()
 	s.r.Confirmed("close", began, s.Close(s.r.ctx))
@@ -143,7 +141,6 @@ func (s sess) committing(what string, ops ...backend.Op) *task[[]backend.Entry] 
 	return start(s.r, what, func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, nil, ops...) })
 }
 
-// getting starts a Get.
 func (s sess) getting(what, key string) *task[backend.Entry] {
 	return start(s.r, what, func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, key) })
 }
@@ -155,7 +152,6 @@ func (s sess) waits(known ...backend.Entry) *task[[]backend.Entry] {
 	return t
 }
 
-// await starts an Await.
 func (s sess) await(known ...backend.Entry) *task[[]backend.Entry] {
 	return start(s.r, fmt.Sprintf("await %q", harness.Keys(known)), func(ctx context.Context) ([]backend.Entry, error) {
 		return s.Await(ctx, known...)
@@ -169,7 +165,6 @@ func (s sess) waitsList(known backend.Listing) *task[backend.Listing] {
 	return t
 }
 
-// awaitList starts an AwaitList.
 func (s sess) awaitList(known backend.Listing) *task[backend.Listing] {
 	return start(s.r, "await list "+known.Dir, func(ctx context.Context) (backend.Listing, error) {
 		return s.AwaitList(ctx, known)

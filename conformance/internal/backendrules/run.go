@@ -63,7 +63,6 @@ func (r *run) End(bool) {
 	closing.Wait()
 }
 
-// client starts a new process.
 func (r *run) client() *kit.Client { return r.Service.Client(r.T) }
 
 // open opens a session in process c.

@@ -89,7 +89,6 @@ func (s sess) becomes(prev, want backend.State, when string) {
 	s.r.FailIf(got != want, "%s the session is %v, want %v", when, got, want)
 }
 
-// is checks the state.
 func (s sess) is(want backend.State, when string) {
 	got := s.State()
 	s.r.FailIf(got != want, "%s the session is %v, want %v", when, got, want)

@@ -138,14 +138,12 @@ func (a *arena) soon(d time.Duration) context.Context {
 	return ctx
 }
 
-// ended returns a ctx that has ended.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// process makes a process.
 func (a *arena) process() *kit.Client { return a.noted(a.Service.Client(a.T)) }
 
 // noted makes the arena close a process at the end.

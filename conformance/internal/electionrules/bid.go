@@ -22,7 +22,6 @@ type bid struct {
 	atWin meter.Counts // counts when it began the term
 }
 
-// campaign starts a Campaign.
 func (c *candidate) campaign() *bid { return c.campaignIn(context.Background()) }
 
 func (c *candidate) campaignIn(ctx context.Context) *bid {

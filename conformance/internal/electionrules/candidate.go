@@ -67,7 +67,6 @@ func (a *arena) brief(cfg *elector.Config) { cfg.TTL = a.Service.TTL }
 // strict ends the term at the first disconnect.
 func strict(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
 
-// id names the n-th candidate.
 func (a *arena) id(n int) string {
 	if a.cfg.ID != nil {
 		return a.cfg.ID(n)

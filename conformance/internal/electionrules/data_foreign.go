@@ -146,7 +146,7 @@ func (c *candidate) until(what string, shows func(ctx context.Context, s *backen
 		ctx := c.a.within()
 		_, _ = c.e.Leader(ctx) // so that it has a session
 		session := c.tap.session()
-		return session == nil || shows(ctx, session) // without a session, Leader bypasses the tap
+		return session == nil || shows(ctx, session) // no session: the elector bypasses the tap
 	})
 }
 

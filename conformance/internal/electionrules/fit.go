@@ -69,8 +69,8 @@ func (h *health) check(context.Context) error {
 	return why
 }
 
-// becomes changes the application's answer, nil for fit. It waits until a running check has returned that
-// answer, which the elector may not have heard yet.
+// becomes changes the application's answer, nil for fit. Checks must be running: it waits until one has
+// returned that answer, which the elector may not have heard yet.
 func (h *health) becomes(why error) {
 	h.a.hist.note("the application becomes fit: %v", why == nil)
 	h.mu.Lock()

@@ -39,9 +39,8 @@ func recipeOneWakeUp(a *arena) {
 	a.FailIf(n != 0, "the first leader listed the directory %d times", n)
 }
 
-// costs makes each waiting candidate lead in its turn. The next one's calls meanwhile depend on how many
-// are behind the new leader; the others make none. won gets the calls of new leader i: all, and until it
-// had won.
+// costs makes each waiting candidate lead in its turn. next returns the calls that the next one makes; the
+// others make none. won gets the calls of new leader i: all, and those until it had won.
 func (a *arena) costs(t *elector.Term, bids []*bid, next func(behind int) meter.Counts, won func(i int, winner *bid, all, until meter.Counts)) {
 	for i, winner := range bids {
 		a.Settle()
@@ -180,7 +179,7 @@ func recipeTwoWatches(a *arena) {
 	before := a.watches()
 	most, led := 2, 1
 	if a.cfg.Ordered && a.cfg.Herd {
-		most, led = 1, 2 // on the directory, even when it has told the leader that it leads
+		most, led = 1, 2 // on the directory, even after it has shown the leader that it leads
 	}
 	was := 0 // how many have been the best of the waiting candidates
 	// Candidates that are woken remove one watch and set another.

@@ -70,8 +70,7 @@ type handover struct {
 	goOn   func() // releases the candidate that is held
 }
 
-// heldUp starts a transfer, and holds one of two candidates before the heir when it is about to step
-// aside.
+// heldUp starts a transfer, and holds one of two candidates before the heir as it is about to step aside.
 func (a *arena) heldUp(t *elector.Term, slow int, begin func(t *elector.Term, id string) *call) *handover {
 	h := &handover{before: a.queues(2)}
 	_, h.heir = a.queue()

@@ -1,5 +1,5 @@
 // Package harness runs the rules of a suite: each in a subtest of its own, in a bubble with fake time on
-// a virtual service, and under a watchdog that ends what hangs. A suite brings its rules, and the place
+// a virtual service, and under a time limit that ends what hangs. A suite brings its rules, and the place
 // in which one rule is tried.
 package harness
 

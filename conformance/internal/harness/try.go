@@ -94,9 +94,10 @@ func (t *Try) Must(what string, err error) {
 	}
 }
 
-// Confirmed fails the rule on the error of a Close, unless the service had a second or more since began,
-// and reports whether there was no error. Backends give a server one to three seconds to confirm the end
-// of a session (ZooKeeper's client library: one). A machine that stops as long leaves it to the timeout.
+// Confirmed fails the rule on an error of Close, except on a real service a second or more after began,
+// when the service could first answer. It reports whether there was no error. Backends give a server one
+// to three seconds to confirm the end of a session (ZooKeeper's client library: one). On a machine that
+// stops as long the session times out.
 func (t *Try) Confirmed(what string, began time.Time, err error) bool {
 	t.T.Helper()
 	if err != nil && !t.Service.Virtual && time.Since(began) >= time.Second {
