@@ -77,7 +77,7 @@ type lateRequest struct {
 	at time.Time
 }
 
-// An owner is the candidate of a session, and the session's number among his.
+// An owner is the candidate of a session, and the number of the session among the candidate's.
 type owner struct {
 	by *candidate
 	nr int

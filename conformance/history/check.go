@@ -18,7 +18,7 @@ type Options struct {
 	// Contexts: not even the Contexts of two terms are alive at the same instant. That holds only where
 	// the runtime runs a timer as soon as it is due, as fake time does.
 	Contexts bool `json:"contexts,omitempty"`
-	// Bound: if not 0, nobody campaigns for so long after the last fault without him or another leading.
+	// Bound: if not 0, nobody campaigns for so long after the last fault while nobody leads.
 	// With a logical clock it counts ticks.
 	Bound time.Duration `json:"bound,omitempty"`
 	// OthersWrite: processes other than leaders also write to the keys of commits, so Linearizable checks
@@ -173,7 +173,7 @@ func (at *election) entered(e *Event) {
 func (t *term) from() int64 { return t.Campaign.Return }
 
 // held returns the last instant at which it was certainly valid: a reading was true at some instant after
-// its call, and validity never returns.
+// its call, and validity only ever ends.
 func (t *term) held() int64 {
 	if t.Held == nil {
 		return math.MinInt64

@@ -56,7 +56,7 @@ func (h *History) Draw(path string, o Options) error {
 	return l.Draw(path)
 }
 
-// end returns an instant after all events. It ends all that has not ended.
+// end returns an instant after all events. It serves as the end of all that has not ended.
 func (h *History) end() int64 {
 	end := h.Until + 1
 	for i := range h.Events {

@@ -9,8 +9,8 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// A watch takes readings of a term. Neither a term's validity nor its Context ever returns, so the last
-// reading at which each held and the first at which it did not say everything.
+// A watch takes readings of a term. A term's validity and its Context only ever end, so the last reading
+// at which each held and the first at which it did not are enough.
 type watch struct {
 	r        *Recorder
 	campaign Event

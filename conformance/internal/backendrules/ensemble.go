@@ -133,7 +133,7 @@ func hears[T any](s sess, waiting *task[T]) {
 }
 
 // serviceMemberFrozen freezes each member in turn, the leader included. One session began at that member,
-// and may switch to others. One stays at another member, which may have forwarded its watches.
+// and may switch to others. One stays at another member, which may have forwarded its wait.
 func serviceMemberFrozen(r *run) {
 	for member := range r.Service.Members {
 		x := r.trio(member)
