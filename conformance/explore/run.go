@@ -59,8 +59,7 @@ func (w *world) report() *Failure {
 	return &f
 }
 
-// watch ends the program, with the schedule, if the schedule is not done after two minutes. stop ends the
-// watch.
+// watch ends the program, with the schedule, when a step does not end. stop ends the watch.
 func watch(of **world) (stop func()) {
 	timer := time.AfterFunc(2*time.Minute, func() {
 		w := *of

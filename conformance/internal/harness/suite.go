@@ -309,7 +309,7 @@ func Limit(s *kit.Service) time.Duration {
 	if s.Virtual {
 		return time.Hour + 100*s.TTL
 	}
-	return 5*time.Minute + 15*s.TTL // an attempt that takes twice as long hangs
+	return 5*time.Minute + 15*s.TTL // an attempt that takes longer hangs
 }
 
 // enter waits until a rule may run beside others, or apart from all. A caller that holds it must not wait
