@@ -28,8 +28,8 @@ const (
 	costHead = "| change | strategy | who | wake-ups | watches set | reads | writes |\n|---|---|---|---|---|---|---|\n"
 )
 
-// TestCosts holds what each change costs each candidate that waits, as the table of
-// docs/strategies.md says it: the same with more of them, or one read more for each.
+// TestCosts checks that each change costs each waiting candidate what the table of docs/strategies.md
+// says: the same with more candidates, or one read more for each.
 func TestCosts(t *testing.T) {
 	var tables []string
 	few, many := 4, 9
@@ -49,10 +49,10 @@ func TestCosts(t *testing.T) {
 	writeTable(t, costDoc, costHead, strings.TrimPrefix(table, costHead), "TestCosts")
 }
 
-// atEachN makes one table of two that differ by one read for each candidate, "N + 2" for 6 reads
-// where 4 wait and 11 where 9 do. ok is false if they differ in another way.
+// atEachN merges two tables that differ only by one read per candidate into one: "N + 2" for 6 reads with
+// 4 waiting and 11 reads with 9. ok is false if they differ in another way.
 func atEachN(few, many string, n, m int) (table string, ok bool) {
-	const reads = 5 // its column
+	const reads = 5 // the column
 	a, b := strings.Split(few, "\n"), strings.Split(many, "\n")
 	if len(a) != len(b) {
 		return "", false
@@ -79,7 +79,7 @@ func atEachN(few, many string, n, m int) (table string, ok bool) {
 	return strings.Join(a, "\n"), true
 }
 
-// A costlyChange is one that those who wait may have to pay for. It returns who is gone.
+// A costlyChange may cost waiting candidates something. do returns the index of the one that left, or 0.
 type costlyChange struct {
 	name string
 	do   func(e *costElection) (gone int)
@@ -94,7 +94,7 @@ var costlyChanges = []costlyChange{
 	{"one that waits withdraws", func(e *costElection) int { e.all[2].withdraw(); return 2 }},
 }
 
-// A costElection has a leader, and others who wait, in the order of their coming.
+// A costElection has a leader, and candidates that wait, in the order of their arrival.
 type costElection struct {
 	t        *testing.T
 	service  *memory.Service
@@ -109,7 +109,7 @@ type costCandidate struct {
 	won      bool
 }
 
-// newCostElection has n who wait.
+// newCostElection returns an election with n waiting candidates.
 func newCostElection(t *testing.T, strategy elector.Strategy, n int) *costElection {
 	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n+1)}
 	for range n + 1 {
@@ -138,8 +138,8 @@ func (e *costElection) join() {
 	e.settle()
 }
 
-// slowly is a service that takes its time with each commit, and none with notices: all
-// who are woken know of a vacancy before anybody has used it.
+// slowly returns a service whose commits take time and whose notices take none: all candidates that are
+// woken know of a vacancy before anybody has used it.
 func slowly() *memory.Service {
 	return memory.New(memory.Options{Intercept: func(s memory.Step) {
 		if s.Kind == memory.StepCommit {
@@ -148,7 +148,7 @@ func slowly() *memory.Service {
 	}})
 }
 
-// settle lets what has begun come to its end, on fake time.
+// settle lets all that has begun finish, on fake time.
 func (e *costElection) settle() {
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
@@ -156,7 +156,7 @@ func (e *costElection) settle() {
 
 const theWinner = "the winner"
 
-// costs makes the rows of one change with n candidates who wait.
+// costs makes the rows of one change with n waiting candidates.
 func costs(t *testing.T, change costlyChange, strategy elector.Strategy, n int) string {
 	e := newCostElection(t, strategy, n)
 	var before []meter.Counts
@@ -172,8 +172,7 @@ func costs(t *testing.T, change costlyChange, strategy elector.Strategy, n int) 
 			continue
 		}
 		c := e.all[i].meter.Counts().Sub(was)
-		// Each was in one wait before, and is in one now. A wait that has not been a
-		// wake-up was a read.
+		// Each candidate was in one wait before, and is in one now. A wait without a wake-up was a read.
 		reads := c.Gets + c.Lists + c.Predecessors + c.Waits - c.WakeUps
 		row := fmt.Sprintf(" | %d | %d | %d | %d |\n", c.WakeUps, c.Watches, reads, c.Commits+c.Drops)
 		if e.all[i].won {

@@ -24,8 +24,8 @@ const (
 	transferHead = "| who, in a transfer with fair | wake-ups | watches set | reads | writes |\n|---|---|---|---|---|\n"
 )
 
-// TestTransferCosts holds what a transfer past others costs, as the table of docs/operations.md says
-// it, and that nobody is leaderless for longer than at a resignation.
+// TestTransferCosts checks that a transfer past other candidates costs what the table of
+// docs/operations.md says, and leaves no longer vacancy than a resignation.
 func TestTransferCosts(t *testing.T) {
 	var tables []string
 	var vacant []time.Duration
@@ -46,7 +46,7 @@ func TestTransferCosts(t *testing.T) {
 	writeTable(t, transferDoc, transferHead, tables[0], "TestTransferCosts")
 }
 
-// vacancy does what ends a term, and returns how long nobody led.
+// vacancy calls do, which ends a term, and returns how long nobody led.
 func (e *costElection) vacancy(do func() error) time.Duration {
 	done := make(chan time.Time)
 	go func() {
@@ -60,7 +60,7 @@ func (e *costElection) vacancy(do func() error) time.Duration {
 	return led
 }
 
-// transferCosts makes the rows of a transfer past so many, and measures how long nobody led.
+// transferCosts makes the rows of a transfer past between candidates, and measures how long nobody led.
 func transferCosts(t *testing.T, between int) (table string, vacant time.Duration) {
 	const behind = 2
 	e := newCostElection(t, fair.New(), between+1+behind)
@@ -100,8 +100,8 @@ func transferCosts(t *testing.T, between int) (table string, vacant time.Duratio
 	return table, e.vacancy(func() error { return leader.Resign(t.Context()) })
 }
 
-// TestAskingCosts holds that a leader that can be asked pays nothing for that: it has no watch more,
-// and hears of a request by the one on its own entry, without a read.
+// TestAskingCosts checks that it costs a leader nothing to be open to requests: it sets no extra watch,
+// and the watch on its own entry reports a request without a read.
 func TestAskingCosts(t *testing.T) {
 	for _, cfg := range strategies.All() {
 		t.Run(cfg.Strategy.Name(), func(t *testing.T) {
@@ -128,8 +128,7 @@ func TestAskingCosts(t *testing.T) {
 	}
 }
 
-// writeTable holds that a page has the table that the test of this name has made, and mends it if
-// that is asked for.
+// writeTable checks that page has the table rows made by the named test. With -update it writes them.
 func writeTable(t *testing.T, page, head, rows, test string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(page))(t)

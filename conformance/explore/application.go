@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// checkEvery is how soon a change of an application's health is noticed: as soon as elector lets it.
+// checkEvery is the shortest interval that elector allows: a change of health is noticed that soon.
 const checkEvery = 10 * time.Millisecond
 
 var errUnfit = errors.New("as the explorer has it")
 
-// An application tells its candidate whether it is fit when that has changed, and is silent otherwise,
-// so that no time has to pass for the sake of it.
+// An application reports its fitness to its candidate once after each change, and is silent otherwise, so
+// that no time must pass for it.
 type application struct {
 	mu      sync.Mutex
-	told    bool // unfit is what the campaign knows
+	told    bool // the campaign knows unfit
 	changed chan struct{}
 
-	unfit bool // written by the explorer, when all is quiet
+	unfit bool // written by the explorer when all goroutines wait
 }
 
-// campaigns has the next check answer at once: it is the first of a campaign.
+// campaigns makes the next check return at once: it is the first of a campaign.
 func (a *application) campaigns() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told = false
 }
 
-// becomes returns when the candidate's elector has heard of it.
+// becomes changes the fitness, and returns when the candidate's elector has heard of it.
 func (a *application) becomes(unfit bool) {
 	a.mu.Lock()
 	a.unfit, a.told = unfit, false

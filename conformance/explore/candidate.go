@@ -24,8 +24,8 @@ const (
 	finished    phase = "finished"
 )
 
-// A candidate is one simulated process with an elector, and what it wants: to lead
-// a number of times, doing one fenced commit each time.
+// A candidate is one simulated process with an elector. It wants to lead a number of times, and does one
+// fenced commit each time.
 type candidate struct {
 	world   *world
 	letter  byte
@@ -34,13 +34,13 @@ type candidate struct {
 	app     *application
 	elector elector.Elector
 
-	// Written by the candidate's goroutines under world.mu, and read by the explorer
-	// when all is quiet.
+	// Written by the candidate's goroutines under world.mu, and read by the explorer when all goroutines
+	// wait.
 	session  *backend.Session // the latest
 	sessions []*backend.Session
 	opened   int
-	flight   []*call            // let go, and not returned
-	results  map[string][]noted // of calls, by what each is
+	flight   []*call            // released, and not returned
+	results  map[string][]noted // of calls, by call.is
 	phase    phase
 	terms    []*term
 	claim    backend.Entry // of the latest win
@@ -49,24 +49,24 @@ type candidate struct {
 	led      int           // terms with a commit
 	cancel   context.CancelFunc
 
-	// The explorer's own.
+	// Used by the explorer only.
 	cut, crashed, cancelled bool
-	healed                  func() // records that its link is back
-	executed                int    // how often its wills were
+	healed                  func() // records that the link is back
+	executed                int    // how often its wills were executed
 }
 
-// A term is one of the real ones, with what the candidate did in it.
+// A term is one of the real terms, with what the candidate did in it.
 type term struct {
 	*elector.Term
 	by    *candidate
 	claim backend.Entry
-	key   string // what it commits
-	// outcome is what the commit has returned.
+	key   string // the key that it commits
+	// outcome is the error that the commit returned.
 	outcome  error
 	returned bool
-	resign   chan struct{} // closed to have it resign early
+	resign   chan struct{} // closed to make it resign early
 	asked    bool          // by the explorer
-	heir     *candidate    // whom it was asked to go for, or nil
+	heir     *candidate    // the candidate it was asked to go for, or nil
 	over     chan struct{}
 	read     history.Event // the last reading of key
 }
@@ -91,7 +91,7 @@ func newCandidate(w *world, i int) (*candidate, error) {
 	var err error
 	c.elector, err = w.cfg.New(elector.Config{
 		Backend: b, Strategy: watched(w.cfg.Strategy(), c), Election: Election, ID: id, TTL: ttl,
-		// Any other wait would only let the explorer's time pass.
+		// Any other wait would only make the explorer's time pass.
 		RetryMin: time.Nanosecond, RetryMax: time.Nanosecond, SurveyEvery: -1,
 		Hooks: hooks, Fit: fit,
 	})
@@ -132,11 +132,11 @@ func (c *candidate) lead(of *elector.Term) {
 			return
 		case <-t.Asked():
 			if r, _ := t.Request(); r.To != "" {
-				_ = t.Prepare(w.ctx, r.To) // if that fails it goes all the same
+				_ = t.Prepare(w.ctx, r.To) // if that fails the term resigns all the same
 			}
 		case <-t.resign:
 		}
-		_ = t.Resign(w.ctx) // its error says that the release goes on in the background
+		_ = t.Resign(w.ctx) // the error means that the release continues in the background
 	})
 	_, err := t.Commit(w.ctx, elector.Create(t.key, nil))
 	w.set(func() {
@@ -149,7 +149,7 @@ func (c *candidate) lead(of *elector.Term) {
 	})
 	select {
 	case <-t.resign:
-	case <-t.Asked(): // it goes when the heir is next
+	case <-t.Asked(): // it resigns when the heir is next
 	default:
 		_ = t.Resign(w.ctx)
 	}
@@ -157,7 +157,7 @@ func (c *candidate) lead(of *elector.Term) {
 	early.Wait()
 }
 
-// claimOf is the entry that holds the term's seat.
+// claimOf returns the entry that holds the term's seat.
 func claimOf(t *elector.Term) (claim backend.Entry) {
 	for _, g := range t.Guard().Conditions {
 		if g.Entry.Session != "" {
@@ -184,7 +184,7 @@ func (c *candidate) onEnded(t *elector.Term, cause error) {
 	c.world.tracef("      %s: term %d has ended: %v", c, t.Token(), cause)
 }
 
-// onRetry parks, so that a candidate that is out of touch does not try for ever.
+// onRetry parks, so that a candidate that is out of touch does not retry for ever.
 func (c *candidate) onRetry(elector.RetryEvent) {
 	k := c.call(callRetry, "try again")
 	c.world.park(c.world.ctx, k)
@@ -192,8 +192,7 @@ func (c *candidate) onRetry(elector.RetryEvent) {
 	c.world.retried.Store(true)
 }
 
-// watched parks each win of a strategy, before the elector has heard of it, and
-// looks whether it is one.
+// watched parks each win of a strategy before the elector hears of it, and checks that it is one.
 func watched(s elector.Strategy, c *candidate) elector.Strategy {
 	o := observed{s, c}
 	_, stands := s.(elector.UnfitStands)
@@ -231,17 +230,17 @@ type unfitStands struct{ observed }
 
 func (unfitStands) UnfitStands() {}
 
-// ranking is a strategy that transfers, and lets those stand that are not fit.
+// ranking is a strategy that transfers, and lets unfit candidates stand.
 type ranking struct{ transferring }
 
 func (ranking) UnfitStands() {}
 
-// identifier is what an elector.CustomLayout has beside what every strategy has.
+// identifier is what an elector.CustomLayout has besides the methods of every strategy.
 type identifier interface {
 	Identify(elector.Config) (string, error)
 }
 
-// transferrer is what an elector.Transferrer has beside what every strategy has.
+// transferrer is what an elector.Transferrer has besides the methods of every strategy.
 type transferrer interface {
 	Transfer(context.Context, *elector.Handover) error
 }
@@ -250,7 +249,7 @@ func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 	w := o.by.world
 	w.set(func() {
 		if !o.by.cut {
-			// Whatever it went through before is over: it begins anew.
+			// Its past results no longer matter: it starts from scratch.
 			o.by.results = nil
 		}
 	})

@@ -14,18 +14,17 @@ import (
 
 // A choice is one thing that may happen next.
 type choice struct {
-	// label is the choice in a schedule: the candidate's letter, the letter of the
-	// call or fault, a number if there are several alike, and "!" for a lost reply or "~" for
-	// a late request.
+	// label is the choice in a schedule: the candidate's letter, the letter of the call or fault, a
+	// number if there are several alike, and "!" for a lost reply or "~" for a late request.
 	label string
-	by    *candidate // nil: nobody
+	by    *candidate // nil: no candidate
 	fault bool
-	call  *call // nil: it is none
+	call  *call // nil: not a call
 	kind  Fault // of what happens to the candidate, or to its call; 0: nothing
 }
 
-// choices are all that may happen next: calls first, those of the candidate that went
-// last before the others', then what ends faults, then faults.
+// choices returns everything that may happen next: calls first, those of the candidate that acted last
+// before the others', then ends of faults, then faults.
 func (w *world) choices() []choice {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,21 +93,21 @@ func (w *world) find(label string) (choice, bool) {
 	return choice{}, false
 }
 
-// mayGoWrong tells whether another fault may come.
+// mayGoWrong reports whether another fault may happen.
 func (w *world) mayGoWrong() bool { return w.faults < w.cfg.Faults && !w.calm }
 
-// mayLag tells whether a server that is behind may make a difference.
+// mayLag reports whether a server that is behind may make a difference.
 func (w *world) mayLag() bool {
 	return w.catchUp == nil && w.faults+1 < w.cfg.Faults && !w.calm && slices.Contains(w.cfg.Kinds, Lag) &&
 		slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !c.crashed && c.phase != finished })
 }
 
-// mayWait tells whether a candidate may be waiting for a timer of its own.
+// mayWait reports whether a candidate may be waiting for a timer of its own.
 func (w *world) mayWait() bool {
 	return !w.idle && slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !c.crashed && c.phase != finished })
 }
 
-// calls are those of a candidate that can be let go.
+// calls returns the calls of a candidate that can be released.
 func (w *world) calls(c *candidate) (all []choice) {
 	for _, k := range w.parked {
 		if k.by != c || c.crashed || c.cut && k.kind != callWin || w.isForced(k) {
@@ -116,7 +115,7 @@ func (w *world) calls(c *candidate) (all []choice) {
 		}
 		all = append(all, choice{by: c, call: k})
 	}
-	// Not in the order in which they came: two goroutines may come in any.
+	// Not in the order in which they came, because two goroutines may come in any order.
 	slices.SortStableFunc(all, func(a, b choice) int {
 		return cmp.Or(cmp.Compare(a.call.kind, b.call.kind), cmp.Compare(a.call.text, b.call.text), cmp.Compare(a.call.is, b.call.is))
 	})
@@ -129,7 +128,7 @@ func (w *world) calls(c *candidate) (all []choice) {
 	return all
 }
 
-// mayFail tells whether a fault makes a difference to a candidate now.
+// mayFail reports whether a fault makes a difference to a candidate now.
 func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool {
 	if c.crashed || c.phase == finished || c.session == nil {
 		return false
@@ -167,7 +166,7 @@ func (w *world) transfers() bool {
 	return ok
 }
 
-// lastBut is the candidate whose entry is the youngest, beside that of the leader, or nil.
+// lastBut returns the candidate with the youngest entry, except the leader, or nil.
 func (w *world) lastBut(leader *candidate, entries []backend.Entry) (last *candidate) {
 	var rev uint64
 	for _, e := range entries {
@@ -178,7 +177,7 @@ func (w *world) lastBut(leader *candidate, entries []backend.Entry) (last *candi
 	return last
 }
 
-// mayExecute tells whether the companion of a candidate's process may act, and whether that makes a
+// mayExecute reports whether the companion of a candidate's process may act, and whether that makes a
 // difference.
 func (w *world) mayExecute(c *candidate, entries []backend.Entry) bool {
 	most := 1
@@ -196,7 +195,7 @@ func (w *world) mayExecute(c *candidate, entries []backend.Entry) bool {
 		slices.ContainsFunc(w.late, func(r lateRequest) bool { return r.by == of && w.svc.Knows(r.session.ID()) })
 }
 
-// executed is the candidate whose wills the companion of a candidate executes.
+// executed returns the candidate whose wills the companion of c executes.
 func (w *world) executed(c *candidate) *candidate {
 	if !w.cfg.companion.another {
 		return c
@@ -205,7 +204,7 @@ func (w *world) executed(c *candidate) *candidate {
 	return w.candidates[(i+1)%len(w.candidates)]
 }
 
-// entry is the candidate's oldest one.
+// entry returns the candidate's oldest entry.
 func (w *world) entry(c *candidate, entries []backend.Entry) (oldest backend.Entry) {
 	for _, e := range entries {
 		if w.owners[e.Session].by == c && (!oldest.Exists() || e.Rev < oldest.Rev) {
@@ -215,8 +214,8 @@ func (w *world) entry(c *candidate, entries []backend.Entry) (oldest backend.Ent
 	return oldest
 }
 
-// expiry is when something happens to a session by the clock: its window ends, and then the
-// service drops its entries; or a heartbeat tells that it has been revoked. Zero: nothing will.
+// expiry returns when the clock does something to a session: its window ends, and then the service drops
+// its entries; or a heartbeat reports that it was revoked. Zero means never.
 func (w *world) expiry(s *backend.Session, entries []backend.Entry) time.Time {
 	owns := slices.ContainsFunc(entries, func(e backend.Entry) bool { return e.Session == s.ID() })
 	switch {
@@ -230,12 +229,12 @@ func (w *world) expiry(s *backend.Session, entries []backend.Entry) time.Time {
 	return time.Time{}
 }
 
-// revoked tells whether a session's process has yet to hear that it has ended.
+// revoked reports whether a session has ended and its process has not heard of it.
 func (w *world) revoked(s *backend.Session) bool {
 	return s.State() != backend.Lost && !w.svc.Knows(s.ID())
 }
 
-// next is when time brings something, zero if it brings nothing.
+// next returns when time brings the next event, or zero if it brings none.
 func (w *world) next(entries []backend.Entry) (first time.Time) {
 	soonest := func(at time.Time) {
 		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
@@ -253,12 +252,10 @@ func (w *world) next(entries []backend.Entry) (first time.Time) {
 	return first
 }
 
-// isWrite tells whether the call is a commit that writes: what is lost of a read is asked for
-// again.
+// isWrite reports whether the call is a commit that writes. A lost read is repeated.
 func (ch choice) isWrite() bool { return strings.IndexByte("ncpsd", ch.call.kind) >= 0 }
 
-// do has the choice happen, returns when all is quiet again, and looks whether the
-// rules hold.
+// do makes the choice happen, returns when all goroutines wait again, and checks the rules.
 func (w *world) do(ch choice) {
 	held := w.standing()
 	w.mu.Lock()
@@ -307,13 +304,13 @@ func (w *world) do(ch choice) {
 	w.check(held)
 }
 
-// Choices that are no faults.
+// The letters of choices that are no kinds of Faults.
 const (
 	back     Fault = 'R' // the end of Suspend and LoseReply
 	fitAgain Fault = 'F' // the end of Unfit
 	executes Fault = 'W' // the companion's act after Crash
 	passing        = "-t"
-	lagging        = "-L" // a fault, and nobody's
+	lagging        = "-L" // a fault, of no candidate
 	caughtUp       = "-U"
 )
 
@@ -361,7 +358,7 @@ func (w *world) happen(c *candidate, kind Fault) {
 	}
 }
 
-// execute has the companion of a candidate's process act.
+// execute makes the companion of a candidate's process act.
 func (w *world) execute(c *candidate) {
 	c.executed++
 	var b backend.Backend = w.svc.Client("companion")
@@ -381,7 +378,7 @@ func (w *world) execute(c *candidate) {
 	}
 }
 
-// designate has the candidate lead next, as an operator.
+// designate makes the candidate the next to lead, as an operator does.
 func (w *world) designate(c *candidate) {
 	w.set(func() { w.designated = c })
 	b := w.svc.Client("operator")
@@ -390,7 +387,7 @@ func (w *world) designate(c *candidate) {
 	}
 }
 
-// ask asks the leader to go, as an operator.
+// ask asks the leader to go, as an operator does.
 func (w *world) ask(leader *candidate, kind Fault) {
 	r := elector.Request{By: "operator"}
 	t := leader.term()
@@ -404,14 +401,14 @@ func (w *world) ask(leader *candidate, kind Fault) {
 	b := w.svc.Client("operator")
 	_, err := elector.Ask(w.ctx, b, w.cfg.Strategy(), Election, r)
 	switch {
-	case errors.Is(err, elector.ErrAsked), errors.Is(err, elector.ErrNoCandidate): // a candidate was quicker, or has gone
+	case errors.Is(err, elector.ErrAsked), errors.Is(err, elector.ErrNoCandidate): // another request was first, or a candidate has gone
 		w.set(func() { t.heir = nil })
 	case err != nil:
 		w.broken("campaign", "to ask %s to go failed: %v", leader, err)
 	}
 }
 
-// lag has sessions that are opened from now on begin at what there is now.
+// lag makes sessions that are opened from now on begin at the present state.
 func (w *world) lag() {
 	past := w.entries()
 	lists := make(map[string]uint64)
@@ -424,9 +421,9 @@ func (w *world) lag() {
 	w.catchUp = w.svc.Lag()
 }
 
-// passTime moves the clock to the next thing that it brings. A state tells times apart by
-// milliseconds, and backoffs take microseconds. So that these decide nothing, a move ends
-// later within its millisecond than what an earlier one has set off.
+// passTime moves the clock to its next event. A state tells times apart by milliseconds, and backoffs
+// take microseconds. So that backoffs decide nothing, each move ends later within its millisecond than
+// anything that an earlier move started.
 func (w *world) passTime() {
 	first := w.next(w.entries())
 	if first.IsZero() {

@@ -12,55 +12,51 @@ import (
 // Election is the path of the election that is explored.
 const Election = "/election"
 
-// A Config says what is explored.
+// A Config says what to explore.
 type Config struct {
-	// Strategy makes the strategy of one candidate. Required. The IDs of the
-	// candidates are "0", "1", and so on, which every strategy of this module takes.
+	// Strategy makes the strategy of one candidate. Required. The IDs of the candidates are "0", "1", and
+	// so on, which every strategy of this module accepts.
 	Strategy func() elector.Strategy
 
-	// Backend, if set, wraps the backend of each candidate. What it calls on the one
-	// that it is given are the steps: a call that it makes in two comes in two.
+	// Backend, if set, wraps the backend of each candidate. Its calls on the wrapped backend are the
+	// steps: an operation that makes two calls is two steps.
 	Backend func(backend.Backend) backend.Backend
 
-	// New, if set, makes the candidates instead of elector.New. It must give the config
-	// that it gets to one, with changes as it likes.
+	// New, if set, makes the candidates instead of elector.New. It must pass the config that it gets to
+	// an elector. It may change the config.
 	New func(elector.Config) (elector.Elector, error)
 
-	// Candidates is how many there are; zero means 2, at most MaxCandidates.
+	// Candidates is the number of candidates. Zero means 2; the most is MaxCandidates.
 	Candidates int
 
-	// Terms is how often each candidate wants to lead; zero means once. It does one
-	// fenced commit in each term, and resigns.
+	// Terms is how often each candidate wants to lead. Zero means once. It does one fenced commit in each
+	// term, and resigns.
 	Terms int
 
-	// Faults is the most that go wrong in one schedule, of the Kinds given; no Kinds
-	// means all.
+	// Faults is the maximum number of faults in one schedule, of the given Kinds. No Kinds means all.
 	Faults int
 	Kinds  []Fault
 
-	// Found has the candidates found the election, in all orders. Otherwise it is
-	// there from the start, which is much less to explore. It makes no difference to
-	// a strategy that is Foreign.
+	// Found makes the candidates found the election, in all orders. Otherwise the election exists from
+	// the start, which is much less to explore. It makes no difference to a strategy that is Foreign.
 	Found bool
 
-	// Ordered says that candidates lead in the order in which they have enrolled: nobody is
-	// elected beside an older entry, and histories are checked for it, too.
+	// Ordered says that candidates lead in the order in which they have enrolled: nobody is elected
+	// beside an older entry. Histories are checked for it, too.
 	Ordered bool
 
-	// Distinct says that what a candidate does depends on its ID, such as its rank. Otherwise states in
-	// which candidates have changed places are the same.
+	// Distinct says that a candidate's ID, or a rank derived from it, affects what it does. Otherwise
+	// states that differ only in swapped candidates are the same.
 	Distinct bool
 
-	// Quorum is how many candidates the strategy wants to stand, so that one leads: fewer of them may wait
+	// Quorum is how many candidates must stand before the strategy lets one lead: fewer of them may wait
 	// for ever. Zero means one.
 	Quorum int
 
-	// Invariant, if set, is asked after every step about the service. Its error says
-	// what is broken. See Dense.
+	// Invariant, if set, checks the service after every step. Its error says what is broken. See Dense.
 	Invariant func(*memory.Service) error
 
-	// MaxSchedules and Budget end the search early; zero means never. A Report tells
-	// whether they did.
+	// MaxSchedules and Budget end the search early; zero means no limit. A Report says whether they did.
 	MaxSchedules int
 	Budget       time.Duration
 
@@ -70,20 +66,20 @@ type Config struct {
 }
 
 // A companion executes the wills of a process that has crashed, at any moment after that, or never. The
-// zero value is right.
+// zero value is correct.
 type companion struct {
-	stopped bool // takes a process that is out of touch for a dead one
+	stopped bool // treats a process that is out of touch as dead
 	another bool // executes the wills of another process
-	again   bool // acts twice, and late: when the service has dropped the sessions, too
+	again   bool // acts twice, and late: also after the service has dropped the sessions
 }
 
-// MaxCandidates is the most that a schedule has letters for.
+// MaxCandidates is the number of letters that schedules have for candidates.
 const MaxCandidates = 16
 
-// maxSteps is when a schedule is taken for one that never ends.
+// maxSteps is the number of steps after which a schedule is treated as endless.
 const maxSteps = 1000
 
-// check ends the test where nothing can be explored.
+// check ends the test if cfg cannot be explored.
 func (c Config) check(t *testing.T) {
 	t.Helper()
 	if c.Strategy == nil {
@@ -110,53 +106,52 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A Fault is a kind of thing that goes wrong. Its letter stands in schedules.
+// A Fault is a kind of fault. Its value is its letter in schedules.
 type Fault byte
 
 const (
 	// Expire: the service drops the candidate's session, and its process hears of it.
 	Expire Fault = 'E'
-	// Revoke: an operator ends the candidate's session in the service. Its process is the
-	// last to hear of it: with its next call, or when time passes, by a heartbeat.
+	// Revoke: an operator ends the candidate's session in the service. The process hears of it last: with
+	// its next call, or when time passes, by a heartbeat.
 	Revoke Fault = 'V'
-	// Suspend: the candidate's link is cut. It comes back at any later moment, or time
-	// passes until the trust window ends, and then until the service drops the session.
+	// Suspend: the candidate's link is cut. It comes back at any later moment, or time passes until the
+	// trust window ends, and then until the service drops the session.
 	Suspend Fault = 'S'
-	// LoseReply: a commit is done, and the link is cut before its reply gets through.
+	// LoseReply: a commit is done, and the link is cut before the reply arrives.
 	LoseReply Fault = '!'
-	// Late: the request of a commit is under way until time passes. Whoever waits for it may
-	// give up before; it is done all the same, unless the service has ended the session, or the
-	// link is cut when it arrives.
+	// Late: the request of a commit is on its way until time passes. Its caller may give up before. It is
+	// done all the same, unless the service has ended the session, or the link is cut, when it arrives.
 	Late Fault = '~'
-	// Cancel: the context of the candidate's campaign ends, and it stands no more.
+	// Cancel: the context of the candidate's campaign ends, and the candidate stands no more.
 	Cancel Fault = 'C'
-	// Resign: the leader resigns while its commit is under way.
+	// Resign: the leader resigns while its commit is pending.
 	Resign Fault = 'Q'
-	// Ask: an operator asks the leader to go, while its commit is under way. It resigns.
+	// Ask: an operator asks the leader to go while its commit is pending. It resigns.
 	Ask Fault = 'A'
-	// AskTo: the same, for the one that has come last to lead next. The leader resigns when that is
-	// next, or cannot be. It is for strategies that are an elector.Transferrer.
+	// AskTo: the same, but the candidate that came last is to lead next. The leader resigns when that
+	// candidate is next, or cannot be. It is for strategies that are an elector.Transferrer.
 	AskTo Fault = 'T'
-	// Designate: an operator designates the candidate. It is for strategies that are an
-	// elector.Designator, and stays so.
+	// Designate: an operator designates the candidate, and does not take that back. It is for
+	// strategies that are an elector.Designator.
 	Designate Fault = 'G'
 	// Delete: an operator deletes the candidate's entry.
 	Delete Fault = 'D'
-	// Lag: sessions that are opened from now on begin at a server that knows of nothing that comes
-	// after. It catches up at any later moment, and a session by itself when it writes. It makes a
-	// difference to a process that opens another session, so it comes only while there is
-	// another fault to come.
+	// Lag: sessions that are opened from now on begin at a server that does not know later changes. The
+	// server catches up at any later moment, and a session by itself when it writes. It makes a
+	// difference only to a process that opens another session, so it happens only if another fault may
+	// follow.
 	Lag Fault = 'L'
-	// Crash: the candidate's process is gone. What is under way arrives. The service notices when time
+	// Crash: the candidate's process is gone. Its pending requests arrive. The service notices when time
 	// passes, or at any moment when the wills of its sessions are executed.
 	Crash Fault = 'K'
-	// Unfit: the candidate's application is not fit any more (elector.Config.Fit), while it campaigns
-	// or leads. It is fit again at any later moment.
+	// Unfit: the candidate's application becomes unfit (elector.Config.Fit) while it campaigns or leads.
+	// It is fit again at any later moment.
 	Unfit Fault = 'U'
 )
 
-// Faults are all kinds. That a wake-up is late is no fault, nor a request for which its caller
-// waits: each one waits until the explorer lets it go, in any case.
+// Faults are all kinds. A late wake-up is no fault, nor a late request for which its caller waits: each
+// of them waits until the explorer releases it, in any case.
 var Faults = []Fault{Expire, Revoke, Suspend, LoseReply, Late, Cancel, Resign, Ask, AskTo, Designate, Delete, Lag, Crash, Unfit}
 
 var faultNames = map[Fault]string{

@@ -18,8 +18,8 @@ func (m *metered) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 	return m.Backend.Open(ctx, o) // and count it
 }
 
-// In your package this is TestExplore: it holds that the wrapper breaks no election,
-// whatever comes in whatever order.
+// In your package this is TestExplore: it checks that the wrapper breaks no election, in any order of
+// steps.
 func ExampleExhaustive() {
 	test := func(t *testing.T) {
 		explore.Exhaustive(t, explore.Config{
@@ -34,7 +34,7 @@ func ExampleExhaustive() {
 	_ = test
 }
 
-// A failure is run again, with its trace, by what it has printed.
+// Replay runs a failure again, with its trace, from the schedule that it has printed.
 func ExampleReplay() {
 	test := func(t *testing.T) {
 		cfg := explore.Config{Strategy: func() elector.Strategy { return fair.New() }}

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Exhaustive explores all schedules of cfg, or as many as its budget allows, and
-// fails t with the first that it finds to break a rule, made shorter. It must not be
-// called in a bubble of testing/synctest.
+// Exhaustive explores all schedules of cfg, or as many as its budget allows. It fails t with the first
+// schedule that breaks a rule, shortened. It must not be called in a bubble of testing/synctest.
 func Exhaustive(t *testing.T, cfg Config) Report {
 	t.Helper()
 	cfg.check(t)
@@ -25,7 +24,7 @@ func exhaustive(t *testing.T, cfg Config) Report {
 	return s.report
 }
 
-// fail fails t with what was found.
+// fail fails t with the failure of the report, if there is one.
 func (r Report) fail(t *testing.T) Report {
 	t.Helper()
 	if r.Failure != nil {
@@ -35,11 +34,10 @@ func (r Report) fail(t *testing.T) Report {
 	return r
 }
 
-// Hunt looks for a short schedule that breaks a rule, and does not fail t: it is for
-// what has a fault, to see that it is found. It begins with two candidates and no
-// faults, and goes on to cfg.Faults faults, and to more candidates: first with a few
-// random schedules of each, then with all, within the budget of cfg for each. Failure
-// is nil if it finds none; the numbers are those of all together.
+// Hunt looks for a short schedule that breaks a rule, and does not fail t. It is for testing that a known
+// fault is found. It starts with two candidates and no faults, and continues to cfg.Faults faults and to
+// more candidates: first with a few random schedules of each, then with all, within the budget of cfg for
+// each. Failure is nil if it finds none. The counts are totals.
 func Hunt(t *testing.T, cfg Config) Report {
 	t.Helper()
 	cfg.check(t)
@@ -49,7 +47,7 @@ func Hunt(t *testing.T, cfg Config) Report {
 		func(at Config) Report { return random(t, at, 1, 300) },
 		func(at Config) Report { return exhaustive(t, at) },
 	} {
-		all.Stopped = "" // random schedules always are
+		all.Stopped = "" // random schedules always stop
 		for candidates := 2; candidates <= cfg.Candidates; candidates++ {
 			for faults := 0; faults <= cfg.Faults; faults++ {
 				at := cfg
@@ -63,8 +61,8 @@ func Hunt(t *testing.T, cfg Config) Report {
 	return all
 }
 
-// Replay runs one schedule again, as a Failure has it, with the Config that it was
-// found with, and fails t if it breaks a rule.
+// Replay runs the schedule of a Failure again, with the Config that it was found with, and fails t if it
+// breaks a rule.
 func Replay(t *testing.T, cfg Config, schedule string) {
 	t.Helper()
 	cfg.check(t)
@@ -107,8 +105,8 @@ func replay(t *testing.T, cfg Config, schedule string) (*Failure, error) {
 	return failure, err
 }
 
-// shorten looks for a shorter schedule that breaks the same rule: it leaves steps out,
-// many at first, and has what is left done without another preemption.
+// shorten looks for a shorter schedule that breaks the same rule. It leaves steps out, many at first, and
+// runs the rest without another preemption.
 func shorten(t *testing.T, cfg Config, f *Failure) *Failure {
 	if f == nil {
 		return nil
@@ -131,13 +129,13 @@ func shorten(t *testing.T, cfg Config, f *Failure) *Failure {
 	if told := attempt(t, cfg, steps, true); told != nil {
 		return told
 	}
-	return f // it does not go the same way again
+	return f // it does not happen again
 }
 
-// attempt runs the steps that are possible, and then what is left without faults.
+// attempt runs the steps that are possible, and then the rest without faults.
 func attempt(t *testing.T, cfg Config, steps []string, tell bool) *Failure {
 	if cfg.Faults > 0 {
-		cfg.Faults = len(steps) // the steps say which
+		cfg.Faults = len(steps) // the steps determine them
 	}
 	at := 0
 	return run(t, cfg, tell, func(w *world) (choice, bool) {
@@ -156,7 +154,6 @@ func attempt(t *testing.T, cfg Config, steps []string, tell bool) *Failure {
 	})
 }
 
-// plus adds up two reports.
 func (r Report) plus(o Report) Report {
 	r.Schedules += o.Schedules
 	r.Steps += o.Steps

@@ -17,8 +17,8 @@ type explored struct {
 	cfg  Config
 }
 
-// recorded are the faults that write the election's record, where a strategy looks there, and others the
-// rest. Without them it is read at any time with the same result, which is much less to explore.
+// recorded are the faults that write the election's record, which some strategies read. others are the
+// rest: without recorded, every read of the record has the same result, which is much less to explore.
 var (
 	recorded = []Fault{Designate, AskTo}
 	others   = slices.DeleteFunc(slices.Clone(Faults), func(f Fault) bool { return slices.Contains(recorded, f) })
@@ -38,7 +38,7 @@ var strategies = func() (all []explored) {
 // fairly is the Config of the strategy fair.
 var fairly = strategies[0].cfg
 
-// exhaust explores all there is, and says so if that was not all.
+// exhaust explores everything, and fails t if something was left out.
 func exhaust(t *testing.T, cfg Config) {
 	t.Helper()
 	if r := Exhaustive(t, cfg); !r.Exhausted() {
@@ -46,7 +46,7 @@ func exhaust(t *testing.T, cfg Config) {
 	}
 }
 
-// designable tells whether a strategy heeds an operator's wishes. Such a one has far more orders.
+// designable reports whether the strategy is an elector.Designator. Such a strategy has far more orders.
 func (e explored) designable() bool {
 	_, heeds := e.Strategy.(elector.Designator)
 	return heeds
@@ -57,7 +57,7 @@ func TestExhausted(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  Config
-		of   func(explored) bool // which strategies; nil: all
+		of   func(explored) bool // which strategies; nil means all
 		long bool
 	}{
 		{name: "three candidates", cfg: Config{Candidates: 3}},
@@ -103,7 +103,7 @@ func TestFiveCandidates(t *testing.T) {
 
 var budget = flag.Duration("explore.budget", time.Second, "how long TestProve explores each strategy")
 
-// TestProve goes as far as its budget allows, and says how far.
+// TestProve explores as much as its budget allows, and logs how much.
 func TestProve(t *testing.T) {
 	for _, s := range strategies {
 		t.Run(s.name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestProve(t *testing.T) {
 	}
 }
 
-// A wrapper that changes nothing, and a schedule that breaks nothing.
+// A wrapper that changes nothing, and a schedule that breaks nothing, pass.
 func TestExamples(t *testing.T) {
 	cfg := fairly
 	cfg.Backend = func(b backend.Backend) backend.Backend { return struct{ backend.Backend }{b} }

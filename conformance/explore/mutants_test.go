@@ -12,9 +12,9 @@ import (
 	"github.com/elector-go/elector/internal/mutants"
 )
 
-// orderMutants are those whose fault shows in some orders of steps only, with the
-// strategies that it shows with, the rules that may be found broken, and the most steps
-// that the counterexample may have. The explorer is told no more than the strategy.
+// orderMutants are mutants whose fault shows only in some orders of steps, with the strategies that show
+// it, the rules that may be found broken, and the maximum steps of the counterexample. The explorer gets
+// only the strategy.
 var orderMutants = []struct {
 	mutant, strategies, rules string
 	length                    int
@@ -59,8 +59,8 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// A companion that acts on a process that is not dead, on another process, or with an Execute that ends more
-// than it is told to, makes two leaders. The last two are tried with the strategies that show it soon.
+// A companion that acts on a live process, on another process, or with an Execute that ends more than the
+// will says, makes two leaders. The last two are tried with the strategies that show it soon.
 func TestWrongCompanions(t *testing.T) {
 	more, ok := mutants.Named("will ends the next session, too")
 	require.True(t, ok)
@@ -82,17 +82,16 @@ func TestWrongCompanions(t *testing.T) {
 			t.Run(c.name+"/"+s.name, func(t *testing.T) {
 				cfg := s.mutated(c.mutant)
 				cfg.companion, cfg.Kinds = c.companion, []Fault{c.kind}
-				cfg.Distinct = true // which one is another, or the next
+				cfg.Distinct = true // another or the next depends on the ID
 				hunt(t, cfg, "one-holder tokens-rise own-entry", 20)
 			})
 		}
 	}
 }
 
-// hunt holds that one of the rules is found broken by so many steps at most, and is again when they are
-// replayed.
+// hunt checks that one of the rules is found broken in at most length steps, and again in a replay.
 func hunt(t *testing.T, cfg Config, rules string, length int) {
-	cfg.Candidates, cfg.Faults, cfg.MaxSchedules = 3, 1, 100_000 // and no time: the machine may be busy
+	cfg.Candidates, cfg.Faults, cfg.MaxSchedules = 3, 1, 100_000 // and no Budget: the machine may be busy
 	r := Hunt(t, cfg)
 	require.NotNil(t, r.Failure, "not found: %v", r)
 	assert.Contains(t, strings.Fields(rules), r.Failure.Rule, "%v", r.Failure)
@@ -106,7 +105,7 @@ func hunt(t *testing.T, cfg Config, rules string, length int) {
 	t.Logf("%s, by %d steps: %s\n%v", r.Failure.Rule, r.Failure.Length, r.Failure.Schedule, r)
 }
 
-// mutated is the Config of the strategy with a mutant.
+// mutated returns the Config of the strategy with a mutant.
 func (e explored) mutated(m mutants.Mutant) Config {
 	cfg := e.cfg
 	cfg.Strategy = func() elector.Strategy { return m.Strategy(e.cfg.Strategy()) }
@@ -114,7 +113,7 @@ func (e explored) mutated(m mutants.Mutant) Config {
 	return cfg
 }
 
-// What has no fault is not found to have one, by the same means.
+// Hunt finds nothing in strategies without a fault.
 func TestNoMutant(t *testing.T) {
 	for _, s := range strategies {
 		t.Run(s.name, func(t *testing.T) {

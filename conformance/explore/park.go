@@ -15,18 +15,18 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-// A call is one operation, or a wake-up, that waits for the explorer to let it go.
+// A call is one operation, or a wake-up, that waits until the explorer releases it.
 type call struct {
 	by      *candidate
 	kind    byte
-	text    string           // what it is, for people
+	text    string           // for people
 	key     string           // of a get
-	session *backend.Session // nil: it needs none
-	is      string           // kind, and place
-	says    string           // what a commit writes, of what others look for: its candidate may have become fit since
+	session *backend.Session // nil if it needs none
+	is      string           // kind and place
+	says    string           // what a commit writes that others look for: its candidate may have become fit since
 	applied bool             // its reply is lost, and it has changed something
 	let     chan struct{}
-	came    int // in which step
+	came    int // the step in which it came
 }
 
 func (c *candidate) call(kind byte, text string) *call {
@@ -52,17 +52,17 @@ const (
 	callDrop        = 'r'
 	callClose       = 'x'
 	callWin         = 'k' // the strategy says that it has won
-	callRetry       = 'y' // a campaign has failed, and another attempt begins
+	callRetry       = 'y' // a campaign has failed and starts another attempt
 )
 
-// opCalls are the kinds of commits, by their most telling op.
+// opCalls are the kinds of commits, by their most significant op.
 var opCalls = map[backend.OpKind]byte{
 	backend.OpCreateEphemeral: callCreate, backend.OpEnqueue: callEnqueue, backend.OpCompareAndSet: callPut,
 	backend.OpUpdate: callSet, backend.OpDelete: callDelete,
 }
 
-// park blocks until the explorer lets c go, or ctx ends: then whatever c would do
-// fails without effect.
+// park blocks until the explorer releases c, or ctx ends: then anything that c would do fails without
+// effect.
 func (w *world) park(ctx context.Context, c *call) {
 	c.let = make(chan struct{})
 	w.mu.Lock()
@@ -81,12 +81,12 @@ func (w *world) park(ctx context.Context, c *call) {
 	}
 }
 
-// places has the names of stacks that were seen, by their program counters.
+// places holds the names of stacks that were seen, by their program counters.
 var places sync.Map
 
-// place is a short name of the functions that have led to its caller. What two goroutines
-// of a candidate do may be alike, and they may come to it in any order: where it comes
-// from tells it apart. The recorder does not count, as not all schedules are recorded.
+// place returns a short name of the functions that led to its caller. Two goroutines of a candidate may
+// do the same, in any order: only where the call comes from tells them apart. The recorder does not
+// count, as not all schedules are recorded.
 func place() string {
 	var stack [32]uintptr
 	depth := runtime.Callers(2, stack[:])
@@ -100,26 +100,26 @@ func place() string {
 			names = append(names, frame.Function)
 		}
 	}
-	// What the recorder stands in for calls it, and so would be there twice.
+	// The recorder's wrapper of a function calls it, so the function would appear twice.
 	name := fmt.Sprintf("%08x", crc32.ChecksumIEEE(fmt.Append(nil, slices.Compact(names))))
 	places.Store(stack, name)
 	return name
 }
 
-// unpark takes c from the list to those in flight, with w.mu locked.
+// unpark moves c from the parked calls to those in flight, with w.mu locked.
 func (w *world) unpark(c *call) {
 	w.parked = without(w.parked, c)
 	c.by.flight = append(c.by.flight, c)
 }
 
-// land takes c from those in flight, with world.mu locked.
+// land removes c from the calls in flight, with world.mu locked.
 func (c *call) land() { c.by.flight = without(c.by.flight, c) }
 
 func without(calls []*call, c *call) []*call {
 	return slices.DeleteFunc(calls, func(k *call) bool { return k == c })
 }
 
-// free lets c go.
+// free releases c.
 func (w *world) free(c *call) {
 	w.mu.Lock()
 	w.unpark(c)
@@ -131,22 +131,21 @@ func (w *world) free(c *call) {
 type noted struct {
 	text string
 	revs []uint64
-	list *backend.Listing // if it is one
+	list *backend.Listing // nil if the call is no listing
 }
 
-// note keeps the result of a call: what a candidate does next follows from the
-// results it has had.
+// note keeps the result of a call: what a candidate does next follows from the results it has had.
 func (w *world) note(c *call, err error, entries ...backend.Entry) { w.keep(c, nil, err, entries) }
 
 func (w *world) keep(c *call, list *backend.Listing, err error, entries []backend.Entry) {
 	n := noted{text: class(err), list: list}
-	// Of what ends with the session it is open which hears of it first, and the rest
-	// may not be asked any more. It makes no difference.
+	// Which of a session's calls hears first of the session's end is open, and the rest may never be
+	// made. It makes no difference.
 	over := err != nil && c.session != nil && c.session.State() == backend.Lost
 	for _, e := range entries {
 		n.text += fmt.Sprintf(",%d%s", e.Version, says(e))
 		n.revs = append(n.revs, mentions(e)...)
-		if e.Session != "" { // others are told apart by their versions
+		if e.Session != "" { // entries without a session differ by version
 			n.revs = append(n.revs, e.Rev)
 		}
 	}
@@ -156,7 +155,7 @@ func (w *world) keep(c *call, list *backend.Listing, err error, entries []backen
 	if c.by.results == nil {
 		c.by.results = make(map[string][]noted)
 	}
-	// Where one step has it asked and its caller give up, it is open which comes first, too.
+	// If one step starts the call and makes its caller give up, the order is open, too.
 	over = over || errors.Is(err, context.Canceled) && c.came == len(w.steps)
 	if !over {
 		c.by.results[c.is] = append(c.by.results[c.is], n)
@@ -170,9 +169,8 @@ func (w *world) keep(c *call, list *backend.Listing, err error, entries []backen
 	}
 }
 
-// noteList is note for a listing. Which entries it has is noted, and not its revision: that
-// says in which order they came and went, which makes no difference but for whether it is
-// the present one.
+// noteList is note for a listing. It notes the entries, and not the revision: that says in which order
+// they came and went, which matters only for whether the listing is the present one.
 func (w *world) noteList(c *call, err error, l backend.Listing) {
 	if err != nil {
 		w.note(c, err)
@@ -189,7 +187,7 @@ func (w *world) noteList(c *call, err error, l backend.Listing) {
 	w.keep(c, &l, nil, entries)
 }
 
-// was is an entry that a server which is behind still shows.
+// was returns an entry that a server which is behind still shows.
 func (w *world) was(key string) (e backend.Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,7 +197,7 @@ func (w *world) was(key string) (e backend.Entry) {
 	return e
 }
 
-// says tells what others than its owner look for in an entry.
+// says returns what other candidates look for in an entry.
 func says(e backend.Entry) (text string) {
 	if _, asked := layout.Asked(e.Value); asked {
 		text += "asked"
@@ -216,7 +214,7 @@ func says(e backend.Entry) (text string) {
 	return text
 }
 
-// mentions are the revisions in an entry that others than its owner compare.
+// mentions returns the revisions in an entry that other candidates compare.
 func mentions(e backend.Entry) (revs []uint64) {
 	if h, named := layout.Named(e.Value); named {
 		revs = append(revs, h.Rev)
@@ -235,14 +233,14 @@ func (n noted) word() string {
 	return word
 }
 
-// classes are the errors that callers tell apart.
+// classes are the errors that callers distinguish.
 var classes = []error{
 	backend.ErrIndeterminate, backend.ErrSessionLost, context.Canceled, context.DeadlineExceeded,
 	backend.ErrNoEntry, backend.ErrExists, backend.ErrCondition, backend.ErrConflict, backend.ErrNoParent, backend.ErrUnavailable,
 	elector.ErrDeposed,
 }
 
-// class is an error in a word or two, the same for all that are the same to a caller.
+// class returns an error in a word or two, the same for all errors that callers treat alike.
 func class(err error) string {
 	if err == nil {
 		return "ok"
@@ -255,7 +253,7 @@ func class(err error) string {
 	return err.Error()
 }
 
-// name is an entry for people: whose it is, and which incarnation.
+// name describes an entry for people: its owner, and its incarnation.
 func (w *world) name(e backend.Entry) string {
 	switch {
 	case !e.Exists():

@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// byNumber is the strategy ranked with the candidate's ID for its rank.
+// byNumber is the strategy ranked with the candidate's ID as its rank.
 type byNumber struct{ ranked.Strategy }
 
 func (s byNumber) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
@@ -24,9 +24,9 @@ func (s byNumber) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 
 var ranks = Config{Strategy: func() elector.Strategy { return byNumber{} }, Distinct: true}
 
-// The candidates have ranks of their own. What an operator designates, whom a leader names, and a rank
-// that falls below zero and rises again may have them wait for each other. It goes as far as its budget
-// allows, and says how far.
+// No rule is broken when candidates have ranks of their own, and may wait for each other because of a
+// designation, a named heir, or a rank that falls below zero and rises again. The test explores as much
+// as its budget allows, and logs how much.
 func TestRanks(t *testing.T) {
 	for _, c := range []struct {
 		name               string

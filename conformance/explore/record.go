@@ -16,8 +16,7 @@ func (c Config) promised() history.Options {
 	return history.Options{Ordered: c.Ordered, Contexts: true, Patience: time.Second}
 }
 
-// checkHistory looks for what is wrong with the history of a schedule that broke no
-// other rule.
+// checkHistory checks the history of a schedule that broke no other rule.
 func (w *world) checkHistory() {
 	var wrong []string
 	for _, v := range w.history.Check(w.history.Promised) {
@@ -31,8 +30,7 @@ func (w *world) checkHistory() {
 	}
 }
 
-// look records what is to be seen after a step: which terms hold, and whether the
-// commit of each is there.
+// look records what can be seen after a step: which terms hold, and whether the commit of each exists.
 func (w *world) look() {
 	if w.rec == nil {
 		return
@@ -45,7 +43,7 @@ func (w *world) look() {
 	}
 }
 
-// lookFor reads a commit. Of the readings before it is there the last one tells all.
+// lookFor reads a commit. Of the readings before it exists, the last one tells everything.
 func (w *world) lookFor(t *term) {
 	e := history.Event{ID: t.read.ID, Kind: history.Read, Key: t.key, Call: w.rec.Now(), Outcome: history.Refused}
 	if w.svc.Entry(t.key).Exists() {
@@ -55,8 +53,8 @@ func (w *world) lookFor(t *term) {
 	t.read = w.rec.Add(e)
 }
 
-// recordFault records what is about to go wrong. It ends when the caller says so, but
-// if a link is cut when that is back.
+// recordFault records a fault that is about to happen. The fault ends when the caller calls done, or, if
+// a link is cut, when the link is back.
 func (w *world) recordFault(ch choice) (done func()) {
 	nothing := func() {}
 	if w.rec == nil || ch.by == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/elector-go/elector/internal/mutants"
 )
 
-// What is sound is recorded as sound, with all that can go wrong in it.
+// The histories of sound schedules, with all faults in them, are found to be sound.
 func TestHistoriesOfSoundSchedules(t *testing.T) {
 	for _, s := range strategies {
 		t.Run(s.name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestHistoriesOfSoundSchedules(t *testing.T) {
 	}
 }
 
-// terms is how many there were.
+// terms returns the number of terms.
 func terms(w *world) (n int) {
 	for _, c := range w.candidates {
 		n += len(c.terms)
@@ -55,13 +55,13 @@ func terms(w *world) (n int) {
 	return n
 }
 
-// What a schedule that fails leaves behind tells on its own what is wrong.
+// The saved history of a schedule that fails shows on its own what is wrong.
 func TestFailureIsSaved(t *testing.T) {
 	for _, test := range []struct {
 		mutant, schedule, rule string
-		check                  string // that finds it; otherwise no order of the calls explains them
+		check                  string // that finds it; "" if no order explains the calls
 	}{
-		// b and c have won, and hold.
+		// b and c have won, and both hold.
 		{"predecessor's going taken for the win", "fair/3/bnbbancncbbkaK-tcwck", "one-holder", history.CheckOverlap},
 		// b has begun when a, whose entry was deleted, writes.
 		{"guard ignored", "fair/2/anabakbnbbaDbwbbbkap", "fenced", ""},
@@ -102,7 +102,7 @@ type listener struct {
 
 func (l *listener) Errorf(format string, args ...any) { l.error = fmt.Sprintf(format, args...) }
 
-// What only the history shows is found in random schedules and in the sample of all.
+// A fault that only the history shows is found by Random, and in the sample of Exhaustive.
 func TestHistoriesAreChecked(t *testing.T) {
 	cfg := Config{Strategy: fairly.Strategy, New: func(c elector.Config) (elector.Elector, error) {
 		e, err := elector.New(c)
@@ -120,7 +120,7 @@ func TestHistoriesAreChecked(t *testing.T) {
 	}
 }
 
-// sameToken gives all terms one token, and tells the hooks the right ones.
+// sameToken gives all terms one token, and reports the correct ones to the hooks.
 type sameToken struct{ elector.Elector }
 
 func (s sameToken) Campaign(ctx context.Context) (*elector.Term, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// A schedule goes the same way again, whatever goroutine is faster, and recorded or not.
+// A schedule repeats exactly, whichever goroutine is faster, recorded or not.
 func TestSchedulesAreDeterministic(t *testing.T) {
 	for _, s := range strategies {
 		t.Run(s.name, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestSchedulesAreDeterministic(t *testing.T) {
 	}
 }
 
-// What is taken for the same state offers the same choices, and each leads from it to the
-// same state, whatever led to it.
+// Equal states offer the same choices, and each choice leads from them to the same state, whatever the
+// past.
 func TestSameStatesGoOnAlike(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it computes for long: make test-all")
@@ -110,14 +110,13 @@ func TestSameStatesGoOnAlike(t *testing.T) {
 	}
 }
 
-// It does not depend on which of two goroutines comes first what the labels are of the
-// two calls that they make, though these be alike.
+// The labels of two equal calls do not depend on which of the two goroutines comes first.
 func TestAlikeCalls(t *testing.T) {
 	ways := []func(func()){
 		func(call func()) { call() },
 		func(call func()) { call() },
 	}
-	var labels [2]map[string]int // which way the call has come that has a label
+	var labels [2]map[string]int // by label: the index of the way that the call came
 	for first := range labels {
 		labels[first] = make(map[string]int)
 		synctest.Test(t, func(t *testing.T) {

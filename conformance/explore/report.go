@@ -8,28 +8,27 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 )
 
-// A Report says what was explored, and what came of it.
+// A Report says what was explored, and with what result.
 type Report struct {
-	// Schedules is how many were run, to their end or until they met a state that
-	// was explored already; Steps is how many steps they took together.
+	// Schedules is how many schedules were run, to their end or to a state that was explored already.
+	// Steps is the number of their steps.
 	Schedules, Steps int
-	// States is how many different ones were seen.
+	// States is the number of different states.
 	States  int
 	Elapsed time.Duration
-	// Stopped says why not everything was explored; "" says that all was.
+	// Stopped says why not everything was explored, or is "" if everything was.
 	Stopped string
-	// Diverged counts schedules that did not go the same way again. More than none
-	// means that the strategy or backend depends on more than the order of steps, and
-	// that not everything was explored.
+	// Diverged counts schedules that went another way when they were repeated. If it is not zero, the
+	// strategy or backend depends on more than the order of steps, and not everything was explored.
 	Diverged int
 	// Failure is the first one found, or nil.
 	Failure *Failure
 }
 
-// Exhausted tells whether every schedule was explored, or is equal to one that was.
+// Exhausted reports whether every schedule was explored, or is equal to one that was.
 func (r Report) Exhausted() bool { return r.Stopped == "" && r.Diverged == 0 && r.Failure == nil }
 
-// String is the report in a line.
+// String returns the report in one line.
 func (r Report) String() string {
 	outcome := "exhausted"
 	switch {
@@ -51,20 +50,20 @@ func (r Report) String() string {
 type Failure struct {
 	// Rule is the name of the rule, Saw what broke it.
 	Rule, Saw string
-	// Schedule is what to give to Replay.
+	// Schedule is the argument for Replay.
 	Schedule string
 	// Length is the number of its steps.
 	Length int
-	// Trace says what happened, a line each.
+	// Trace is what happened, one line each.
 	Trace []string
-	// History is what the candidates did and saw, up to the step that broke the rule.
-	// It is nil if the schedule did not go the same way again.
+	// History is what the candidates did and saw, up to the step that broke the rule. It is nil if the
+	// schedule went another way when it was repeated.
 	History *history.History
 
 	steps []string
 }
 
-// String is the failure as a test prints it.
+// String returns the failure as a test prints it.
 func (f *Failure) String() string {
 	return fmt.Sprintf("rule %s is broken\n\trule: %s\n\tsaw:  %s\n\tschedule of %d steps: %s\n\t%s",
 		f.Rule, rules[f.Rule], f.Saw, f.Length, f.Schedule, strings.ReplaceAll(strings.Join(f.Trace, "\n"), "\n", "\n\t"))

@@ -44,7 +44,7 @@ func (w *world) brokenLocked(rule, format string, args ...any) {
 	}
 }
 
-// elected looks at a term that begins, with w.mu locked.
+// elected checks a term that begins, with w.mu locked.
 func (w *world) elected(c *candidate, token uint64) {
 	w.tracef("      %s: elected, token %d", c, token)
 	if w.over || c.crashed || w.deleted[c.claim.Rev] {
@@ -72,7 +72,7 @@ func (w *world) elected(c *candidate, token uint64) {
 	}
 }
 
-// term is the candidate's latest one.
+// term returns the candidate's latest term, or nil.
 func (c *candidate) term() *term {
 	if len(c.terms) == 0 {
 		return nil
@@ -80,11 +80,11 @@ func (c *candidate) term() *term {
 	return c.terms[len(c.terms)-1]
 }
 
-// exempt tells whether an operator has given the term's seat away: the term ends
-// when the notice arrives, which may be after the next one has begun.
+// exempt reports whether an operator has given the term's seat away: such a term ends when the notice
+// arrives, which may be after the next term has begun.
 func (w *world) exempt(t *term) bool { return t.by.crashed || w.deleted[t.claim.Rev] }
 
-// standing are the terms whose claims stand in the service.
+// standing reports for each latest term whether its claim exists in the service.
 func (w *world) standing() map[*term]bool {
 	held := make(map[*term]bool)
 	for _, c := range w.candidates {
@@ -95,7 +95,7 @@ func (w *world) standing() map[*term]bool {
 	return held
 }
 
-// check looks at the world after a step. held is what stood before it.
+// check checks the world after a step. held is the result of standing before it.
 func (w *world) check(held map[*term]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +127,7 @@ func (w *world) check(held map[*term]bool) {
 	}
 }
 
-// checkUnfit looks for entries of those that are not fit, and do nothing about it.
+// checkUnfit looks for entries of unfit candidates that do nothing about them.
 func (w *world) checkUnfit() {
 	if _, stand := w.cfg.Strategy().(elector.UnfitStands); stand {
 		return
@@ -146,7 +146,7 @@ func (w *world) checkUnfit() {
 	}
 }
 
-// checkEnd looks at the world when nothing is left to happen.
+// checkEnd checks the world when nothing is left to happen.
 func (w *world) checkEnd() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +175,7 @@ func (w *world) checkEnd() {
 func (w *world) checkCommit(t *term) {
 	there := w.svc.Entry(t.key).Exists()
 	switch {
-	case !t.returned: // it crashed meanwhile
+	case !t.returned: // its process crashed meanwhile
 	case t.outcome == nil && !there:
 		w.brokenLocked("exactly-once", "%s's commit of term %d succeeded, and is not there", t.by, t.Token())
 	case errors.Is(t.outcome, elector.ErrDeposed) && there:
@@ -183,7 +183,7 @@ func (w *world) checkCommit(t *term) {
 	}
 }
 
-// Dense is the Invariant of strategy/kafka: the epoch says how often it was claimed.
+// Dense is the Invariant of strategy/kafka: the epoch is the number of its claims.
 func Dense(svc *memory.Service) error {
 	e := svc.Entry(Election + "/controller_epoch")
 	if e.Exists() && string(e.Value) != fmt.Sprint(e.Version) {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// run runs one schedule, and checks its history if it is told. pick says what to do
-// next, until it returns false.
+// run runs one schedule. If tell, it records the history and checks it. pick chooses the next step, until
+// it returns false.
 func run(t *testing.T, cfg Config, tell bool, pick func(w *world) (choice, bool)) (failure *Failure) {
 	var w *world
 	defer watch(&w)()
 	defer func() {
-		// A bubble does not end well while goroutines are left in it.
+		// A bubble panics if goroutines are left in it.
 		if stuck := recover(); stuck != nil {
 			if w == nil || !w.over {
 				panic(stuck)
@@ -48,7 +48,7 @@ func run(t *testing.T, cfg Config, tell bool, pick func(w *world) (choice, bool)
 	return w.report()
 }
 
-// report is the failure with the schedule that led to it.
+// report returns the failure with its schedule, or nil.
 func (w *world) report() *Failure {
 	if w.failure == nil {
 		return nil
@@ -59,8 +59,7 @@ func (w *world) report() *Failure {
 	return &f
 }
 
-// watch ends the program, with the schedule, when a step does not end. stop ends the
-// watch.
+// watch ends the program, with the schedule, when a step does not end. stop ends the watch.
 func watch(of **world) (stop func()) {
 	timer := time.AfterFunc(2*time.Minute, func() {
 		w := *of

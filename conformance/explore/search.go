@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// A search goes through the tree of schedules, depth first. It has no way back but to
-// run a schedule again from its start. What was explored from a state is not explored
-// again from the same state (see state).
+// A search walks the tree of schedules, depth first. To go back it runs a schedule again from its start.
+// It explores what follows from a state only once (see state).
 type search struct {
 	t       *testing.T
 	cfg     Config
 	report  Report
 	began   time.Time
 	visited map[stateKey]bool
-	// path has a state for each step of the schedule being explored: the labels of the
-	// choices there that are not done with, that of the step first.
+	// path has one element for each step of the current schedule: the labels of the choices that are not
+	// done there, the step's own first.
 	path [][]string
 }
 
-// sample is of how many schedules of a search one is recorded.
+// sample: one in so many schedules of a search is recorded.
 const sample = 10
 
 func (s *search) run() {
@@ -38,7 +37,7 @@ func (s *search) run() {
 	}
 }
 
-// stopped says which budget is used up.
+// stopped returns which budget is used up, or "".
 func stopped(cfg Config, schedules int, began time.Time) string {
 	switch {
 	case cfg.MaxSchedules > 0 && schedules >= cfg.MaxSchedules:
@@ -49,7 +48,7 @@ func stopped(cfg Config, schedules int, began time.Time) string {
 	return ""
 }
 
-// extend runs the path, and goes on from its end until there is nothing new.
+// extend runs the path, and continues from its end until there is nothing new.
 func (s *search) extend() *Failure {
 	return run(s.t, s.cfg, s.report.Schedules%sample == 0, func(w *world) (choice, bool) {
 		s.report.Steps++
@@ -76,7 +75,7 @@ func (s *search) extend() *Failure {
 	})
 }
 
-// backtrack leaves the end of the path, up to a state with something left to explore.
+// backtrack cuts the end of the path, back to a state with something left to explore.
 func (s *search) backtrack() bool {
 	for last := len(s.path) - 1; last >= 0; last-- {
 		if s.path[last] = s.path[last][1:]; len(s.path[last]) > 0 {

@@ -34,7 +34,7 @@ func (p *process) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 	return s.Around(backend.Layer{Call: (&session{s, p.by}).call}), nil
 }
 
-// session parks what has an effect, or reads. Each is one step of memory's then.
+// session parks calls that have an effect, or read. Each of them is then one step of memory's.
 type session struct {
 	*backend.Session
 	by *candidate
@@ -53,7 +53,7 @@ func (s *session) call(ctx context.Context, q *backend.Call, next func(context.C
 	w.park(ctx, c)
 	err := next(ctx)
 	switch q.Kind {
-	case backend.CallList, backend.CallChildren: // of which no candidate asks for the latter
+	case backend.CallList, backend.CallChildren: // no candidate calls the latter
 		w.noteList(c, err, q.Listing)
 	case backend.CallCommit:
 		w.note(c, err, q.Entries...)
@@ -65,10 +65,10 @@ func (s *session) call(ctx context.Context, q *backend.Call, next func(context.C
 	return err
 }
 
-// step is a call that does not wait.
+// step returns the call for an operation that does not wait.
 func (s *session) step(q *backend.Call) (c *call) {
 	switch q.Kind {
-	case backend.CallGet, backend.CallSurvey: // no strangers come
+	case backend.CallGet, backend.CallSurvey: // there are no foreign entries
 		c = s.by.call(callGet, "get "+q.Key)
 		c.key = q.Key
 	case backend.CallList:
@@ -92,9 +92,8 @@ func (s *session) step(q *backend.Call) (c *call) {
 	return c
 }
 
-// await subscribes at once where it has to wait, for that commutes with everything:
-// what is known was chosen before, so no change is missed. The read that it ends with is the
-// step that can be late.
+// await subscribes at once where it must wait, as that commutes with everything: the known entries were
+// chosen before, so no change is missed. The read that ends it is the step that can be late.
 func (s *session) await(ctx context.Context, q *backend.Call, next func(context.Context) error) error {
 	w := s.by.world
 	c := s.by.call(callAwait, "notice a change")
@@ -112,7 +111,7 @@ func (s *session) await(ctx context.Context, q *backend.Call, next func(context.
 			w.note(c, err, q.Entries...)
 			return err
 		}
-		// It has changed back meanwhile, so there is nothing to tell.
+		// It has changed back meanwhile, so there is nothing to report.
 		w.landed(c)
 	}
 }
@@ -132,15 +131,14 @@ func (s *session) awaitList(ctx context.Context, q *backend.Call, next func(cont
 	return err
 }
 
-// behind tells whether the session does not read what there is now. It still reads the same when it
-// is asked again.
+// behind reports whether the session reads an older state. It reads the same when asked again.
 func (s *session) behind() bool { return s.by.world.svc.Behind(s.ID()) }
 
 func (w *world) differ(known []backend.Entry) bool {
 	return slices.ContainsFunc(known, func(e backend.Entry) bool { return !w.svc.Entry(e.Key).Same(e) })
 }
 
-// landed takes a call that has no result from those in flight.
+// landed removes a call that has no result from those in flight.
 func (w *world) landed(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

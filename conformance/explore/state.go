@@ -12,15 +12,14 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A stateKey tells states apart: two worlds with the same key go on in the same way.
+// A stateKey identifies a state: two worlds with the same key continue in the same way.
 type stateKey [16]byte
 
-// state is all that what may still happen depends on: what stands in the service, and
-// of each candidate the results that it has had since it last began anew, which with
-// its program say where it stands. So that worlds are equal in which independent steps
-// came in another order, revisions are replaced by their rank. So that worlds are equal
-// in which candidates have changed places, these are sorted: places says which has
-// which letter then.
+// state returns the key of all that the future depends on: what is in the service, and of each candidate
+// the results since it last started from scratch, which with its program determine where it is. Revisions
+// are replaced by their rank, so that worlds are equal that differ in the order of independent steps.
+// Candidates are sorted, so that worlds are equal that differ in swapped candidates. places maps each
+// letter to the letter of its place in that order.
 func (w *world) state() (key stateKey, places map[byte]byte) {
 	text, places := w.stateText()
 	sum := sha256.Sum256(text)
@@ -33,7 +32,7 @@ func (w *world) stateText() (b []byte, places map[byte]byte) {
 	entries := w.entries()
 	rank := w.ranks(entries)
 	b = fmt.Appendf(nil, "faults %d", w.faults)
-	if !w.foreign() { // otherwise the token stands in the service
+	if !w.foreign() { // otherwise the token is in the service
 		b = fmt.Appendf(b, " token %d", rank(w.token))
 	}
 	for _, e := range entries {
@@ -65,7 +64,7 @@ func (w *world) stateText() (b []byte, places map[byte]byte) {
 	return b, places
 }
 
-// forgets tells whether it makes no difference any more what a candidate went through.
+// forgets reports whether a candidate's past no longer makes a difference.
 func (c *candidate) forgets() bool { return c.crashed || c.phase == finished && !c.cut }
 
 type section struct {
@@ -96,7 +95,7 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 			b = append(b, "revoked "...)
 		}
 		if s.State() == backend.Live && !revoked && w.mayGoWrong() {
-			at = s.Deadline() // its link may yet be cut
+			at = s.Deadline() // its link may still be cut
 		}
 		if !at.IsZero() {
 			b = fmt.Appendf(b, "%v;", time.Until(at).Round(time.Millisecond))
@@ -120,7 +119,7 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 		b = fmt.Appendf(b, "executed %d ", c.executed)
 	}
 	if c.crashed {
-		return append(b, "crashed"...) // the rest has gone with it
+		return append(b, "crashed"...) // the rest is gone with it
 	}
 	b = fmt.Appendf(b, "%s led %d cut %v cancelled %v unfit %v flight %v", c.phase, c.led, c.cut, c.cancelled, c.app.unfit, names(c.flight))
 	if t := c.term(); t != nil && c.phase != campaigning && c.phase != finished {
@@ -154,7 +153,7 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 	return b
 }
 
-// names are what the calls are, in an order of their own.
+// names returns the calls' names, sorted.
 func names(calls []*call) (all []string) {
 	for _, k := range calls {
 		name := k.is + k.says
@@ -178,7 +177,7 @@ func (w *world) settled(text string) string {
 	return text
 }
 
-// ranks numbers the revisions that anybody may still compare.
+// ranks numbers the revisions that any process may still compare.
 func (w *world) ranks(entries []backend.Entry) func(uint64) int {
 	var revs []uint64
 	if !w.foreign() {

@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// changes is at how many moments of a walk priorities change: a fault that takes that
-// many ordering constraints, and one more, is found with a probability that is known.
+// changes is how many times priorities change in a walk. A fault that needs changes+1 ordering
+// constraints is found with a known probability.
 const changes = 3
 
-// Random explores n schedules of cfg, or as many as its budget allows, each drawn from
-// seed and its number, and fails t with the first that breaks a rule, made shorter. It
-// is for what is too much for Exhaustive: more candidates, more faults.
+// Random explores n schedules of cfg, or as many as its budget allows, each drawn from seed and its
+// number. It fails t with the first that breaks a rule, shortened. It is for what is too much for
+// Exhaustive: more candidates, more faults.
 //
-// The walk goes by priorities: of what may happen next, what has the highest does.
-// They are random, and at a few random moments the one that would go gets the lowest.
-// Faults come at random moments. Source: Burckhardt, Kothari, Musuvathi and
-// Nagarakatte, A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs,
-// ASPLOS 2010.
+// The walk uses priorities: of what may happen next, the choice with the highest priority happens.
+// Priorities are random, and at a few random steps the highest choice gets the lowest priority. Faults
+// happen at random steps. Source: Burckhardt, Kothari, Musuvathi and Nagarakatte, A Randomized Scheduler
+// with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010.
 func Random(t *testing.T, cfg Config, seed uint64, n int) Report {
 	t.Helper()
 	cfg.check(t)
@@ -60,7 +59,7 @@ type walk struct {
 
 func newWalk(cfg Config, rnd *rand.Rand) *walk {
 	v := &walk{rnd: rnd, priority: make(map[string]float64), change: make(map[int]bool), fail: make(map[int]bool)}
-	length := 12 * cfg.Candidates * cfg.Terms // about what a schedule has
+	length := 12 * cfg.Candidates * cfg.Terms // about the length of a schedule
 	for range changes {
 		v.change[rnd.IntN(length)] = true
 	}
@@ -106,8 +105,8 @@ func (v *walk) highest(of []choice) (highest choice) {
 	return highest
 }
 
-// thread is what has a priority: a candidate's own steps, those in the background of
-// its term, its link, and the clock.
+// thread returns what has a priority: a candidate's own steps, the background steps of its term, its
+// link, or the clock.
 func thread(ch choice) string {
 	switch {
 	case ch.call == nil:

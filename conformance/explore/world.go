@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// ttl is so long that what the explorer does takes no time beside it.
+	// ttl is so long that the explorer's own actions take no time in comparison.
 	ttl = time.Hour
-	// margin is memory's: so much after the window the service drops a session.
+	// margin is memory's margin: how long after the window the service drops a session.
 	margin = ttl / 10
-	// lateBy is how long a late request is under way: something may happen before it arrives, and
-	// no window passes.
+	// lateBy is how long a late request is on its way: something may happen before it arrives, and no
+	// window ends.
 	lateBy = ttl / 60
-	// patience is for how long a candidate may wait for nothing but the clock.
+	// patience is how long a candidate may wait for nothing but the clock.
 	patience = ttl / 12
 	// dir is the election's directory, unless the candidates found it.
 	dir = Election + "/d"
-	// commits is where leaders write.
+	// commits is the directory where leaders write.
 	commits = "/commits"
 )
 
-// A world is one schedule being run: a service, candidates, and calls that wait. It
-// lives in a bubble of testing/synctest.
+// A world is the run of one schedule: a service, candidates, and calls that wait. It lives in a bubble of
+// testing/synctest.
 type world struct {
 	cfg        Config
 	svc        *memory.Service
@@ -43,16 +43,16 @@ type world struct {
 	running    sync.WaitGroup // the candidates' programs
 	retried    atomic.Bool
 
-	steps  []string // what was chosen so far
+	steps  []string // chosen so far
 	faults int      // how many of them were faults
-	calm   bool     // no other will come
+	calm   bool     // no more faults may happen
 	last   *candidate
-	idle   bool // time has passed in vain
+	idle   bool // time has passed without effect
 	moves  int  // of the clock
 	late   []lateRequest
-	// designated is the candidate whom an operator has designated, or nil.
+	// designated is the candidate that an operator has designated, or nil.
 	designated *candidate
-	// catchUp ends a Lag; nil: there is none.
+	// catchUp ends a Lag. It is nil if there is none.
 	catchUp func()
 	tell    bool
 	rec     *history.Recorder // nil: the schedule is not recorded
@@ -71,20 +71,19 @@ type world struct {
 	history *history.History // of all steps, without finish
 }
 
-// A lateRequest is a commit under way, in the order in which they arrive.
+// A lateRequest is a pending commit. They are listed in the order in which they arrive.
 type lateRequest struct {
 	*call
 	at time.Time
 }
 
-// An owner is whose session it is, and which one of his.
+// An owner is the candidate of a session, and the number of the session among the candidate's.
 type owner struct {
 	by *candidate
 	nr int
 }
 
-// newWorld starts the candidates, and returns when all wait. tell has the schedule
-// traced and recorded.
+// newWorld starts the candidates, and returns when all wait. tell traces and records the schedule.
 func newWorld(cfg Config, tell bool) *world {
 	w := &world{cfg: cfg, tell: tell, owners: make(map[string]owner), deleted: make(map[uint64]bool), applied: make(map[string]bool)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -93,7 +92,7 @@ func newWorld(cfg Config, tell bool) *world {
 		w.rec = history.NewRecorder(history.Logical(), "").In(Election)
 		w.rec.LookEvery(0) // see look
 	}
-	_ = w.svc.Put(commits, nil) // a fresh service takes any path
+	_ = w.svc.Put(commits, nil) // a fresh service accepts any path
 	if name := cfg.Strategy().Name(); !cfg.Found && !w.foreign() {
 		record := layout.NewRecord(name)
 		record.Dir = dir[len(Election)+1:]
@@ -120,8 +119,8 @@ func (w *world) foreign() bool {
 	return ok
 }
 
-// intercept parks Close where memory has declared the session lost already, as the
-// contract demands, and has not told the service.
+// intercept parks Close at the point where memory has declared the session lost, as the contract demands,
+// and has not told the service.
 func (w *world) intercept(s memory.Step) {
 	if s.Kind != memory.StepClose {
 		return
@@ -130,14 +129,14 @@ func (w *world) intercept(s memory.Step) {
 	by := w.owners[s.Session].by
 	w.mu.Unlock()
 	if by == nil {
-		return // an operator's
+		return // of an operator
 	}
 	c := by.call(callClose, "close the session")
 	w.park(context.Background(), c)
 	w.landed(c)
 }
 
-// set changes what the explorer reads.
+// set changes state that the explorer reads.
 func (w *world) set(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,8 +149,8 @@ func (w *world) tracef(format string, args ...any) {
 	}
 }
 
-// settle returns when all goroutines wait, for the explorer or for each other, and
-// nothing waits for the explorer that it has no choice about.
+// settle returns when all goroutines wait, for the explorer or for each other, and all calls that leave
+// the explorer no choice are released.
 func (w *world) settle() {
 	for n := 0; ; n++ {
 		synctest.Wait()
@@ -171,8 +170,8 @@ func (w *world) settle() {
 	}
 }
 
-// forced returns a call that has no effect on others whenever it is let go, and
-// learns nothing from them.
+// forced returns a call that does not affect others, whenever it is released, and learns nothing from
+// them, or nil.
 func (w *world) forced() *call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +201,7 @@ func (w *world) isForced(k *call) bool {
 	return k.session.State() == backend.Lost
 }
 
-// records tells whether the election's record may change after the founding.
+// records reports whether the election's record may change after the founding.
 func (w *world) records() bool {
 	return w.mayDesignate() || w.designates() && w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, AskTo)
 }
@@ -211,7 +210,7 @@ func (w *world) mayDesignate() bool {
 	return w.designates() && w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, Designate)
 }
 
-// entries are all that stand in the service.
+// entries returns all entries in the service.
 func (w *world) entries() []backend.Entry {
 	var all []backend.Entry
 	var walk func(string)
@@ -227,7 +226,7 @@ func (w *world) entries() []backend.Entry {
 	return all
 }
 
-// finish lets everything go, closes the electors and looks for what is left.
+// finish releases everything, closes the electors and checks what is left.
 func (w *world) finish() {
 	w.mu.Lock()
 	w.over = true
@@ -244,14 +243,14 @@ func (w *world) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), ttl)
 	defer cancel()
 	for _, c := range w.candidates {
-		if err := c.elector.Close(ctx); err != nil && !c.crashed { // who is dead can confirm nothing
+		if err := c.elector.Close(ctx); err != nil && !c.crashed { // a dead process can confirm nothing
 			w.broken("leftover", "closing %s: %v", c, err)
 		}
 	}
 	synctest.Wait()
 	if w.svc.Stats().Sessions > 0 {
-		// A session that was lost while its link was cut could not be closed, if a new one
-		// was opened just now. The service times it out: it is not left.
+		// A session that was lost while its link was cut could not be closed, if a new one was opened
+		// just now. The service times it out: it does not count as left.
 		time.Sleep(2 * ttl)
 	}
 	if s := w.svc.Stats(); s.Sessions > 0 || s.Watches > 0 {

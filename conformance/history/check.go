@@ -10,34 +10,33 @@ import (
 
 // Options say what is promised beyond what every history is checked for.
 type Options struct {
-	// Ordered: the candidates lead in the order in which they have enrolled (see
-	// Recorder.Hooks).
+	// Ordered: candidates lead in the order in which they have enrolled (see Recorder.Hooks).
 	Ordered bool `json:"ordered,omitempty"`
-	// Dense: each token is one more than the last. That is so only where no claim can
-	// be lost before its Campaign has returned.
+	// Dense: each token is one more than the last. That holds only where no claim can be lost before its
+	// Campaign has returned.
 	Dense bool `json:"dense,omitempty"`
-	// Contexts: not even the Contexts of two terms live at the same instant. That is
-	// so only where the runtime runs a timer as soon as it is due, as fake time does.
+	// Contexts: not even the Contexts of two terms are alive at the same instant. That holds only where
+	// the runtime runs a timer as soon as it is due, as fake time does.
 	Contexts bool `json:"contexts,omitempty"`
-	// Bound: if it is not 0, nobody campaigns for so long after the last fault without
-	// that he or another leads. Ticks, with a logical clock.
+	// Bound: if not 0, nobody campaigns for so long after the last fault while nobody leads.
+	// With a logical clock it counts ticks.
 	Bound time.Duration `json:"bound,omitempty"`
-	// OthersWrite: others than leaders write to the keys of commits, too, so Linearizable
-	// looks at the claims only.
+	// OthersWrite: processes other than leaders also write to the keys of commits, so Linearizable checks
+	// only the claims.
 	OthersWrite bool `json:"othersWrite,omitempty"`
-	// Patience is how long Linearizable looks for an answer; 0: until it has one.
+	// Patience is how long Linearizable searches. 0 means until it has an answer.
 	Patience time.Duration `json:"patience,omitempty"`
 }
 
-// A Violation is something that must not be in any history.
+// A Violation is something that no history may contain.
 type Violation struct {
 	// Check is the name of the check that found it.
 	Check string
-	// Text is one sentence that names what contradicts each other.
+	// Text is one sentence that names the events that contradict each other.
 	Text string
 }
 
-// String tells both.
+// String returns both.
 func (v Violation) String() string { return v.Check + ": " + v.Text }
 
 // Names of the checks.
@@ -69,25 +68,24 @@ func (h *History) Check(o Options) []Violation {
 	return append(all, h.once()...)
 }
 
-// An election is the part of a history that is about one.
+// An election is the part of a history that is about one election.
 type election struct {
 	path   string
 	terms  []*term // in the order in which their campaigns returned
 	events []*Event
 }
 
-// A term is what a history tells of one.
+// A term is what a history says about one term.
 type term struct {
 	Campaign *Event // that returned it
-	Enter    *Event // its last before it won, or nil
-	// Held are the last readings that found it valid, or its Context alive; Ended the
-	// first that did not. They are nil where there are none.
+	Enter    *Event // its candidate's last one before it won, or nil
+	// Held and Alive are the last readings that found it valid and its Context alive. Ended and Done are
+	// the first ones that did not. They are nil if there are none.
 	Held, Ended, Alive, Done *Event
 	Calls                    []*Event // Commit, Proclaim, Resign
 }
 
-// Terms returns who won, with which token: the campaigns that returned a term, in
-// the order in which they did.
+// Terms returns the campaigns that returned a term, in the order in which they returned.
 func (h *History) Terms() []Event {
 	var won []Event
 	for _, e := range h.Events {
@@ -99,7 +97,7 @@ func (h *History) Terms() []Event {
 	return won
 }
 
-// elections are those that the history has campaigns or other events of.
+// elections returns the elections that the history has campaigns or other events of.
 func (h *History) elections() (all []*election) {
 	seen := map[string]bool{}
 	for _, e := range h.Events {
@@ -159,8 +157,8 @@ func reading(e *Event, last, first **Event) {
 	}
 }
 
-// entered finds the term that an enrolment led to: that of the campaign during which
-// it was done, if it is the last of it.
+// entered finds the term that an enrolment led to: the term of the campaign during which it was done, if
+// it is the campaign's last.
 func (at *election) entered(e *Event) {
 	for _, t := range at.terms {
 		c := t.Campaign
@@ -171,11 +169,11 @@ func (at *election) entered(e *Event) {
 	}
 }
 
-// from is when it had begun for certain, and had not ended if it was valid later.
+// from returns an instant at which it had certainly begun, and had not ended if it was valid later.
 func (t *term) from() int64 { return t.Campaign.Return }
 
-// held is the last instant at which it was certainly valid: a reading was true at
-// some instant after its call, and validity only ever ends.
+// held returns the last instant at which it was certainly valid: a reading was true at some instant after
+// its call, and validity only ever ends.
 func (t *term) held() int64 {
 	if t.Held == nil {
 		return math.MinInt64
@@ -193,10 +191,10 @@ func (t *term) lived() int64 {
 // String names the term.
 func (t *term) String() string { return fmt.Sprintf("%s's term %d", t.name(), t.Campaign.Token) }
 
-// name is whose it is.
+// name returns the name of the term's candidate.
 func (t *term) name() string { return named(t.Campaign, "candidate") }
 
-// named is who an event is of, or another word where it does not say.
+// named returns the name of an event's candidate, or otherwise if there is none.
 func named(e *Event, otherwise string) string {
 	who := cmp.Or(e.Candidate, otherwise)
 	if e.Process != "" {
@@ -205,32 +203,31 @@ func named(e *Event, otherwise string) string {
 	return who
 }
 
-// between tells whether an event of the kind may have come after s began and before o
-// did.
+// between reports whether an event of the kind may have happened after s began and before o did.
 func (at *election) between(kind Kind, s, o *term) bool {
 	return slices.ContainsFunc(at.events, func(e *Event) bool {
 		return e.Kind == kind && e.until() > s.Campaign.Call && e.Call < o.Campaign.Return
 	})
 }
 
-// forced tells whether one of the two may have been in office while the other was,
-// because it was removed by force and did not know yet.
+// forced reports whether one of the two may have led while the other did, because it was removed by force
+// and did not know yet.
 func (at *election) forced(s, o *term) bool {
 	return at.between(Force, s, o) || at.between(Force, o, s)
 }
 
-// renumbered tells whether tokens of the two cannot be compared.
+// renumbered reports whether the tokens of the two cannot be compared.
 func (at *election) renumbered(s, o *term) bool {
 	return at.between(Renumber, s, o) || at.between(Renumber, o, s)
 }
 
-// before tells whether s certainly held the seat before o did.
+// before reports whether s certainly held the seat before o did.
 func (at *election) before(s, o *term) bool {
 	if s.from() < o.Campaign.Call {
 		return true // s had won before o even tried
 	}
-	// An instant of s comes before one of o, and none of o before one of s. Each held
-	// the seat without a break, so s came first, unless o is an old one that was
-	// removed by force and believed in itself for longer than s did.
+	// Some instant of s precedes one of o, and no instant of o certainly precedes one of s. Each held the
+	// seat without a break, so s came first, unless o is an old term that was removed by force and
+	// treated itself as valid for longer than s did.
 	return s.from() < s.held() && s.from() < o.held() && o.from() >= s.held() && !at.between(Force, o, s)
 }

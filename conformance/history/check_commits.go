@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ends finds writes that were done though their term was over.
+// ends finds writes that were done although their term was over.
 func (at *election) ends() (v []Violation) {
 	for _, t := range at.terms {
 		over, why := at.over(t)
@@ -19,7 +19,7 @@ func (at *election) ends() (v []Violation) {
 	return v
 }
 
-// over is the first instant at which a term was certainly over, and what tells so.
+// over returns the first instant at which a term was certainly over, and the reason.
 func (at *election) over(t *term) (over int64, why string) {
 	over = math.MaxInt64
 	is := func(instant int64, tells string) {
@@ -43,7 +43,7 @@ func (at *election) over(t *term) (over int64, why string) {
 	return over, why
 }
 
-// once compares what was committed with what the registers have held.
+// once compares the commits with the values that the registers have held.
 func (h *History) once() (v []Violation) {
 	ledgers := map[string]*Event{} // the last of each key
 	for i := range h.Events {
@@ -62,11 +62,11 @@ func (h *History) once() (v []Violation) {
 
 // book checks one ledger.
 func (h *History) book(l *Event) (v []Violation) {
-	at := map[string][]int{} // where a value is in the ledger
+	at := map[string][]int{} // the indexes of a value in the ledger
 	for i, value := range l.Values {
 		at[value] = append(at[value], i)
 	}
-	by := make([]*Event, len(l.Values)) // who wrote it
+	by := make([]*Event, len(l.Values)) // the commit that wrote it
 	for i := range h.Events {
 		c := &h.Events[i]
 		if c.Kind != Commit {
@@ -98,8 +98,8 @@ func (h *History) book(l *Event) (v []Violation) {
 	return append(v, h.sequence(l, by)...)
 }
 
-// sequence finds values of a ledger that nobody wrote, or that are not in the order
-// of the commits and of their tokens.
+// sequence finds values of a ledger that no commit wrote, or that are not in the order of the commits and
+// of their tokens.
 func (h *History) sequence(l *Event, by []*Event) (v []Violation) {
 	var last *Event   // with the highest token
 	var latest *Event // with the latest call
@@ -124,7 +124,7 @@ func (h *History) sequence(l *Event, by []*Event) (v []Violation) {
 	return v
 }
 
-// renumbered tells whether tokens may have begun anew between two commits.
+// renumbered reports whether tokens may have restarted between two commits.
 func (h *History) renumbered(a, b *Event) bool {
 	return slices.ContainsFunc(h.Events, func(e Event) bool {
 		return e.Kind == Renumber && e.in(a.Election) && e.Call < max(a.until(), b.until())

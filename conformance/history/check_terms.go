@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// readings finds terms that were valid when they were over already.
+// readings finds terms that were valid after they were over.
 func (at *election) readings() (v []Violation) {
 	for _, t := range at.terms {
 		if t.Held != nil && t.Done != nil && t.Held.Call > t.Done.Return {
@@ -22,7 +22,7 @@ func (at *election) readings() (v []Violation) {
 	return v
 }
 
-// overlaps finds terms that were valid at the same instant, or whose Contexts lived.
+// overlaps finds terms that were valid, or whose Contexts were alive, at the same instant.
 func (at *election) overlaps(contexts bool) (v []Violation) {
 	for i, s := range at.terms {
 		for _, o := range at.terms[:i] {
@@ -76,7 +76,7 @@ func (at *election) dense() (v []Violation) {
 	return v
 }
 
-// order finds candidates that led before others who had enrolled before them.
+// order finds candidates that led before others that had enrolled before them.
 func (at *election) order() (v []Violation) {
 	for _, s := range at.terms {
 		for _, o := range at.terms {
@@ -89,8 +89,7 @@ func (at *election) order() (v []Violation) {
 	return v
 }
 
-// progress finds a campaign during which nobody led for as long as the bound, after
-// the last fault.
+// progress finds a campaign during which nobody led for as long as bound, after the last fault.
 func (at *election) progress(bound, until int64) []Violation {
 	var healed int64
 	for _, e := range at.events {
@@ -113,7 +112,7 @@ func (at *election) progress(bound, until int64) []Violation {
 	return nil
 }
 
-// led tells whether the term certainly began or held between two instants.
+// led reports whether the term certainly began or held between two instants.
 func (t *term) led(from, to int64) bool {
 	return t.from() <= to && max(t.from(), t.held()) >= from
 }

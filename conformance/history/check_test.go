@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// cases are histories by hand, with what Check says of each: "" is nothing.
+// cases are handmade histories, with what Check says of each: "" is nothing.
 var cases = []struct {
 	name string
 	make func(m *made)
@@ -295,7 +295,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Every check is seen to find something, and to find nothing.
+// Every check has a case in which it finds something.
 func TestChecksAreCovered(t *testing.T) {
 	for _, check := range []string{CheckReading, CheckOverlap, CheckToken, CheckOrder, CheckEnd, CheckOnce, CheckProgress} {
 		seen := false

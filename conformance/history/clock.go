@@ -7,8 +7,7 @@ import (
 
 // A Clock gives the instants of a history. Make it with Logical or Machine.
 type Clock struct {
-	// Name and Origin say which clock it is: histories can be merged if both are the
-	// same.
+	// Name and Origin identify the clock: histories can be merged if both are equal.
 	Name   ClockName
 	Origin string
 	now    func() int64
@@ -20,15 +19,15 @@ type ClockName string
 const (
 	// LogicalClock counts readings of itself, within one process.
 	LogicalClock ClockName = "logical"
-	// MachineClock counts nanoseconds since the machine was started.
+	// MachineClock counts nanoseconds since the machine started.
 	MachineClock ClockName = "machine"
 )
 
 // Now reads the clock. Instants of a logical clock are all different.
 func (c Clock) Now() int64 { return c.now() }
 
-// Logical returns a counter, for candidates in one process: right also where time
-// is fake, and between instants that no clock can tell apart.
+// Logical returns a counter, for candidates in one process. It also works where time is fake, and between
+// instants that no clock can distinguish.
 func Logical() Clock {
 	var ticks atomic.Int64
 	return Clock{LogicalClock, rand.Text(), func() int64 { return ticks.Add(1) }}

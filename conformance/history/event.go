@@ -12,15 +12,13 @@ import (
 type Kind string
 
 const (
-	// Campaign: a call of Campaign. OK: it returned a term, with Token; the term
-	// began before Return.
+	// Campaign: a call of Campaign. OK: it returned a term, with Token; the term began before Return.
 	Campaign Kind = "campaign"
-	// Enter: the candidate enrolled for the Campaign under way. Fair order is that of
-	// these.
+	// Enter: the candidate enrolled for the current Campaign. Fair order is the order of these.
 	Enter Kind = "enter"
 	// Valid: a reading of Term.Valid. OK: it was true; Refused: it was false.
 	Valid Kind = "valid"
-	// Context: a reading of Term.Context. OK: it lived; Refused: it was done.
+	// Context: a reading of Term.Context. OK: it was not done; Refused: it was done.
 	Context Kind = "context"
 	// Commit: a call of Term.Commit, with Writes.
 	Commit Kind = "commit"
@@ -32,17 +30,15 @@ const (
 	Close Kind = "close"
 	// Read: Key held Value, or nothing (Refused).
 	Read Kind = "read"
-	// Ledger: all Values that the register under Key has had until then, in order.
+	// Ledger: all Values that the register under Key has had so far, in order.
 	Ledger Kind = "ledger"
 	// Fault: something was broken, from Call to Return.
 	Fault Kind = "fault"
-	// Force: somebody removed a session or an entry in the service, so that the seat
-	// may be another's before its holder knows. Since that is allowed, terms that it
-	// may explain are not compared.
+	// Force: somebody removed a session or an entry in the service, so that another may get the seat
+	// before its holder knows. Since that is allowed, terms that it may explain are not compared.
 	Force Kind = "force"
-	// Renumber: an operator deleted where tokens are counted, which lets them begin
-	// anew: once or more often, from Call to Return, for who deletes one entry after
-	// the other may meet new ones.
+	// Renumber: an operator deleted the place where tokens are counted, so that they may restart: once or
+	// more often, from Call to Return, because new entries may appear between single deletions.
 	Renumber Kind = "renumber"
 	// Note: for people.
 	Note Kind = "note"
@@ -56,28 +52,28 @@ const (
 	OK Outcome = "ok"
 	// Refused: it was not done, and never will be.
 	Refused Outcome = "refused"
-	// Unknown: it may or may not have been done, or may be until its term ends.
+	// Unknown: it may or may not have been done, or may still be done until its term ends.
 	Unknown Outcome = "unknown"
 )
 
-// An Event is something that happened at an instant between two others.
+// An Event is something that happened at an instant between Call and Return.
 type Event struct {
-	// ID is unique in a history, and before that in what one Recorder recorded. In a
-	// file a later line replaces an earlier one with the same ID: what a call was is
-	// written when it begins, and again when it returns.
+	// ID is unique in a history, and before that among the events of one Recorder. In a file a later line
+	// replaces an earlier one with the same ID: a call is written when it begins, and again when it
+	// returns.
 	ID   uint64 `json:"id"`
 	Kind Kind   `json:"kind"`
-	// Election parts events: terms of different ones have nothing to do with each
-	// other. A Fault, Force or Renumber without one is about all of them.
+	// Election separates events: terms of different elections are unrelated. A Fault, Force or Renumber
+	// without an Election is about all of them.
 	Election  string `json:"election,omitempty"`
 	Process   string `json:"process,omitempty"`
 	Candidate string `json:"candidate,omitempty"`
 	Session   string `json:"session,omitempty"`
-	// Term is the ID of the Campaign that returned the term this is about.
+	// Term is the ID of the Campaign that returned the event's term.
 	Term  uint64 `json:"term,omitempty"`
 	Token uint64 `json:"token,omitempty"`
-	// Call and Return are instants of the history's clock. Return is 0 for what had
-	// not returned when the recording ended.
+	// Call and Return are instants of the history's clock. Return is 0 if the call had not returned when
+	// the recording ended.
 	Call    int64   `json:"call"`
 	Return  int64   `json:"return,omitempty"`
 	Outcome Outcome `json:"outcome,omitempty"`
@@ -87,7 +83,7 @@ type Event struct {
 	Value  string   `json:"value,omitempty"`  // of a Read
 	Values []string `json:"values,omitempty"` // of a Ledger
 
-	// Text is the error of a call, or what a Fault, a Force or a Note is.
+	// Text is the error of a call, or the description of a Fault, a Force or a Note.
 	Text string `json:"text,omitempty"`
 }
 
@@ -95,15 +91,15 @@ type Event struct {
 type Write struct {
 	Op  Op     `json:"op"`
 	Key string `json:"key"`
-	// Value tells this write from all others of the key. See Text.
+	// Value distinguishes this write from all others of the key. See Text.
 	Value string `json:"value,omitempty"`
-	// Expected is the version that a CompareAndSet needs; Version the one that the
-	// write made, 0 if that is not known.
+	// Expected is the version that a CompareAndSet requires. Version is the one that the write made, 0 if
+	// unknown.
 	Expected uint64 `json:"expected,omitempty"`
 	Version  uint64 `json:"version,omitempty"`
 }
 
-// An Op is what a Write does; see the functions of package elector.
+// An Op is what a Write does. See the functions of package elector.
 type Op string
 
 const (
@@ -113,9 +109,8 @@ const (
 	Delete        Op = "delete"
 )
 
-// Text is how a value is recorded: its last line, and of a long or a binary one the
-// beginning and the length. So a register to which each commit appends a line of its
-// own is recorded at the cost of that line.
+// Text returns a value as it is recorded: its last line, and if that is long or binary its beginning and
+// the value's length. So a register to which each commit appends a line costs one line per commit.
 func Text(value []byte) string {
 	const most = 200
 	s := strings.TrimSuffix(string(value), "\n")
@@ -127,7 +122,7 @@ func Text(value []byte) string {
 	return s
 }
 
-// Lines are the values that a register of one line per commit has had, for a Ledger.
+// Lines returns the values that a register of one line per commit has had, for a Ledger.
 func Lines(value []byte) []string {
 	s := strings.TrimSuffix(string(value), "\n")
 	if s == "" {
@@ -136,7 +131,7 @@ func Lines(value []byte) []string {
 	return strings.Split(s, "\n")
 }
 
-// until is when it was over at the latest.
+// until returns the latest instant at which it was over.
 func (e *Event) until() int64 {
 	if e.Return == 0 {
 		return math.MaxInt64
@@ -144,15 +139,15 @@ func (e *Event) until() int64 {
 	return e.Return
 }
 
-// done tells whether it returned, and was done.
+// done reports whether the call returned and was done.
 func (e *Event) done() bool { return e.Outcome == OK && e.Return != 0 }
 
-// in tells whether the event is about an election.
+// in reports whether the event is about an election.
 func (e *Event) in(election string) bool {
 	return e.Election == election || e.Election == "" && (e.Kind == Fault || e.Kind == Force || e.Kind == Renumber)
 }
 
-// String is one line that tells the event.
+// String returns the event in one line.
 func (e Event) String() string {
 	var b strings.Builder
 	if e.Return == 0 {
@@ -187,7 +182,7 @@ func (e Event) String() string {
 	return b.String()
 }
 
-// String tells for example `put /k "v"`.
+// String returns for example `put /k "v"`.
 func (w Write) String() string {
 	s := fmt.Sprintf("%s %s", w.Op, w.Key)
 	if w.Op != Delete {
@@ -199,7 +194,7 @@ func (w Write) String() string {
 	return s
 }
 
-// byCall sorts events by when they began.
+// byCall sorts events by their calls.
 func byCall(events []Event) {
 	slices.SortFunc(events, func(a, b Event) int {
 		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.ID, b.ID))

@@ -17,14 +17,14 @@ type History struct {
 	Events []Event
 	// Until is when the recording ended.
 	Until int64
-	// Promised is what a saved history was checked for, so that it can be again.
+	// Promised is what a saved history was checked for, so that it can be checked again.
 	Promised Options
-	// Torn names the files whose last line was cut off, as it is when a process is
-	// killed while it writes. That line is left out.
+	// Torn names the files whose last line was cut off, as when a process is killed while it writes. That
+	// line is left out.
 	Torn []string
 }
 
-// format is that of the files: a header, and then a line per event.
+// format is the format of the files: a header, and then a line per event.
 const format = 1
 
 type header struct {
@@ -37,7 +37,7 @@ type header struct {
 	Torn     []string  `json:"torn,omitempty"`
 }
 
-// write writes a line. The caller holds the lock, or has the Recorder alone.
+// write writes a line. The caller holds the lock, or is the only user of the Recorder.
 func (l *log) write(v any) {
 	if err := json.NewEncoder(l.out).Encode(v); err != nil && l.err == nil {
 		l.err = fmt.Errorf("history: write: %w", err)
@@ -67,7 +67,7 @@ func (h *History) Save(path string) error {
 	return os.WriteFile(path, all.Bytes(), 0o644)
 }
 
-// Load reads a history from a file that Save has made, or a Recorder of NewWriter.
+// Load reads a history from a file written by Save, or by a Recorder of NewWriter.
 func Load(path string) (*History, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -77,7 +77,7 @@ func Load(path string) (*History, error) {
 	return read(f, path)
 }
 
-// read reads a history; name is what errors and Torn call it.
+// read reads a history. Errors and Torn use name for it.
 func read(r io.Reader, name string) (*History, error) {
 	in := json.NewDecoder(r)
 	var head header
@@ -92,7 +92,7 @@ func read(r io.Reader, name string) (*History, error) {
 		return nil, fmt.Errorf("history: %s: its first line is not the header of a history of format %d: %w", name, format, err)
 	}
 	h := &History{Clock: head.Clock, Origin: head.Origin, Until: head.Until, Promised: head.Promised, Torn: head.Torn}
-	at := map[uint64]int{} // where the event with an ID is
+	at := map[uint64]int{} // the index of the event with an ID
 	for n := 2; ; n++ {
 		var e Event
 		err := in.Decode(&e)
@@ -121,7 +121,7 @@ func read(r io.Reader, name string) (*History, error) {
 	return h, nil
 }
 
-// check says what is wrong with an event that was read.
+// check returns what is wrong with an event that was read, or "".
 func (e *Event) check() string {
 	switch {
 	case e.ID == 0:
@@ -156,7 +156,7 @@ func Merge(paths ...string) (*History, error) {
 	return all, nil
 }
 
-// add takes over the events of another history, with new IDs where both have one.
+// add adds the events of another history, with new IDs where both have one.
 func (h *History) add(o *History) error {
 	switch {
 	case o.Clock == "": // its process was killed before it had written anything
@@ -169,7 +169,7 @@ func (h *History) add(o *History) error {
 	for _, e := range h.Events {
 		last = max(last, e.ID)
 	}
-	// Their own IDs need not be dense: a hand may have edited the file.
+	// Their own IDs need not be dense: somebody may have edited the file.
 	ids := make(map[uint64]uint64, len(o.Events))
 	for i, e := range o.Events {
 		ids[e.ID] = last + uint64(i) + 1

@@ -42,7 +42,7 @@ func TestMerge(t *testing.T) {
 	if len(h.Events) != 4 || h.Until != 61 || h.Torn != nil {
 		t.Errorf("merged: %+v", h)
 	}
-	// Each alone is sound; together they overlap, and each reading is its own process's.
+	// Each alone is sound. Together they overlap, and each reading belongs to its own process.
 	for _, path := range []string{one, two} {
 		alone, err := Load(path)
 		require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestMergeRefusesOtherClocks(t *testing.T) {
 	}
 }
 
-// A process may be killed while it writes, wherever that is.
+// A file that is cut off anywhere, as when its process is killed, loads up to its last whole line.
 func TestTorn(t *testing.T) {
 	clock := Logical()
 	whole := written(t, clock, "p2",
@@ -120,7 +120,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// A Writer that fails says so, and recording goes on.
+// A Writer that fails reports it, and recording continues.
 func TestWriterFails(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	require.NoError(t, err)
@@ -182,8 +182,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// FuzzLoad holds that a file of any bytes is refused, or read to a history that can be checked, and
-// saved and loaded again as it was.
+// FuzzLoad checks that any file is either refused, or read to a history that can be checked, and saved
+// and loaded again unchanged.
 func FuzzLoad(f *testing.F) {
 	var all bytes.Buffer
 	for _, c := range cases {
@@ -200,7 +200,6 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was loaded can be checked, and saved and loaded again.
 		h.Check(Options{Ordered: true, Dense: true, Contexts: true, Bound: 10})
 		claims, _ := h.seats(h.end())
 		h.keys(claims, h.end())

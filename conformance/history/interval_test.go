@@ -11,8 +11,8 @@ import (
 // variations is how often the intervals of each history are changed.
 const variations = 200
 
-// vary returns the history with other intervals at random: wider ones leave more ways to
-// place the instants, narrower ones fewer. fixed says which are as they were.
+// vary returns the history with intervals changed at random: wider ones leave more ways to place the
+// instants, narrower ones fewer. fixed selects those that do not change.
 func (m *made) vary(rnd *rand.Rand, wider bool, fixed func(*Event) bool) *History {
 	varied := made{m.History}
 	varied.Events = slices.Clone(m.Events)
@@ -31,8 +31,8 @@ func (m *made) vary(rnd *rand.Rand, wider bool, fixed func(*Event) bool) *Histor
 	return varied.history()
 }
 
-// TestIntervals holds what an interval means to the checks: with wider ones a sound
-// history is sound, and with narrower ones a wrong one is wrong, for the same reason.
+// TestIntervals checks that a sound history stays sound with wider intervals, and that a wrong history
+// stays wrong with narrower ones.
 func TestIntervals(t *testing.T) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -41,7 +41,7 @@ func TestIntervals(t *testing.T) {
 		m := newMade(100)
 		c.make(m)
 		if c.o.Bound > 0 {
-			continue // it bounds how long something lasts
+			continue // Bound limits how long something lasts
 		}
 		for range variations {
 			// A candidate enrols during its campaign.

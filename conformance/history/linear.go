@@ -9,30 +9,29 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A Linearization is the answer to whether one order of all calls explains what each
-// returned: the claims as those of a lock with fencing, and the commits to each key
-// as writes to a register that takes them from the holder of that lock only.
+// A Linearization is the answer to whether one order of all calls explains what each returned: the claims
+// as those of a lock with fencing, and the commits to each key as writes to a register that accepts them
+// only from the holder of that lock.
 type Linearization struct {
-	// Result is porcupine.Illegal if there is no such order, and porcupine.Unknown if
-	// Options.Patience was over before it was found out.
+	// Result is porcupine.Illegal if there is no such order, and porcupine.Unknown if Options.Patience
+	// ended the search.
 	Result porcupine.CheckResult
 
 	model porcupine.Model
 	info  porcupine.LinearizationInfo
 }
 
-// Linearizable looks for that order, for the seat of each election, and for each key
-// that was written to. What nobody knows the outcome of may have been done or not,
-// and a term may have ended any time after the last sign of it. Reads must be
-// linearizable ones, and keys nobody's but the leaders'.
+// Linearizable searches for that order, for the seat of each election, and for each key that was written
+// to. A call with an unknown outcome may have been done or not, and a term may have ended any time after
+// the last sign of it. Reads must be linearizable, and only leaders may write the keys.
 func (h *History) Linearizable(o Options) Linearization {
 	var l Linearization
 	end := h.end()
 	claims, parts := h.seats(end)
 	l.check(parts, o)
 	if l.Result == porcupine.Ok && !o.OthersWrite {
-		// Not before: what is wrong with a seat is wrong with each of its keys, and takes
-		// much longer to find out there.
+		// Not before: a fault of a seat is also a fault of each of its keys, and takes much longer to
+		// find there.
 		l.check(append(parts, h.keys(claims, end)...), o)
 	}
 	return l
@@ -49,15 +48,15 @@ func (l Linearization) Draw(path string) error {
 	return porcupine.VisualizePath(l.model, l.info, path)
 }
 
-// Draw looks for the order that Linearizable looks for, and writes the page on which
-// Porcupine shows how far it got, with faults and what was refused beside it.
+// Draw searches for the order as Linearizable does, and writes the page on which Porcupine shows how far
+// it got, together with faults and refused calls.
 func (h *History) Draw(path string, o Options) error {
 	l := h.Linearizable(o)
 	l.info.AddAnnotations(h.annotations())
 	return l.Draw(path)
 }
 
-// end is after all events. It is the end of what has not ended.
+// end returns an instant after all events. It serves as the end of all that has not ended.
 func (h *History) end() int64 {
 	end := h.Until + 1
 	for i := range h.Events {
@@ -66,7 +65,7 @@ func (h *History) end() int64 {
 	return end
 }
 
-// seats returns the claims of each election, and for each all that its seat is in.
+// seats returns the claims of each election, and for each election all operations on its seat.
 func (h *History) seats(end int64) (claims map[string][]porcupine.Operation, parts [][]porcupine.Operation) {
 	claims = map[string][]porcupine.Operation{}
 	for _, at := range h.elections() {
@@ -76,8 +75,7 @@ func (h *History) seats(end int64) (claims map[string][]porcupine.Operation, par
 	return claims, parts
 }
 
-// keys returns all that each key that was written to is in. The claims of those who wrote
-// belong to it.
+// keys returns all operations on each key that was written to, with the claims of its writers.
 func (h *History) keys(claims map[string][]porcupine.Operation, end int64) (parts [][]porcupine.Operation) {
 	registers := h.registers(end)
 	for _, key := range slices.Sorted(maps.Keys(registers)) {
@@ -94,8 +92,8 @@ func (h *History) keys(claims map[string][]porcupine.Operation, end int64) (part
 	return parts
 }
 
-// rows gives each operation the number of a row in the drawing. Each row is somebody's in all
-// parts, and in none of them do two of a row overlap.
+// rows gives each operation the number of a row in the drawing. A row belongs to the same candidate in
+// all parts, and no two operations of a row overlap within a part.
 func rows(parts [][]porcupine.Operation) {
 	var whose []string
 	for _, ops := range parts {
@@ -115,8 +113,7 @@ func rows(parts [][]porcupine.Operation) {
 	}
 }
 
-// seat are the claims: each begins during its campaign, and ends after the last sign
-// of it.
+// seat returns the claims: each begins during its campaign, and ends after the last sign of it.
 func (at *election) seat(end int64) (ops []porcupine.Operation) {
 	dense := !slices.ContainsFunc(at.events, func(e *Event) bool { return e.Kind == Renumber })
 	byToken := slices.SortedFunc(slices.Values(at.terms), func(a, b *term) int { return cmp.Compare(a.Campaign.Token, b.Campaign.Token) })
@@ -142,9 +139,8 @@ func (at *election) seat(end int64) (ops []porcupine.Operation) {
 	return ops
 }
 
-// sign is the last instant at which the claim of a term had not ended for certain. No
-// event tells that it has: the entry of a lost session may live a while after Resign
-// has returned.
+// sign returns the last instant at which the claim of a term certainly had not ended. No event says that
+// it has: the entry of a lost session may exist for a while after Resign has returned.
 func (at *election) sign(t *term) int64 {
 	last := max(t.Campaign.Call, t.held())
 	for _, e := range at.events {
@@ -164,7 +160,7 @@ func operation(o op, call, ret int64) porcupine.Operation {
 	return porcupine.Operation{Input: o, Call: call, Return: ret}
 }
 
-// proclaims are writes for which nothing but the claim matters.
+// proclaims returns writes for which only the claim matters.
 func (at *election) proclaims() (ops []porcupine.Operation) {
 	for _, t := range at.terms {
 		for _, c := range t.Calls {
@@ -176,7 +172,7 @@ func (at *election) proclaims() (ops []porcupine.Operation) {
 	return ops
 }
 
-// registers are the writes to each key, and the reads of it.
+// registers returns the writes to each key, and the reads of it.
 func (h *History) registers(end int64) map[string][]porcupine.Operation {
 	ops := map[string][]porcupine.Operation{}
 	for i := range h.Events {
@@ -200,7 +196,7 @@ func (h *History) registers(end int64) map[string][]porcupine.Operation {
 	return ops
 }
 
-// annotations are the events that are no operations.
+// annotations returns the events that are no operations.
 func (h *History) annotations() (all []porcupine.Annotation) {
 	for _, e := range h.Events {
 		color := map[Kind]string{Fault: "#f6c7b6", Force: "#f6c7b6", Renumber: "#f6c7b6", Commit: "#dddddd", Proclaim: "#dddddd"}[e.Kind]

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// linearCases are histories by hand, with what Linearizable says of each.
+// linearCases are handmade histories, with what Linearizable says of each.
 var linearCases = []struct {
 	name string
 	make func(m *made)
@@ -18,7 +18,7 @@ var linearCases = []struct {
 }{
 	{"nothing", func(*made) {}, porcupine.Ok},
 
-	// The claim as a lock with fencing.
+	// Claims as a lock with fencing.
 	{"one after the other", func(m *made) {
 		m.leads("a", 5, 1, 2, 10)
 		m.leads("b", 9, 1, 20, 30)
@@ -82,13 +82,13 @@ var linearCases = []struct {
 		m.happens(Renumber, 35, 36).Election = "/e"
 	}, porcupine.Illegal},
 	{"both won, and only one order is possible", func(m *made) {
-		// b wins while a campaigns, a's token is lower: a has come before. But b's
-		// campaign is over before a's begins.
+		// b wins while a campaigns, and a's token is lower, so a came before. But b's campaign is over
+		// before a's begins.
 		m.wins("b", 2, 1, 3)
 		m.wins("a", 1, 4, 9)
 	}, porcupine.Illegal},
 
-	// Commits as registers that take the holder's.
+	// Commits as writes to registers that accept only the holder's.
 	{"writes of two terms", func(m *made) {
 		a := m.leads("a", 1, 1, 2, 10)
 		b := m.leads("b", 2, 1, 20, 30)
@@ -158,7 +158,7 @@ var linearCases = []struct {
 		m.writes(a, Put, "one", 0, 1, 3, 4)
 		m.writes(a, Put, "two", 0, 0, 5, 6).Outcome = Unknown
 		m.reads("one", 7, 8)
-		m.reads("two", 9, 10) // it took its time
+		m.reads("two", 9, 10) // it was done late
 	}, porcupine.Ok},
 	{"an unknown write was not done", func(m *made) {
 		a := m.leads("a", 1, 1, 2, 10)

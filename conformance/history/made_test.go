@@ -1,6 +1,6 @@
 package history
 
-// made is a history made by hand. Its methods return what they add, to be changed.
+// made is a handmade history. Its methods return what they add, so that tests can change it.
 type made struct{ History }
 
 func newMade(until int64) *made {
@@ -16,7 +16,7 @@ func (m *made) add(e Event) *Event {
 	return &m.Events[len(m.Events)-1]
 }
 
-// history returns it with its events in order, as those that are read are.
+// history returns it with its events in order, like one that was read.
 func (m *made) history() *History {
 	h := m.History
 	h.Events = append([]Event(nil), m.Events...)
@@ -29,8 +29,7 @@ func (m *made) wins(who string, token uint64, call, ret int64) Event {
 	return *m.add(Event{Kind: Campaign, Election: "/e", Candidate: who, Token: token, Call: call, Return: ret})
 }
 
-// leads adds a term that was valid when it began and is last seen valid at held, and
-// done after that.
+// leads adds a term that was valid when it began, is last seen valid at held, and done after that.
 func (m *made) leads(who string, token uint64, call, ret, held int64) Event {
 	c := m.wins(who, token, call, ret)
 	m.of(c, Valid, held, held+1)

@@ -15,9 +15,9 @@ type op struct {
 	election string
 	term     uint64 // the ID of its Campaign
 	token    uint64
-	// place is the term's among all of its election by token, or 0. Since all that are
-	// recorded did begin, "the token must be higher than the last" comes to the same as
-	// "the place must be the next", which is found without trying all others first.
+	// place is the term's position by token among all terms of its election, or 0. As all recorded terms
+	// did begin, "the token must be higher than the last" is equivalent to "the place must be the next",
+	// which needs no search through all others.
 	place   int
 	write   Write
 	gone    bool // a look found nothing
@@ -29,11 +29,11 @@ type action int
 const (
 	begin      action = iota + 1 // of a term
 	finish                       // of a term
-	renumber                     // of an election begins, and may be done again and again
-	renumbered                   // for the last time
+	renumber                     // tokens of an election may restart from here, again and again
+	renumbered                   // the last restart
 	write
 	look
-	stop // of the recording: what nobody knows of has not been done
+	stop // of the recording: unknown writes may count as not done
 )
 
 // A seat is the lock of an election.
@@ -41,26 +41,26 @@ type seat struct {
 	holder      uint64 // the term that holds it, or 0
 	token       uint64 // the last
 	place       int
-	renumbering int // how many operators are at it
+	renumbering int // how many operators are renumbering
 }
 
-// A state is that of one partition.
+// A state is the state of one partition.
 type state struct {
-	seats map[string]seat // never changed, but replaced
+	seats map[string]seat // never changed, only replaced
 	register
 	stopped bool
 }
 
-// A register is what is known of what a key holds.
+// A register is what is known about the value of a key.
 type register struct {
 	known, exists bool
 	value         string
-	version       uint64 // 0: not known, but higher than above
+	version       uint64 // 0: unknown, but higher than above
 	above         uint64
 }
 
-// model is that of claims as locks with fencing, and of keys as registers that take
-// writes of the holders only. Each of the parts is explained by itself.
+// model treats claims as locks with fencing, and keys as registers that accept writes only from the
+// holders. Each of the parts is explained separately.
 func model(parts [][]porcupine.Operation) porcupine.Model {
 	return porcupine.Model{
 		Partition: func([]porcupine.Operation) [][]porcupine.Operation { return parts },
@@ -75,7 +75,7 @@ func model(parts [][]porcupine.Operation) porcupine.Model {
 	}
 }
 
-// step does an op, if it can be done in this state.
+// step does an op, if it is possible in this state.
 func (s state) step(o op) (bool, state) {
 	at := s.seats[o.election]
 	switch o.do {
@@ -113,8 +113,8 @@ func (s state) step(o op) (bool, state) {
 	if can = can && at.holder == o.term; can {
 		s.register = next
 	}
-	// What nobody knows of need not have been done. If it never was, it stands at the end
-	// of all, and nowhere else: there are fewer orders to try.
+	// An unknown write need not have been done. If it never was, its place is at the very end, and
+	// nowhere else: that leaves fewer orders to try.
 	return can || o.unknown && s.stopped, s
 }
 
@@ -152,7 +152,7 @@ func (r register) apply(o op) (register, bool) {
 	return next, true
 }
 
-// String tells the op.
+// String describes the op.
 func (o op) String() string {
 	switch o.do {
 	case begin:
@@ -181,7 +181,7 @@ func (o op) String() string {
 	return fmt.Sprintf("%s in term %d: %s", o.who, o.token, what)
 }
 
-// String tells who holds the seat and what the register holds.
+// String says who holds the seat and what the register holds.
 func (s state) String() string {
 	text := ""
 	for _, path := range slices.Sorted(maps.Keys(s.seats)) {

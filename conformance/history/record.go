@@ -8,10 +8,10 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Record returns e with its campaigns, its terms and what is written in them
-// recorded. The candidate's name must be its own in its election and process.
+// Record returns e with its campaigns, its terms and their writes recorded. The candidate's name must be
+// unique in its election and process.
 //
-// Each term is looked at, on a goroutine of its own, until it is over.
+// A goroutine takes readings of each term until it is over.
 func Record(e elector.Elector, r *Recorder, candidate string) elector.Elector {
 	return &recorded{e, r, candidate}
 }
@@ -43,8 +43,8 @@ func (e *recorded) Close(ctx context.Context) error {
 	return err
 }
 
-// Watch records a term that a Campaign, as it was recorded, returned: it looks at it
-// until it is over, and the term it returns records what is written with it.
+// Watch records a term that a recorded Campaign returned: it takes readings of it until it is over, and
+// the term that Watch returns records its writes.
 func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
 	w := r.watch(campaign, t)
 	r.Look()
@@ -66,7 +66,7 @@ func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
 		Commit: func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
 			e := call(Commit, Writes(ops...))
 			made, err := t.Commit(ctx, ops...)
-			e.Writes = slices.Clone(e.Writes) // the other is recorded, and may be read
+			e.Writes = slices.Clone(e.Writes) // the original is recorded, and may be read
 			for i := range min(len(made), len(e.Writes)) {
 				e.Writes[i].Version = made[i].Version
 			}
@@ -86,7 +86,7 @@ var opNames = [...]Op{
 	elector.OpCreate: Create, elector.OpPut: Put, elector.OpCompareAndSet: CompareAndSet, elector.OpDelete: Delete,
 }
 
-// Writes tells what ops do. One that is none of elector's has no name.
+// Writes returns what ops do. An op that is none of elector's has no name.
 func Writes(ops ...elector.Op) []Write {
 	writes := make([]Write, len(ops))
 	for i, op := range ops {
@@ -95,8 +95,8 @@ func Writes(ops ...elector.Op) []Write {
 	return writes
 }
 
-// Hooks returns hooks that record when the candidate enrols, which Options.Ordered
-// needs, and then call its own.
+// Hooks returns hooks that record when the candidate enrols, which Options.Ordered needs, and then call
+// own.
 func (r *Recorder) Hooks(candidate string, own elector.Hooks) elector.Hooks {
 	var enter Event
 	return elector.Hooks{Stage: func(e elector.StageEvent) { // of one campaign at a time

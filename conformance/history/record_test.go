@@ -18,8 +18,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// play has three candidates lead one after the other, and write. It records each to
-// a recorder of its own.
+// play makes three candidates lead one after the other, and write. It records each with the Recorder for
+// its ID.
 func play(t *testing.T, recorder func(id string) *history.Recorder) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -114,7 +114,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// Each candidate is recorded to a file of its own, as if it were another process.
+// Each candidate can be recorded to a file of its own, as if it were another process.
 func TestRecordToFiles(t *testing.T) {
 	clock, err := history.Machine()
 	require.NoError(t, err)

@@ -23,23 +23,22 @@ type log struct {
 
 	mu      sync.Mutex
 	next    uint64    // the ID of the next event
-	events  []Event   // where they are kept: that with ID n is at n-1
-	out     io.Writer // where they are not
-	err     error     // of out
+	events  []Event   // in memory: the event with ID n is at n-1
+	out     io.Writer // the file; nil: in memory
+	err     error     // the first error of out
 	every   time.Duration
 	holding []*watch // terms that are not over
 }
 
-// NewRecorder returns a Recorder that keeps its events in memory. process names the
-// process where a history has several; it may be "".
+// NewRecorder returns a Recorder that keeps its events in memory. process names the process in a history
+// with several; it may be "".
 func NewRecorder(clock Clock, process string) *Recorder {
 	return &Recorder{log: &log{clock: clock, process: process, every: 20 * time.Millisecond}}
 }
 
-// NewWriter returns a Recorder that writes each event to w at once, as a line of
-// JSON and in one Write, and keeps nothing, so that what a process has recorded
-// outlives it: give it an os.File that nobody else writes to. Err tells whether
-// writing failed.
+// NewWriter returns a Recorder that writes each event to w at once, as a line of JSON and in one Write,
+// and keeps nothing, so that the record outlives the process. Give it an os.File that nobody else writes
+// to. Err returns an error if writing failed.
 func NewWriter(w io.Writer, clock Clock, process string) *Recorder {
 	r := NewRecorder(clock, process)
 	r.out = w
@@ -50,9 +49,9 @@ func NewWriter(w io.Writer, clock Clock, process string) *Recorder {
 // In returns a Recorder of one election, which records to the same place.
 func (r *Recorder) In(election string) *Recorder { return &Recorder{r.log, election} }
 
-// LookEvery sets how often each recorded term is looked at; 20 ms if it is not called,
-// and never of itself with 0. A reading is taken also when a term begins or ends, and
-// by Look, Term.Valid and History.
+// LookEvery sets the interval between readings of each recorded term. The default is 20 ms; with 0 there
+// are no regular readings. A reading is also taken when a term begins or ends, and by Look, Term.Valid
+// and History.
 func (r *Recorder) LookEvery(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,15 +68,15 @@ func (r *Recorder) Err() error {
 	return r.err
 }
 
-// Start records that something begins now: a call, or a fault. Finish what it
-// returns; what is never finished counts as unknown.
+// Start records that something begins now: a call, or a fault. Pass its result to Finish. An event that
+// is never finished counts as unknown.
 func (r *Recorder) Start(e Event) Event {
 	e.Call, e.Return, e.Outcome = r.Now(), 0, Unknown
 	return r.Add(e)
 }
 
-// Finish records that what Start returned has ended now: well, with err nil; with
-// elector.ErrIndeterminate nobody knows how; with any other error it was not done.
+// Finish records that what Start returned has ended now. With a nil err it was done, with
+// elector.ErrIndeterminate the outcome is unknown, and with any other error it was not done.
 func (r *Recorder) Finish(e Event, err error) Event {
 	e.Return, e.Outcome = r.Now(), OK
 	switch {
@@ -93,8 +92,7 @@ func (r *Recorder) Finish(e Event, err error) Event {
 	return r.Add(e)
 }
 
-// During records that something of a kind (Fault, Force, Renumber) happens from now
-// until end is called.
+// During records that something of a kind (Fault, Force, Renumber) happens from now until end is called.
 func (r *Recorder) During(kind Kind, what string) (end func()) {
 	e := r.Start(Event{Kind: kind, Text: what})
 	return func() { r.Finish(e, nil) }
@@ -106,8 +104,8 @@ func (r *Recorder) Note(text string) {
 	r.Add(Event{Kind: Note, Call: now, Return: now, Text: text})
 }
 
-// Add records an event whose instants the caller has taken, and returns it with the
-// ID it now has. If it has one, it replaces the event with that ID.
+// Add records an event with the instants that the caller has set, and returns it with its ID. If it has
+// an ID, it replaces the event with that ID.
 func (r *Recorder) Add(e Event) Event {
 	if e.Process == "" {
 		e.Process = r.process
@@ -132,8 +130,8 @@ func (r *Recorder) Add(e Event) Event {
 	return e
 }
 
-// History looks once more at all terms and returns what was recorded so far. It is
-// not for a Recorder made by NewWriter: load the file.
+// History takes another reading of all terms and returns what was recorded so far. It is not for a
+// Recorder made by NewWriter: load the file.
 func (r *Recorder) History() *History {
 	r.Look()
 	r.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// A watch takes readings of a term. A term's validity and its Context only ever end,
-// so the last reading at which each held and the first at which it did not tell all.
+// A watch takes readings of a term. A term's validity and its Context only ever end, so the last reading
+// at which each held and the first at which it did not are enough.
 type watch struct {
 	r        *Recorder
 	campaign Event
@@ -34,15 +34,14 @@ func (r *Recorder) watch(campaign Event, t *elector.Term) *watch {
 	return w
 }
 
-// event is one that is about the term.
+// event returns an event that is about the term.
 func (w *watch) event(kind Kind) Event {
 	return Event{Kind: kind, Election: w.campaign.Election, Candidate: w.campaign.Candidate, Session: w.campaign.Session,
 		Term: w.campaign.ID, Token: w.campaign.Token}
 }
 
-// Look takes a reading of all terms that are not over. A new leader is the moment to
-// do it: if an old one still holds, it is seen after the new one has begun, and the
-// new one after that.
+// Look takes a reading of all terms that are not over. Call it when a new leader begins: if an old term
+// still holds, it is read after the new one has begun, and the new one after that.
 func (r *Recorder) Look() {
 	r.mu.Lock()
 	all := slices.Clone(r.holding)
@@ -54,7 +53,7 @@ func (r *Recorder) Look() {
 	}
 }
 
-// look takes a reading: whether the Context lives, and whether the term is valid.
+// look takes a reading: whether the Context is alive, and whether the term is valid.
 func (w *watch) look() (lives, valid bool) {
 	before := w.r.Now()
 	lives = w.term.Context().Err() == nil
@@ -76,14 +75,14 @@ func (w *watch) look() (lives, valid bool) {
 	return lives, valid
 }
 
-// take records a reading if it tells something that those before it did not.
+// take records a reading if it adds something to those before it.
 func (w *watch) take(kind Kind, known *readings, holds bool, call, ret int64) {
 	last, outcome := &known.held, OK
 	switch {
 	case holds && call <= last.Call:
 		return // another goroutine was faster
 	case holds:
-		// Where each is a line in a file, not every one is worth it.
+		// In a file each reading is a line, and not every one is worth it.
 		if w.r.out != nil && w.r.clock.Name == MachineClock && last.ID != 0 && known.ended.ID == 0 &&
 			call-known.wrote < int64(w.r.pace()) {
 			last.Call, last.Return = call, ret
@@ -114,7 +113,7 @@ func (l *log) pace() time.Duration {
 	return l.every
 }
 
-// follow looks at the term until its Context is done.
+// follow takes readings of the term until its Context is done.
 func (w *watch) follow() {
 	var tick <-chan time.Time
 	if every := w.r.pace(); every > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A fakeTerm is a term whose end is in the test's hands.
+// A fakeTerm is a term that the test ends.
 type fakeTerm struct {
 	valid bool
 	end   context.CancelCauseFunc
@@ -35,7 +35,7 @@ func newFake(token uint64) *fakeTerm {
 	return f
 }
 
-// enter is what a recorded Campaign does, without the goroutine that follows.
+// enter does what a recorded Campaign does, without the goroutine that follows the term.
 func (f *fakeTerm) enter(r *Recorder, candidate string) {
 	e := r.Start(Event{Kind: Campaign, Candidate: candidate, Token: f.term.Token()})
 	f.w = r.watch(r.Finish(e, nil), f.term)
@@ -51,7 +51,7 @@ func TestWatch(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		play func(r *Recorder, a, b *fakeTerm)
-		want string // what is found; "" is nothing
+		want string // the violation that is found; "" means none
 	}{
 		{"one after the other", func(r *Recorder, a, b *fakeTerm) {
 			a.enter(r, "a")
@@ -109,7 +109,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// What is recorded of a term is what its methods returned, and it comes to its end.
+// The record of a term has what its methods returned, and an end.
 func TestFollow(t *testing.T) {
 	for _, every := range []time.Duration{0, time.Millisecond} {
 		t.Run(every.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { follow(t, every) }) })
@@ -140,7 +140,7 @@ func follow(t *testing.T, every time.Duration) {
 	}
 	f.over()
 	<-term.Context().Done()
-	synctest.Wait() // else there is a second reader of what has just ended
+	synctest.Wait() // otherwise a second reader reads what has just ended
 	if term.Valid() {
 		t.Error("the term is valid after its end")
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Outcome is what became of a rule.
+// Outcome says whether a rule passed.
 type Outcome int
 
 const (
@@ -31,17 +31,17 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", int(o))
 }
 
-// A Result is what became of one rule on one service.
+// A Result is the result of one rule on one service.
 type Result struct {
-	// Rule is its name, such as "await/in-order", and Text the rule itself.
+	// Rule is its name, such as "await/in-order". Text is the rule itself.
 	Rule, Text string
 	Outcome    Outcome
-	// Reason says why the rule is not applicable, or left out; of one that passed, what -short has
+	// Reason says why the rule is not applicable, or left out. For a rule that passed it says what -short
 	// left out of it.
 	Reason string
 }
 
-// A Report is what became of all rules of a suite on one service.
+// A Report lists the results of all rules of a suite on one service.
 type Report struct {
 	// Strategy is the strategy's name, "" in a report of conformance.TestBackend.
 	Strategy string
@@ -61,7 +61,7 @@ func (p Report) Count(o Outcome) int {
 	return n
 }
 
-// String returns a line for the whole, and one for each rule.
+// String returns a line for the whole, and a line for each rule.
 func (p Report) String() string {
 	var b strings.Builder
 	if p.Strategy != "" {

@@ -1,5 +1,4 @@
-// Package memtest makes the memory backend into the service that the suites of
-// package conformance try.
+// Package memtest makes the memory backend into a service for the suites of package conformance.
 package memtest
 
 import (
@@ -15,26 +14,26 @@ import (
 	"github.com/elector-go/elector/conformance"
 )
 
-// The limits of a commit. They are those of real services, and in nobody's way.
+// The limits of a commit. They are those of real services, and no rule reaches them by accident.
 const (
 	MaxOps   = 128
 	MaxBytes = 1 << 20
 )
 
-// longAtWork is a revision that no float64 holds, as ZooKeeper's may be.
+// longAtWork is a revision that a float64 cannot hold exactly, as ZooKeeper's may be.
 const longAtWork = 1<<53 + 1
 
-// Service returns a function that makes an empty service, for sessions of this timeout.
-// Nothing takes time there but what a rule has wait.
+// Service returns a function that makes an empty service, for sessions with this timeout. Nothing takes
+// time there except what a rule delays.
 func Service(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
 		return newService(ttl, memory.New(memory.Options{MaxOps: MaxOps, MaxBytes: MaxBytes, Revision: longAtWork}))
 	}
 }
 
-// Late is Service with the manners of a real one, drawn at random: its messages take time, a few
-// of them long; a process notices late that its link is dead, and last that its session has
-// ended; and sessions are opened at a server that does not know the latest commits.
+// Late is Service with random delays like those of a real one. Messages take time, a few of them long. A
+// process notices late that its link is dead, and last of all that its session has ended. Sessions are
+// opened at a server that does not know the latest commits.
 func Late(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
 		var service *memory.Service
@@ -98,7 +97,7 @@ func newService(ttl time.Duration, svc *memory.Service) *conformance.Service {
 	}
 }
 
-// stored counts what is below dir.
+// stored counts the keys and bytes below dir.
 func stored(svc *memory.Service, dir string) (keys, bytes int) {
 	for _, e := range svc.Entries(dir) {
 		below, size := stored(svc, e.Key)
@@ -134,14 +133,14 @@ func client(c *memory.Client) *conformance.Client {
 	}
 }
 
-// Shared has the sessions of each client be shares of one.
+// Shared makes the sessions of each client shares of one session.
 func Shared(newService func(testing.TB) *conformance.Service) func(testing.TB) *conformance.Service {
 	return wrapped(newService, "shared session", func(svc *conformance.Service, b backend.Backend) backend.Backend {
 		return backend.Share(b, svc.TTL)
 	})
 }
 
-// Metered has what each client does be counted.
+// Metered counts the operations of each client.
 func Metered(newService func(testing.TB) *conformance.Service) func(testing.TB) *conformance.Service {
 	return wrapped(newService, "metered", func(_ *conformance.Service, b backend.Backend) backend.Backend {
 		return meter.New(b, nil)

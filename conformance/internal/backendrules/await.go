@@ -59,7 +59,7 @@ func awaitWakes(r *run) {
 				e = wakes(e, func() backend.Entry { return by.set(e, string(e.Value)) }) // the same value is a change, too
 				delete(wakes(e, func() backend.Entry { return by.set(e, "y") }))
 			}
-			// Absent: in a directory, and where not even that is there yet.
+			// Absent: in a directory, and in one that does not exist yet.
 			for _, key := range []string{dir + "/new", r.key(fmt.Sprintf("not-yet-%s-%t/new", by.ID(), before))} {
 				put := func() backend.Entry { return by.put(key, "x", 0) }
 				e := wakes(backend.Entry{Key: key}, put)
@@ -86,7 +86,7 @@ func awaitBlocks(r *run) {
 	cancelled.blocked("only other entries changed")
 	s.misses(f.Key) // a list may be older than that
 	coming, listing := s.waits(absent), s.waitsList(s.list(dir))
-	time.Sleep(time.Duration(r.times(2, 250)) * r.Service.TTL) // on fake time it is hours
+	time.Sleep(time.Duration(r.times(2, 250)) * r.Service.TTL) // on fake time: hours
 	cancelled.blocked("only time passed")
 	cancelled.stop()
 	cancelled.fails("await with a context that ended", context.Canceled)
@@ -97,7 +97,7 @@ func awaitBlocks(r *run) {
 	second := other.enqueue(dir, "x")
 	got := listing.value()
 	r.FailIf(!slices.Equal(got.Keys, []string{e.Key, second.Key}), "a wait for a list that is old returned %q", got.Keys)
-	became(coming, other.create(absent.Key, "x")) // after that: it may change the list of a directory, too
+	became(coming, other.create(absent.Key, "x")) // after that, as it may change the directory's list, too
 	other.delete(e)
 	isGone(waiting)
 	s.lives()
@@ -110,7 +110,7 @@ func awaitSeveral(r *run) {
 	for i := range many {
 		known = append(known, s.enqueue(dir, fmt.Sprint(i)))
 	}
-	known = append(known, backend.Entry{Key: dir + "/seat"}, known[0]) // twice the same, too
+	known = append(known, backend.Entry{Key: dir + "/seat"}, known[0]) // the same entry twice is allowed
 	shows := func(waiting *task[[]backend.Entry], want ...backend.Entry) {
 		now := waiting.value()
 		is := func(a, b backend.Entry) bool { return a.Same(b) && string(a.Value) == string(b.Value) }
@@ -122,7 +122,7 @@ func awaitSeveral(r *run) {
 		for _, e := range known {
 			each = append(each, s.await(e))
 		}
-		bare := slices.Clone(known) // what it was given stays as it was; a value is not part of what is known
+		bare := slices.Clone(known) // the known entries stay as they are, and need no values
 		for k := range bare {
 			bare[k].Value = nil
 		}
@@ -139,7 +139,7 @@ func awaitSeveral(r *run) {
 		}
 	}
 
-	// Beside one that waits for two entries of a directory another waits for one of them, and for one elsewhere.
+	// One waits for two entries of a directory; another for one of them, and one elsewhere.
 	near, next, far := s.enqueue(dir, "near"), s.enqueue(dir, "next"), s.enqueue(s.dir("e"), "far")
 	other.sees(far)
 	together, apart := s.waits(near, next), s.waits(near, far)
@@ -156,7 +156,7 @@ func awaitInOrder(r *run) {
 		own := s.enqueue(dir, "own")
 		s.sees(before)
 		other.sees(own)
-		// Two orders, and the deletes come while the calls begin, or when they wait.
+		// Two orders; the deletes come while the calls begin, or when they wait.
 		var waiting []*task[[]backend.Entry]
 		for k := range 4 {
 			waiting = append(waiting, s.await([][]backend.Entry{{own, before}, {before, own}}[k%2]...))
@@ -177,15 +177,15 @@ func awaitInOrder(r *run) {
 	}
 }
 
-// awaitSnapshot has entries change as fast as they can, each with a commit that makes a mark,
-// too: the marks' revisions tell in which order. What Await shows must have stood at once.
+// awaitSnapshot changes entries as fast as possible. Each commit also makes a mark, whose revision shows
+// the order. What Await shows must have existed at one moment.
 func awaitSnapshot(r *run) {
 	s, other := r.session(), r.session()
 	dirs := []string{s.dir("a"), s.dir("b")}
 	other.sees(s.get(dirs[1]))
 	rounds := r.times(5, 30)
 	for i := range rounds {
-		// Two that are there and will be deleted, two that are not and will be made.
+		// Two exist and will be deleted, two do not and will be made.
 		known := append(other.commit(backend.Enqueue(dirs[0], nil), backend.CompareAndSet(fmt.Sprintf("%s/c%d", dirs[1], i), nil, 0)),
 			backend.Entry{Key: fmt.Sprintf("%s/d%d", dirs[0], i)}, backend.Entry{Key: fmt.Sprintf("%s/e%d", dirs[1], i)})
 		s.sees(known[1])
@@ -216,7 +216,7 @@ func awaitSnapshot(r *run) {
 	}
 }
 
-// A life is what an entry was, one after the other, each with the revision of its beginning.
+// A life is the states of an entry, one after the other, each with the revision of its beginning.
 type life []stage
 
 type stage struct {
@@ -224,10 +224,10 @@ type stage struct {
 	since uint64
 }
 
-// lastValue is that of an entry which changes no more.
+// lastValue is the value of an entry that does not change any more.
 const lastValue = "last"
 
-// live has an entry change several times, and in the end go, if it was there.
+// live changes an entry several times, and deletes it in the end if it existed at first.
 func (s sess) live(ctx context.Context, e backend.Entry, mark string) (life, error) {
 	const changes = 12
 	all := life{{entry: e}}
@@ -251,8 +251,8 @@ func (s sess) live(ctx context.Context, e backend.Entry, mark string) (life, err
 	return all, nil
 }
 
-// follow awaits entries, which it asks for in this order, until they change no more. It returns
-// what there was each time.
+// follow awaits entries, in this order, until they do not change any more. It returns the entries that
+// each Await returned, in the order of known.
 func (s sess) follow(ctx context.Context, known []backend.Entry, order []int) (seen [][]backend.Entry, err error) {
 	at := make([]backend.Entry, len(known))
 	for i, k := range order {
@@ -273,7 +273,7 @@ func (s sess) follow(ctx context.Context, known []backend.Entry, order []int) (s
 	return seen, nil
 }
 
-// stood checks that there was a moment at which these entries were all that they are here.
+// stood checks that there was a moment at which these entries all existed as they are here.
 func (r *run) stood(seen []backend.Entry, lives []life) {
 	from, until := uint64(0), uint64(math.MaxUint64)
 	for k, e := range seen {
@@ -304,7 +304,7 @@ func awaitNothingMissed(r *run) {
 		return e, nil
 	})
 	for last := fmt.Sprint(changes); string(flag.Value) != last; {
-		// If a change is missed, the last one at the latest hangs here.
+		// If a change is missed, this hangs at the last one at the latest.
 		next := one(s.await(flag))
 		r.FailIf(next.Rev != flag.Rev || next.Same(flag), "await of %+v returned %+v", flag, next)
 		flag = next
@@ -340,7 +340,7 @@ func awaitAgain(r *run) {
 	for range 20 {
 		all = append(all, s.waits(e))
 	}
-	for _, t := range all[:10] { // the end of some is not the end of the others
+	for _, t := range all[:10] { // the end of some does not end the others
 		cancel(t)
 	}
 	f := other.set(e, "y")
@@ -371,7 +371,7 @@ func awaitOperator(r *run) {
 	s.misses(dir)
 	s.lives()
 	s.refused("enqueue in the deleted directory", backend.ErrNoParent, nil, backend.Enqueue(dir, nil))
-	// The same directory anew: nothing of the old one is taken for its own.
+	// In the new directory of the same name, nothing of the old one counts.
 	s.dir("d")
 	c := s.enqueue(dir, "z")
 	s.lists(dir, c)

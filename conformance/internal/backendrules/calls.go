@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-// A sess is a session whose calls have to succeed.
+// A sess is a session whose calls must succeed.
 type sess struct {
 	*backend.Session
 	r *run
@@ -46,7 +46,6 @@ func (s sess) delete(all ...backend.Entry) {
 	}
 }
 
-// dir makes a directory.
 func (s sess) dir(name string) string {
 	return s.put(s.r.key(name), "", 0).Key
 }
@@ -69,7 +68,7 @@ func (s sess) predecessor(e backend.Entry) backend.Entry {
 	return p
 }
 
-// sees waits until this session sees entries, which another has written.
+// sees waits until this session sees entries that another has written.
 func (s sess) sees(all ...backend.Entry) {
 	for _, e := range all {
 		s.r.Until(fmt.Sprintf("%+v is seen by another session", e), func() bool {
@@ -86,7 +85,7 @@ func (s sess) misses(keys ...string) {
 	}
 }
 
-// peek returns what is under key, if anything is.
+// peek returns the entry of key, or the zero Entry.
 func (s sess) peek(key string) backend.Entry {
 	e, err := s.Get(s.r.ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
@@ -110,13 +109,13 @@ func (s sess) lists(dir string, want ...backend.Entry) {
 	}
 }
 
-// has checks that an entry stands as this, value and all.
+// has checks that the entry exists as given, value included.
 func (s sess) has(what string, want backend.Entry) {
 	got := s.get(want.Key)
 	s.r.FailIf(!got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session, "%s: there is %+v, want %+v", what, got, want)
 }
 
-// none checks that there is nothing under key.
+// none checks that there is no entry under key.
 func (s sess) none(what, key string) {
 	e, err := s.Get(s.r.ctx, key)
 	s.r.Refused(what, err, backend.ErrNoEntry)
@@ -129,10 +128,9 @@ func (s sess) refused(what string, want error, guards []backend.Condition, ops .
 	s.r.Refused(what, err, want)
 }
 
-// discard discards an entry of the session's own.
+// discard discards an entry of this session.
 func (s sess) discard(e backend.Entry) { s.r.Must("drop of "+e.Key, s.Discard(s.r.ctx, e)) }
 
-// close closes the session.
 func (s sess) close() {
 	began := time.Now()
 	s.r.Confirmed("close", began, s.Close(s.r.ctx))
@@ -143,33 +141,30 @@ func (s sess) committing(what string, ops ...backend.Op) *task[[]backend.Entry] 
 	return start(s.r, what, func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, nil, ops...) })
 }
 
-// getting starts a Get.
 func (s sess) getting(what, key string) *task[backend.Entry] {
 	return start(s.r, what, func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, key) })
 }
 
-// waits starts an Await of what does not change meanwhile, and has it begin to wait.
+// waits starts an Await of entries that do not change meanwhile, and waits until it blocks.
 func (s sess) waits(known ...backend.Entry) *task[[]backend.Entry] {
 	t := s.await(known...)
 	t.blocked("nothing happened")
 	return t
 }
 
-// await starts an Await.
 func (s sess) await(known ...backend.Entry) *task[[]backend.Entry] {
 	return start(s.r, fmt.Sprintf("await %q", harness.Keys(known)), func(ctx context.Context) ([]backend.Entry, error) {
 		return s.Await(ctx, known...)
 	})
 }
 
-// waitsList starts an AwaitList of what does not change meanwhile, and has it begin to wait.
+// waitsList starts an AwaitList of a listing that does not change meanwhile, and waits until it blocks.
 func (s sess) waitsList(known backend.Listing) *task[backend.Listing] {
 	t := s.awaitList(known)
 	t.blocked("nothing happened")
 	return t
 }
 
-// awaitList starts an AwaitList.
 func (s sess) awaitList(known backend.Listing) *task[backend.Listing] {
 	return start(s.r, "await list "+known.Dir, func(ctx context.Context) (backend.Listing, error) {
 		return s.AwaitList(ctx, known)
@@ -189,7 +184,7 @@ func isGone(t *task[[]backend.Entry]) {
 	t.r.FailIf(got.Exists(), "%s returned %+v, and the entry is gone", t.what, got)
 }
 
-// became checks that an Await of one entry has returned what it is now.
+// became checks that an Await of one entry has returned its current state.
 func became(t *task[[]backend.Entry], now backend.Entry) {
 	got := one(t)
 	t.r.FailIf(!got.Same(now), "%s returned %+v, and there is %+v", t.what, got, now)

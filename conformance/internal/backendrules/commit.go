@@ -24,7 +24,7 @@ func writePutParent(r *run) {
 	s, other := r.session(), r.session()
 	taken := s.create(s.dir("d")+"/seat", "x")
 	for _, top := range []string{"epoch", "epoch/a", "epoch/a/b"} {
-		// The seat goes to the CompareAndSet's parent, and to the topmost of what it makes.
+		// The seat is made in the CompareAndSet's parent, and in the topmost ancestor that it makes.
 		for i, dir := range []string{top, strings.Split(top, "/")[0]} {
 			base := strings.ReplaceAll(top, "/", "-") + fmt.Sprint(i) + "-"
 			put := backend.CompareAndSet(r.key(base+top+"/epoch"), []byte("1"), 0)
@@ -53,7 +53,7 @@ func writePutParent(r *run) {
 			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
 			r.FailIf(out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev, "one commit made %+v", out)
 			other.sees(out...)
-			// The seat is told from its successor as any other is.
+			// The seat differs from its successor as any other does.
 			s.guarded(base+" the seat", backend.IfExists(out[1]), true)
 			s.delete(out[1])
 			other.misses(seat)
@@ -83,7 +83,7 @@ func writeConflict(r *run) {
 				s.refused(fmt.Sprintf("delete of an entry with a child that is %s", name), backend.ErrConflict, guards, ops...)
 			}
 		}
-		// A child that the commit itself has made counts, too.
+		// A child made by the commit itself counts, too.
 		s.refused("delete of an entry whose child was made before it, in the same commit", backend.ErrConflict, nil,
 			backend.CreateEphemeral(parent.Key+"/another", nil), backend.Delete(parent))
 		for _, e := range []backend.Entry{record, parent, e} {
@@ -92,7 +92,7 @@ func writeConflict(r *run) {
 		s.none("get of what a refused commit would have made", r.key("no"))
 		s.commit(backend.Delete(e), backend.Delete(parent))
 	}
-	// Where both are wrong, either may be said.
+	// If both are wrong, either error is right.
 	never := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
 	_, err := s.Commit(r.ctx, []backend.Condition{never}, backend.CompareAndSet(record.Key, nil, record.Version+1))
 	r.FailIf(!harness.IsAny(err, backend.ErrCondition, backend.ErrConflict),
@@ -191,7 +191,7 @@ func writeUsedUp(r *run) {
 		stand = stand[1:]
 		refused("after some have gone")
 	}
-	// Another directory has its own numbers, as has the next of the same name.
+	// Another directory has its own numbers, and so has the next one of the same name.
 	sessions[1].lists(elsewhere, sessions[0].enqueue(elsewhere, "x"))
 	sessions[0].delete(made)
 	sessions[0].put(dir, "", 0)

@@ -26,8 +26,7 @@ var guardRules = []rule{
 		"Suspend"),
 }
 
-// guarded asks whether the guard holds, commits a write under it, and checks that it is done or
-// refused.
+// guarded asks whether the guard holds, commits a write under it, and checks that it is done or refused.
 func (s sess) guarded(what string, g backend.Condition, holds bool) {
 	s.asks(what, holds, g)
 	key := s.r.key("guarded")
@@ -97,13 +96,13 @@ func guardHolds(r *run) {
 	both("an entry that never was", never, false, false)
 	both("no entry", backend.Entry{Key: never.Key}, false, false)
 
-	// One of several that does not hold is enough.
+	// One guard that does not hold is enough.
 	e, gone := s.enqueue(dir, "x"), s.enqueue(dir, "x")
 	s.delete(gone)
 	for _, guards := range [][]backend.Condition{{backend.IfExists(e), backend.IfExists(gone)}, {backend.IfExists(gone), backend.IfExists(e)}} {
 		s.refused("commit with one guard of two that holds", backend.ErrCondition, guards, backend.Delete(e))
 	}
-	// So it is of many, whichever it is.
+	// The same with many, whichever it is.
 	var many []backend.Entry
 	guards = nil
 	for range 20 {
@@ -168,12 +167,12 @@ func guardOfWritten(r *run) {
 	r.FailIf(!slices.Equal(after.Keys, before.Keys), "refused commits changed the list from %q to %q", before.Keys, after.Keys)
 }
 
-// guardRace races an op of each kind. That something was made is told from a later change by its
-// revision. Of a change to an entry, with, that one has to be the guard of the other.
+// guardRace races an op of each kind. If the op makes something, its revision shows whether it came after
+// a later change. If it changes an entry, with, then with guards the other commit.
 func guardRace(r *run) {
 	s, other, dir := r.pair()
 	rounds := r.times(6, 60)
-	const kinds, makes = 6, 3 // the first of them make something
+	const kinds, makes = 6, 3 // the first three make something
 	for i := range rounds * kinds {
 		kind, round := i%kinds, i/kinds
 		key := func(name string) string { return fmt.Sprintf("%s/%s%d", dir, name, i) }
@@ -200,7 +199,7 @@ func guardRace(r *run) {
 			return s.Commit(ctx, []backend.Condition{guard}, op)
 		})
 		b := start(r, end.Kind.String()+" of its guard", func(ctx context.Context) ([]backend.Entry, error) {
-			// What has two steps is met between them, in time, and where time stands still.
+			// The sleep falls between the steps of a commit of two; Gosched does where time stands still.
 			time.Sleep(trip * time.Duration(round) / time.Duration(rounds))
 			for range round {
 				runtime.Gosched()
@@ -231,7 +230,7 @@ func guardIncarnations(r *run) {
 		"persistent": func(by sess, key string) backend.Entry { return by.put(key, "x", 0) },
 	}
 	for kind, remake := range kinds {
-		// The successor is another session's, or, harder to tell, the same one's.
+		// The successor belongs to another session, or, harder to detect, to the same one.
 		for name, by := range map[string]sess{"another session": other, "the same session": s} {
 			key := dir + "/" + kind
 			old := s.create(key, "x")
@@ -278,7 +277,7 @@ func dropConfirmed(r *run) {
 			r.Failf("drop of %+v by session %s returned nil", e, s.ID())
 		}
 	}
-	r.Settle() // nothing goes on in the background
+	r.Settle() // nothing continues in the background
 	for _, e := range theirs {
 		s.has("after a drop that was refused", e)
 	}

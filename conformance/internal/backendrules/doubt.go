@@ -9,8 +9,7 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// doubtRules are about commits whose reply was lost and that are hard to tell from
-// what others have written.
+// doubtRules are about commits whose reply was lost and that are hard to tell from others' writes.
 var doubtRules = []rule{
 	promise("lost-reply/deleted", doubtDeleted,
 		"A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
@@ -37,14 +36,14 @@ func (s sess) cutOff(c *kit.Client, by sess, ops ...backend.Op) *task[[]backend.
 	return commit
 }
 
-// at describes what stands under a key: the entry and what is enqueued in it.
+// at describes key: its entry and what is enqueued in it.
 func (s sess) at(key string) string {
 	e, err := s.Get(s.r.ctx, key)
 	return fmt.Sprint(e.Rev, e.Version, err != nil, s.list(key).Keys)
 }
 
-// truth checks what a commit says that was done and whose reply was lost: either that
-// it cannot know, or what it made and, if that is ephemeral, stands.
+// truth checks the result of a commit that was done and whose reply was lost: either it cannot know, or
+// it returns what it made, which exists if it is ephemeral.
 func (s sess) truth(what string, commit *task[[]backend.Entry]) (made []backend.Entry, err error) {
 	made, err = commit.result()
 	if err != nil {
@@ -120,7 +119,7 @@ func doubtOverwritten(r *run) {
 	s, other := r.open(c), r.session()
 	a, b := s.put(r.key("a"), "0", 0), s.put(r.key("b"), "0", 0)
 	for i := range 6 {
-		known := []backend.Entry{a, b}[:1+i%2] // b tells of the commit, where there is b
+		known := []backend.Entry{a, b}[:1+i%2] // b, if written, shows that the commit was done
 		var ops []backend.Op
 		for _, e := range known {
 			ops = append(ops, backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%s%d", e.Key, i), e.Version))
@@ -172,7 +171,7 @@ func doubtNotMine(r *run) {
 	}
 }
 
-// notAllMine has a half of a commit be there already, as another session wrote it.
+// notAllMine tries a commit of which another session has already written one half.
 func notAllMine(r *run, c *kit.Client, s, other sess) {
 	both := s.commit(backend.CompareAndSet(r.key("shared"), []byte("0"), 0), backend.CompareAndSet(r.key("mine"), []byte("0"), 0))
 	value := []byte("1")
@@ -195,7 +194,7 @@ func doubtRace(r *run) {
 	seat := all[0].dir("d") + "/seat"
 	epoch := all[0].put(r.key("epoch"), "0", 0)
 	for i := range 9 {
-		// Each combination of faults, but for their order.
+		// Each combination of faults, except for their order.
 		for j, c := range clients {
 			switch (i/(1+2*j) + j) % 3 {
 			case 0:
@@ -246,8 +245,8 @@ func doubtRace(r *run) {
 	}
 }
 
-// follows tells whether now can be the version after a write over old: 1 is the first,
-// and later ones need not be the next number.
+// follows reports whether now can be the version after a write over old: 1 is the first, and later ones
+// need not be the next number.
 func follows(now, old uint64) bool {
 	if old == 0 {
 		return now == 1

@@ -12,8 +12,8 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// A trio is three sessions in processes of their own, each connected to another member of an
-// ensemble. The first one's member is taken away.
+// A trio is three sessions in processes of their own, each connected to another member of an ensemble.
+// The first one's member is taken away.
 type trio struct {
 	*run
 	member int // of the first
@@ -22,7 +22,7 @@ type trio struct {
 	first, second, writer sess
 
 	process *kit.Client // of the first
-	free    func()      // has the first go to other members, too
+	free    func()      // lets the first connect to other members, too
 	other   *kit.Client // the writer's
 }
 
@@ -39,8 +39,8 @@ func (r *run) trio(member int) *trio {
 	return x
 }
 
-// opens opens a session at members that may still elect, since one of them was taken away. A
-// session that was granted so late that half of its window has passed is left for another.
+// opens opens a session at members that may still be electing, since one of them was taken away. It
+// replaces a session that was granted so late that half of its window has passed.
 func (r *run) opens(c *kit.Client) (s sess) {
 	r.Until("a session is opened", func() bool {
 		own, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
@@ -55,7 +55,7 @@ func (r *run) opens(c *kit.Client) (s sess) {
 	return s
 }
 
-// waitsOf has a session wait for a new entry of the writer's.
+// waitsOf makes a session wait for a new entry of the writer.
 func (x *trio) waitsOf(s sess) (e backend.Entry, waiting *task[[]backend.Entry]) {
 	e = x.writer.enqueue(x.dir, "x")
 	s.sees(e)
@@ -63,8 +63,7 @@ func (x *trio) waitsOf(s sess) (e backend.Entry, waiting *task[[]backend.Entry])
 	return e, waiting
 }
 
-// beats waits for a heartbeat of the session. Right after it there is the longest time until
-// the next.
+// beats waits for a heartbeat of the session. Right after it the time until the next is longest.
 func (s sess) beats() {
 	before := s.Deadline()
 	s.r.Until("there is a heartbeat", func() bool { return s.Deadline().After(before) })
@@ -74,13 +73,13 @@ func (s sess) beats() {
 func (x *trio) without(what string, away, back func(member int) error, meanwhile func()) {
 	x.Must(what, away(x.member))
 	bring := sync.OnceValue(func() error { return back(x.member) })
-	defer func() { _ = bring() }() // if the rule is broken before
+	defer func() { _ = bring() }() // if the rule fails before
 	meanwhile()
 	x.Must("bring the member back", bring())
 }
 
-// others has the writer do something, in another session if its own is lost: until another
-// member leads, its window may pass.
+// others does something in the writer's session, or in a new one if that is lost: until another member
+// leads, its window may pass.
 func (x *trio) others(do func(s sess) error) error {
 	for {
 		err := do(x.writer)
@@ -92,25 +91,25 @@ func (x *trio) others(do func(s sess) error) error {
 	}
 }
 
-// delete has the writer delete one of its entries.
+// delete deletes one of the writer's entries.
 func (x *trio) delete(e backend.Entry) {
 	err := x.others(func(s sess) error {
 		_, err := s.Commit(x.ctx, nil, backend.Delete(e))
 		return err
 	})
-	if !errors.Is(err, backend.ErrNoEntry) { // it goes with the session, too
+	if !errors.Is(err, backend.ErrNoEntry) { // it also goes with the session
 		x.Must("delete", err)
 	}
 }
 
-// ranOut checks that a session that is lost was so by its window, and not before.
+// ranOut checks that a lost session was lost because its window had passed.
 func (s sess) ranOut() {
 	left := time.Until(s.Deadline())
 	s.r.FailIf(s.State() == backend.Lost && left > 0, "session %s was lost with %v of its window left", s.ID(), left)
 }
 
-// hears checks that what was waited for is noticed in time, counted from when the session
-// was out of touch last. A session may be lost if its window has passed.
+// hears checks that a change is noticed in time, counted from when the session was last out of touch. A
+// session may be lost if its window has passed.
 func hears[T any](s sess, waiting *task[T]) {
 	r := s.r
 	live := time.Now()
@@ -133,9 +132,8 @@ func hears[T any](s sess, waiting *task[T]) {
 	}
 }
 
-// serviceMemberFrozen freezes each member in turn: the one that leads is among them. One
-// session began with that member, and may go on with others; one stays with another, which
-// may have passed on what it waits for.
+// serviceMemberFrozen freezes each member in turn, the leader included. One session began at that member,
+// and may switch to others. One stays at another member, which may have forwarded its wait.
 func serviceMemberFrozen(r *run) {
 	for member := range r.Service.Members {
 		x := r.trio(member)
@@ -152,9 +150,8 @@ func serviceMemberFrozen(r *run) {
 	}
 }
 
-// serviceMemberCutOff cuts each member off in turn: the one that leads is among them. One
-// session stays with that member, which answers as long as it knows no better; two are with
-// the others.
+// serviceMemberCutOff cuts each member off in turn, the leader included. One session stays at that
+// member, which answers until it notices; two are at the others.
 func serviceMemberCutOff(r *run) {
 	for member := range r.Service.Members {
 		x := r.trio(member)
@@ -180,8 +177,8 @@ func serviceMemberCutOff(r *run) {
 			if noticing.err == nil && noticing.v.Before(gone) {
 				gone = noticing.v
 			}
-			// The window never moves again once its end is reached, so a later look shows what
-			// it was when the entry was gone.
+			// The window never moves again once its end is reached, so a later look shows what it was
+			// when the entry was gone.
 			spare := gone.Sub(x.first.Deadline())
 			if state := x.first.State(); spare < 0 || state == backend.Live {
 				r.Failf("another session sees the entry of one at member %d gone while that is %v, %v before the end of its window", member, state, -spare)
@@ -205,15 +202,15 @@ func serviceMemberCutOff(r *run) {
 	}
 }
 
-// told is what a session was told of a commit.
+// told is the result of a commit as its session reported it.
 type told struct {
 	key   string
-	entry backend.Entry // what there is then, if err is nil
+	entry backend.Entry // as the commit left it, if err is nil
 	err   error
 }
 
-// writes has the first write one entry after the other until it is lost. A commit that is not
-// answered is given up soon, so that many are under way.
+// writes writes one entry after the other in the first session until it is lost. It soon gives up a
+// commit that is not answered, so that many are pending.
 func (x *trio) writes(ctx context.Context) (all []told, err error) {
 	for ; ; time.Sleep(x.Service.TTL / 50) {
 		w := told{key: fmt.Sprintf("%s/w%d", x.dir, len(all))}
@@ -249,9 +246,9 @@ func (x *trio) gone(e backend.Entry) (at time.Time) {
 	return at
 }
 
-// areDone checks that the writer sees what the first was told as done, and counts that. No error
-// may say what a cut is not. The writer has seen a later change: that the first one's entry is
-// gone.
+// areDone checks that the writer sees the commits that were reported to the first as done, and counts
+// them. No error may report anything other than the cut. The writer has seen a later change: that the
+// first one's entry is gone.
 func (x *trio) areDone(all []told) (done int) {
 	for _, w := range all {
 		switch {

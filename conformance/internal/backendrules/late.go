@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// lateRules are about commits that were given up, and may yet be done.
+// lateRules are about commits that were given up, and may still be done.
 var lateRules = []rule{
 	promise("late/overtaken", lateOvertaken,
 		"Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
@@ -33,7 +33,7 @@ func lateOvertaken(r *run) {
 	tries := []struct {
 		what  string
 		late  []backend.Op
-		later func() backend.Entry // returns what there is then
+		later func() backend.Entry // returns the entry after it
 	}{
 		{
 			"an Update before an Update", []backend.Op{backend.Update(updated, late)},
@@ -66,7 +66,7 @@ func lateOvertaken(r *run) {
 			},
 		},
 	}
-	for _, try := range tries { // so that several are under way
+	for _, try := range tries { // so that several are pending
 		s.late(c, delay, try.what, try.late...)
 	}
 	var checks []func()
@@ -78,13 +78,13 @@ func lateOvertaken(r *run) {
 			}
 		})
 	}
-	time.Sleep(delay + r.Service.TTL/4) // for what was late to be done
+	time.Sleep(delay + r.Service.TTL/4) // so that late requests are done
 	for _, check := range checks {
 		check()
 	}
 }
 
-// late gives a commit up whose request is under way for so long.
+// late gives up a commit whose request arrives after delay.
 func (s sess) late(c *kit.Client, delay time.Duration, what string, ops ...backend.Op) {
 	sent := c.DelayRequest(ops[0].Kind, delay)
 	late := s.committing("commit whose request is late", ops...)
@@ -98,7 +98,7 @@ func lateLeft(r *run) {
 	delay := r.Service.TTL / 2
 	keep := s.enqueue(dir, "keep")
 	none := func() {
-		time.Sleep(delay + r.Service.TTL/4) // for what was late to be done
+		time.Sleep(delay + r.Service.TTL/4) // so that late requests are done
 		other.misses(dir + "/seat")
 		other.none("get of what was made late", dir+"/seat")
 	}
@@ -131,18 +131,18 @@ func lateGivenUp(r *run) {
 		} else {
 			time.AfterFunc(rand.N(time.Millisecond), cancel)
 		}
-		_, _ = s.Commit(ctx, nil, backend.Update(e, []byte("given up"))) // whatever has become of it
+		_, _ = s.Commit(ctx, nil, backend.Update(e, []byte("given up"))) // any result is right
 		cancel()
 		later = append(later, s.set(e, "later"))
 	}
-	time.Sleep(r.Service.TTL / 4) // for what was given up to be done
+	time.Sleep(r.Service.TTL / 4) // so that given-up requests are done
 	for _, e := range later {
 		s.has("after a later commit", e)
 	}
 }
 
-// impatient is a context that ends when somebody begins to wait for its end: where that is the
-// answer to a request, it may not have been sent yet.
+// impatient is a context that ends when somebody begins to wait for its end. If the backend waits for a
+// reply then, the request may not have been sent.
 type impatient struct {
 	context.Context
 	end context.CancelFunc

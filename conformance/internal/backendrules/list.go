@@ -58,7 +58,7 @@ func listAwait(r *run) {
 	other.dir("later")
 	e := other.enqueue(known.Dir, "x")
 	for known = waiting.value(); !slices.Equal(known.Keys, []string{e.Key}); known = s.awaitList(known).value() {
-		if len(known.Keys) > 0 { // else it was the directory that was made
+		if len(known.Keys) > 0 { // otherwise the directory was made
 			r.Failf("await list returned %+v, want %s alone", known, e.Key)
 		}
 	}
@@ -87,7 +87,7 @@ func listNothingMissed(r *run) {
 	}
 	want := harness.Keys(writer.value())
 	r.FailIf(!slices.Equal(known.Keys, want), "the listing is %q, enqueued were %q", known.Keys, want)
-	// An entry comes while somebody is about to wait for it.
+	// An entry comes while a session is about to wait for it.
 	for range changes / 4 {
 		known = s.list(dir)
 		made := other.committing("enqueue", backend.Enqueue(dir, nil))

@@ -43,7 +43,7 @@ var lostRules = []rule{
 		"LoseRequest"),
 }
 
-// lostOnce tries each op, and commits of several, under a fault.
+// lostOnce tries each op, and commits of several ops, under a fault.
 func lostOnce(of func(*kit.Client) func(backend.OpKind)) func(*run) {
 	return func(r *run) {
 		c := r.client()
@@ -133,14 +133,14 @@ func lostAtomic(r *run, s, other sess, fault func(backend.OpKind)) {
 func lostPutCreate(r *run, s, other sess, fault func(backend.OpKind)) {
 	seat := s.dir("d") + "/seat"
 	epoch := backend.Entry{Key: r.key("d/epoch")}
-	// The first of them makes the epoch, too.
+	// The first of them also makes the epoch.
 	for i, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral, backend.OpCompareAndSet, backend.OpCreateEphemeral} {
 		value := fmt.Sprint(i)
 		fault(kind)
 		out := s.commit(backend.CompareAndSet(epoch.Key, []byte(value), epoch.Version), backend.CreateEphemeral(seat, []byte(value)))
 		put, made := out[0], out[1]
 		if !epoch.Exists() {
-			epoch.Rev = made.Rev // of one commit
+			epoch.Rev = made.Rev // made by one commit
 		}
 		r.changed("put with a create", epoch, put, value)
 		r.isNew("create with a put", made, seat, value, s.ID())
@@ -216,7 +216,7 @@ func lostCancelled(r *run) {
 	keep := s.enqueue(dir, "keep")
 	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.CreateEphemeral(dir+"/seat", []byte("x"))} {
 		commit := s.cutOff(c, other, op)
-		// As the context of whoever led by another session does.
+		// As the context of a leader in another session does.
 		commit.end(fmt.Errorf("a term has ended: %w", backend.ErrSessionLost))
 		_, err := commit.result()
 		c.Resume()
@@ -225,14 +225,14 @@ func lostCancelled(r *run) {
 		other.lists(dir, keep)
 		other.misses(dir + "/seat")
 		s.becomes(backend.Suspended, backend.Live, "after the link came back")
-		// It does not come late, either.
+		// It is not done late, either.
 		time.Sleep(r.Service.TTL / 4)
 		other.lists(dir, keep)
 		other.misses(dir + "/seat")
-		// And what it stood in the way of can be done.
+		// The same key can be created again.
 		s.delete(s.create(dir+"/seat", "y"))
 	}
-	if r.Service.Virtual { // elsewhere a deadline measures the machine
+	if r.Service.Virtual { // on a real service a deadline measures the machine
 		c.CutReply(backend.OpEnqueue)
 		ctx, cancel := context.WithTimeout(r.ctx, r.Service.TTL/4)
 		defer cancel()
@@ -249,7 +249,7 @@ func lostDenied(r *run) {
 	for _, op := range []backend.Op{backend.CompareAndSet(dir+"/record", []byte("x"), 0), backend.Enqueue(dir, []byte("x"))} {
 		commit := s.cutOff(c, other, op)
 		release := sync.OnceFunc(c.Deny())
-		defer release() // if the rule is broken before
+		defer release() // if the rule fails before
 		c.Resume()
 		r.Settle()
 		release()

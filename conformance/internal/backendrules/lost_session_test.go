@@ -14,11 +14,11 @@ const ttl = 4 * time.Second // of sessions on fake time
 
 // A defect is how a backend loses its sessions when the service, or its link, was away.
 type defect struct {
-	beyond bool // it is back only when its window has passed
+	beyond bool // it is back only after its window has passed
 	gone   bool // its sessions are gone when it is back
 }
 
-// service returns a memory service on real terms, for a test in a bubble.
+// service returns a memory service that is not Virtual, for a test in a bubble.
 func (d defect) service() func(testing.TB) *kit.Service {
 	return func(testing.TB) *kit.Service {
 		svc := memory.New(memory.Options{})
@@ -29,7 +29,7 @@ func (d defect) service() func(testing.TB) *kit.Service {
 				time.AfterFunc(2*3*ttl, c.Resume)
 			}
 			if d.gone {
-				c.Expire() // it hears of it when it is back
+				c.Expire() // the process hears of it when it is back
 			}
 		}
 		return &kit.Service{
@@ -59,7 +59,7 @@ func (d defect) service() func(testing.TB) *kit.Service {
 	}
 }
 
-// A backend that does not ride out a restart, or a link that is cut for a moment, is broken.
+// A backend that loses its session at a restart, or when the link is cut for a moment, fails the rule.
 func TestLostSessionIsFound(t *testing.T) {
 	for _, r := range []rule{
 		{Name: "service/restart", Need: []string{"Stop"}, Run: serviceRestart},
@@ -80,7 +80,7 @@ func TestLostSessionIsFound(t *testing.T) {
 					if want := d != (defect{}); failed != want {
 						t.Errorf("failed: %v, want %v", failed, want)
 					}
-					time.Sleep(time.Minute) // what is on its way
+					time.Sleep(time.Minute) // lets what is on its way arrive
 				})
 			})
 		}

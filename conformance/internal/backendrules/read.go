@@ -30,7 +30,7 @@ func readDecided(r *run) {
 	dir := s.dir("d")
 	rounds := r.times(10, 40)
 	for range rounds {
-		// The server of a new session may not know the latest of this.
+		// The server of a new session may not know the latest of these changes.
 		e := s.enqueue(dir, "1")
 		gone := s.enqueue(dir, "1")
 		s.delete(gone)
@@ -78,7 +78,7 @@ func readSurvey(r *run) {
 	known := s.put(dir+"/known", "x", 0)
 	shows(dir, "")
 	shows(dir, known.Key)
-	s.enqueue(known.Key, "x") // directly under that
+	s.enqueue(known.Key, "x") // a grandchild of dir
 	s.put(dir+"/notes", "x", 0)
 	shows(dir, known.Key)
 	shows(dir, "")
@@ -126,9 +126,9 @@ func readChildren(r *run) {
 	notes := s.put(dir+"/notes", "x", 0)
 	shows(dir, queued, notes)
 	seat := s.create(dir+"/seat", "x")
-	s.enqueue(notes.Key, "x") // directly under that
+	s.enqueue(notes.Key, "x") // a grandchild of dir
 	shows(dir, queued, notes, seat)
-	before := s.put(dir+"/n", "x", 0) // whose key others' begin with
+	before := s.put(dir+"/n", "x", 0) // its key is a prefix of other keys
 	deep := s.put(before.Key+"/o/p", "x", 0)
 	shows(dir, queued, notes, seat, before)
 	shows(backend.Parent(deep.Key), deep)
@@ -219,7 +219,7 @@ func readForeign(r *run) {
 	isGone(waiting)
 	listing.value()
 	s.comesAfter(c, a)
-	// What a strategy reads may hold anything, too.
+	// A foreign entry that a strategy reads may hold anything, too.
 	got := s.get(dir + "/leader")
 	r.FailIf(string(got.Value) != "\xfffo\x00reign" || got.Session != "", "get of a foreign entry returned %+v", got)
 }
@@ -250,13 +250,13 @@ func readPredecessor(r *run) {
 	is(d, a)
 	s.delete(a)
 	is(d, none)
-	another := d // incarnation, which never was
+	another := d // an incarnation that never existed
 	another.Rev++
 	for _, gone := range []backend.Entry{a, b, c, another} {
 		_, err := s.Predecessor(r.ctx, gone)
 		r.Refused("predecessor of an entry that is gone", err, backend.ErrNoEntry)
 	}
-	// One of many, in whatever order they go.
+	// One of many, which go in any order.
 	queue := []backend.Entry{d}
 	for i := range 30 {
 		queue = append(queue, s.enqueue(dir, fmt.Sprint(i)))
@@ -271,7 +271,7 @@ func readPredecessor(r *run) {
 	is(queue[0], none)
 }
 
-// comesAfter checks which one is the predecessor.
+// comesAfter checks that before is the predecessor of e.
 func (s sess) comesAfter(e, before backend.Entry) {
 	if got := s.predecessor(e); !got.Same(before) || string(got.Value) != string(before.Value) || got.Session != before.Session {
 		s.r.Failf("predecessor of %s is %+v, want %+v", e.Key, got, before)

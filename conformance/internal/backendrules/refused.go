@@ -19,7 +19,7 @@ var refusedRules = []rule{
 		"Deny"),
 }
 
-// throttledMost is how often one call and the heartbeats may ask in a second.
+// throttledMost is how many requests one call and the heartbeats may make in a second.
 const throttledMost = 30
 
 func sessionThrottled(r *run) {
@@ -52,7 +52,7 @@ func sessionDenied(r *run) {
 	c := r.client()
 	q := ask(r, c)
 	denied := func(calls ...call) {
-		started := make([]*task[struct{}], len(calls)) // side by side: some services are asked again for a while
+		started := make([]*task[struct{}], len(calls)) // in parallel: some services are retried for a while
 		for i, call := range calls {
 			started[i] = r.do(call.what+" while denied", call.make)
 		}
@@ -80,16 +80,16 @@ func sessionDenied(r *run) {
 	q.goesOn()
 }
 
-// A call is one of a session's, ready to be made.
+// A call is a session's call, ready to be made.
 type call struct {
 	what string
 	make func(context.Context) error
 }
 
-// questions are one call of each kind that a session of one process can make.
+// questions are one call of each kind that a session can make.
 type questions struct {
 	r                  *run
-	s, other           sess // other is another process's
+	s, other           sess // other is in another process
 	dir                string
 	held, gone, record backend.Entry
 	calls              []call // each is done once
@@ -142,7 +142,7 @@ func (q *questions) done() {
 	})
 }
 
-// goesOn checks that the session is not over, and can do what it could.
+// goesOn checks that the session is not over, and still reads.
 func (q *questions) goesOn() {
 	q.other.sees(q.s.get(q.r.key("new")))
 	state := q.s.State()

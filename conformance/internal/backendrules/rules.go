@@ -1,4 +1,4 @@
-// Package backendrules are the rules of package backend.
+// Package backendrules holds the rules of package backend.
 package backendrules
 
 import (
@@ -11,13 +11,12 @@ import (
 
 type rule = harness.Rule[*run]
 
-// promise is the rule that try tries, where the service can do what it needs.
+// promise returns a rule that is tried by try, on a service that can do what needs lists.
 func promise(name string, try func(*run), text string, needs ...string) rule {
 	return rule{Name: name, Text: text, Run: try, Need: needs}
 }
 
-// Run tries all of them, and calls parallel, if it is not nil, once those are done that measure
-// the process.
+// Run tries all rules. It calls parallel, if not nil, after the rules that measure the process.
 func Run(t *testing.T, newService func(t testing.TB) *kit.Service, parallel func()) kit.Report {
 	return suite(newService, parallel).Run(t)
 }

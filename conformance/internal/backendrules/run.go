@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// A run is one rule being tried on a service of its own.
+// A run is the attempt at one rule on a service of its own.
 type run struct {
 	*harness.Try
 	// ctx ends when the rule has taken so long that something must hang.
@@ -20,7 +20,7 @@ type run struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	sessions []sess
-	place    string // of the case, below the rule's own
+	place    string // of the case, below the rule's own place
 	cases    int
 }
 
@@ -35,7 +35,7 @@ func newRun(t *harness.Try) *run {
 	return r
 }
 
-// more is told with what was seen when the rule is broken.
+// more returns what is printed after what was seen when the rule is broken.
 func (r *run) more() (text string) {
 	if r.ctx.Err() != nil {
 		text += fmt.Sprintf(" (after %v: it hangs)", harness.Limit(r.Service))
@@ -57,19 +57,18 @@ func (r *run) End(bool) {
 	var closing sync.WaitGroup
 	for _, s := range r.sessions {
 		closing.Go(func() {
-			_ = s.Close(ctx) // the rules that are about Close look at its error
+			_ = s.Close(ctx) // the rules about Close check its error
 		})
 	}
 	closing.Wait()
 }
 
-// client starts a new process.
 func (r *run) client() *kit.Client { return r.Service.Client(r.T) }
 
 // open opens a session in process c.
 func (r *run) open(c *kit.Client) sess { return r.openFor(c, r.Lasting()) }
 
-// brief opens a session whose timeout is TTL in process c, for a rule that waits for longer.
+// brief opens a session whose timeout is TTL in process c, for a rule that waits longer than that.
 func (r *run) brief(c *kit.Client) sess { return r.openFor(c, r.Service.TTL) }
 
 func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
@@ -80,8 +79,8 @@ func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 	return out
 }
 
-// soon fails the rule if what ended the session took so long that it may have timed out by itself:
-// its TTL, less the third or so since the last heartbeat.
+// soon fails the rule if the entries went so late after what ended the session that it may have timed out
+// by itself: after its TTL, less the third or so since the last heartbeat.
 func (s sess) soon(what string, began time.Time) {
 	took := time.Since(began)
 	s.r.FailIf(took > s.TTL()/2, "the entries went %v after %s, and the session's timeout is %v", took, what, s.TTL())
@@ -90,7 +89,7 @@ func (s sess) soon(what string, began time.Time) {
 // session opens a session in a new process.
 func (r *run) session() sess { return r.open(r.client()) }
 
-// times is how often something is tried: on a real service, and where it costs no time.
+// times is how often to try something on a real service, and on a virtual one, where it costs no time.
 func (r *run) times(real, virtual int) int {
 	if r.Service.Virtual {
 		return virtual
@@ -104,7 +103,7 @@ func (r *run) pair() (s, other sess, dir string) {
 	return s, other, dir
 }
 
-// process is as pair, for a rule that does something to the first process.
+// process is pair for a rule that does something to the first process.
 func (r *run) process(open func(*run, *kit.Client) sess) (c *kit.Client, s, other sess, dir string) {
 	c = r.client()
 	s, other = open(r, c), r.session()

@@ -9,7 +9,7 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-// What is right for one, for a moment, and the first time, has to be so for many, for long, and each time.
+// What is right once and for one must be right for many, for long, and each time.
 var scaleRules = []rule{
 	promise("scale/commit", scaleCommit,
 		"A commit of a hundred ops does and tells what as many of one op would, also with a value of 100 kB, whose bytes the caller then uses again."),
@@ -31,7 +31,7 @@ func scaleCommit(r *run) {
 	s, other, dir := r.pair()
 	n, half := 100, 100
 	if most := r.Service.MaxOps; most > 0 {
-		n, half = min(n, most*3/4), min(half, most/4) // the rest may be the backend's: most ops have conditions
+		n, half = min(n, most*3/4), min(half, most/4) // the backend may need the rest: most ops have conditions
 	}
 	value := func(of string, i int) string { return fmt.Sprintf("%s %d", of, i) }
 	var ops []backend.Op
@@ -70,7 +70,7 @@ func scaleCommit(r *run) {
 	large := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	e := s.commit(backend.Enqueue(dir, large))[0]
 	want := bytes.Clone(large)
-	clear(large) // it is the caller's again
+	clear(large) // it belongs to the caller again
 	if e.Value = want; !bytes.Equal(s.get(e.Key).Value, want) {
 		r.Failf("a value of %d bytes did not come back as it was written", size)
 	}
@@ -84,7 +84,7 @@ func scaleDirectory(r *run) {
 	var all []backend.Entry
 	for i := range n {
 		all = append(all, []sess{other, s, s}[i%3].enqueue(dir, "x"))
-		if i%(n/3) == 0 { // these are far apart in the order of all writes
+		if i%(n/3) == 0 { // so that these are far apart in the order of all writes
 			for range apart {
 				writes = other.set(writes, "x")
 			}
@@ -119,7 +119,7 @@ func scaleAgain(r *run) {
 			leave = append(leave, s.create(fmt.Sprintf("%s/%d-%d", dir, n, i), "x"))
 		}
 		r.linkAgain(c, s)
-		for _, left := range leave { // each of them is on its way at once
+		for _, left := range leave { // all of them are pending at once
 			r.tasks.Go(func() { _ = s.Discard(r.ctx, left) })
 		}
 		s.put(r.key(fmt.Sprint("after", n)), "x", 0)

@@ -67,7 +67,7 @@ func serviceRestart(r *run) {
 	now := waiting.value()
 	r.FailIf(len(now) != 2 || !now[0].Same(e) || now[1].Exists(), "await of an entry and one that was deleted after the restart returned %+v", now)
 	listing.value()
-	// Revisions go on rising.
+	// Revisions continue to rise.
 	g := s.enqueue(dir, "z")
 	r.FailIf(g.Rev <= f.Rev, "revision %d after the restart, %d before", g.Rev, f.Rev)
 }
@@ -76,7 +76,7 @@ func serviceNothingLeft(r *run) {
 	c := r.client()
 	s := r.open(c)
 	dir := s.dir("d")
-	s.comeAndGo(dir) // after which a session may keep what it uses again
+	s.comeAndGo(dir) // after this a session may keep what it reuses
 	before := r.Stored()
 	const rounds, sessions = 20, 5
 	for range rounds {
@@ -118,7 +118,7 @@ func serviceDown(r *run) {
 	r.opens(c).dir("d")
 }
 
-// calls is one call of each kind, on an entry that does not change, and on the directory that it is in.
+// calls returns one call of each kind, on an entry that does not change, and on its directory.
 func (s sess) calls(e backend.Entry, known backend.Listing) map[string]func(ctx context.Context) error {
 	dir, put := known.Dir, backend.CompareAndSet(s.r.key("never"), nil, 0)
 	return map[string]func(ctx context.Context) error{
@@ -173,7 +173,7 @@ func errorsWrapped(r *run) {
 		{"enqueue", commit(backend.Enqueue(never.Key, nil)), backend.ErrNoParent, never.Key},
 		{"put", commit(backend.CompareAndSet(seat.Key, nil, 99)), backend.ErrConflict, seat.Key},
 		{"set", commit(backend.Update(never, nil)), backend.ErrNoEntry, never.Key},
-		{"guard", commit(backend.CompareAndSet(seat.Key+"2", nil, 0), backend.IfExists(never)), backend.ErrCondition, ""}, // of the guard or of the op
+		{"guard", commit(backend.CompareAndSet(seat.Key+"2", nil, 0), backend.IfExists(never)), backend.ErrCondition, ""}, // names the guard or the op
 	} {
 		r.Refused(try.what, try.err, try.want)
 		msg := try.err.Error()
@@ -197,7 +197,7 @@ func manySessions(r *run) {
 		queue = append(queue, s.enqueue(dir, fmt.Sprint(i)))
 	}
 	first.lists(dir, queue...)
-	// Each waits for the one before; the first goes, and so on.
+	// Each waits for the one before; then they close in order.
 	var waiting []*task[[]backend.Entry]
 	for i, s := range all[1:] {
 		s.comesAfter(queue[i+1], queue[i])
@@ -222,8 +222,8 @@ func manyClose(r *run) {
 		for i := range 4 {
 			calls[fmt.Sprint("enqueue ", i)] = func(ctx context.Context) error { _, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil)); return err }
 		}
-		// Fake time stands still while calls go on, so it is their number that says
-		// when they are in full swing.
+		// Fake time stands still while calls run, so the number of calls says when they are in full
+		// swing.
 		var done atomic.Int64
 		swing := make(chan struct{})
 		var all []*task[struct{}]
@@ -261,7 +261,7 @@ func manyClose(r *run) {
 
 func manyGoroutines(r *run) {
 	c := r.client()
-	// What the backend keeps for the process is not the session's.
+	// What the backend keeps for the process does not belong to the session.
 	r.open(c).close()
 	r.Settle()
 	of := reflect.TypeOf(c.Backend)
@@ -296,9 +296,9 @@ func manyGoroutines(r *run) {
 	}
 }
 
-// backendStacks returns the stacks of the goroutines that were started for the rule
-// and run code of the package or of package backend. Those of tests and test
-// servers, which may live as long as the process does, do not count.
+// backendStacks returns the stacks of the goroutines that were started for the rule and run code of the
+// package or of package backend. It leaves out tests and test servers, which may live as long as the
+// process.
 func (r *run) backendStacks(pkg string) []string {
 	shared := reflect.TypeFor[backend.Entry]().PkgPath()
 	return slices.DeleteFunc(r.Goroutines(), func(stack string) bool {

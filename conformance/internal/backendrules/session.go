@@ -40,17 +40,17 @@ func sessionOpen(r *run) {
 	cancel()
 	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.Lasting()})
 	if err == nil {
-		_ = s.Close(r.ctx) // it should not be there, which is said below
+		_ = s.Close(r.ctx) // it should not exist; the check below reports it
 	}
 	r.Refused("open with an ended context", err, context.Canceled)
-	// The timeout in the options is a wish, and none at all is fine.
+	// The timeout in the options is a wish, and may be missing.
 	s, err = r.client().Backend.Open(r.ctx, backend.OpenOptions{})
 	r.Must("open with the default timeout", err)
 	sess{s, r}.close()
 }
 
-// lives fails the rule unless the session is live. On a real service it may be suspended
-// for a moment, as a heartbeat is late.
+// lives fails the rule unless the session is live. On a real service it may be suspended for a moment, if
+// a heartbeat is late.
 func (s sess) lives() {
 	state := s.State()
 	for ; state == backend.Suspended && !s.r.Service.Virtual; state = s.awaitState(state).value() {
@@ -61,7 +61,7 @@ func (s sess) lives() {
 func sessionDeadline(r *run) {
 	s := r.brief(r.client())
 	first := s.Deadline()
-	// In a bubble no time has one.
+	// In a bubble times carry no monotonic reading.
 	monotonic := " m="
 	r.FailIf(strings.Contains(time.Now().String(), monotonic) && !strings.Contains(first.String(), monotonic), "deadline %v carries no monotonic reading", first)
 	last := first
@@ -83,20 +83,19 @@ func (s sess) awaitState(prev backend.State) *task[backend.State] {
 	})
 }
 
-// becomes checks what AwaitState returns after a state.
+// becomes checks what AwaitState returns for a previous state.
 func (s sess) becomes(prev, want backend.State, when string) {
 	got := s.awaitState(prev).value()
 	s.r.FailIf(got != want, "%s the session is %v, want %v", when, got, want)
 }
 
-// is checks the state.
 func (s sess) is(want backend.State, when string) {
 	got := s.State()
 	s.r.FailIf(got != want, "%s the session is %v, want %v", when, got, want)
 }
 
-// awaitEnd is AwaitState until the session is lost. On a real service it may be suspended for
-// a moment before that.
+// awaitEnd is AwaitState until the session is lost. On a real service it may be suspended for a moment
+// before that.
 func (s sess) awaitEnd(ctx context.Context) (backend.State, error) {
 	for prev := backend.Live; ; {
 		state, err := s.AwaitState(ctx, prev)
@@ -129,14 +128,14 @@ func sessionExpired(r *run) {
 	next.lists(x.dir, f)
 }
 
-// An ending is a session that is about to end, with what it waits for, and another one that waits for
-// its entries to go.
+// An ending is a session that is about to end, with its pending waits, and another one that waits for its
+// entries to go.
 type ending struct {
 	s, other   sess
 	dir        string
 	entries    []backend.Entry
 	gone       []*task[[]backend.Entry] // the other's
-	own, aside *task[[]backend.Entry]   // of an entry, and of what does not change when those go
+	own, aside *task[[]backend.Entry]   // of an entry, and of one that does not change when those go
 	list       *task[backend.Listing]
 	began      time.Time
 }
@@ -161,7 +160,7 @@ func (x *ending) left() {
 	}
 }
 
-// ended checks that the session is over, and that each call says so.
+// ended checks that the session is over, and that each call reports it.
 func (x *ending) ended() {
 	x.own.fails("blocked await of an entry of the session's own", backend.ErrSessionLost)
 	x.aside.fails("blocked await of another entry", backend.ErrSessionLost)
@@ -170,13 +169,13 @@ func (x *ending) ended() {
 	x.left()
 }
 
-// over checks that every call says that the session is lost. e is an entry it had.
+// over checks that every call reports that the session is lost. e is an entry that it had.
 func (s sess) over(e backend.Entry) {
 	s.is(backend.Lost, "at its end")
 	calls := s.calls(e, backend.Listing{Dir: backend.Parent(e.Key)})
-	delete(calls, "await state") // which reports it without an error
+	delete(calls, "await state") // it reports the loss without an error
 	calls["drop"] = func(ctx context.Context) error { return s.Discard(ctx, e) }
-	calls["drop beyond its context"] = func(ctx context.Context) error { // nothing is left to do: it goes with the session
+	calls["drop beyond its context"] = func(ctx context.Context) error { // there is nothing to do: the entry goes with the session
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		return s.Discard(ended, e)
@@ -210,7 +209,7 @@ func sessionClose(r *run) {
 
 func sessionCloseCommit(r *run) {
 	c, other := r.client(), r.session()
-	stay := r.open(c) // keeps a session that may be shared
+	stay := r.open(c) // keeps the session alive, which may be shared
 	parent := stay.dir("d")
 	for i := range 12 {
 		s, key := r.open(c), fmt.Sprintf("%s/%d", parent, i)

@@ -30,7 +30,7 @@ var soakRules = []rule{
 
 func soakSessions(r *run) {
 	c := r.client()
-	dir := r.open(c).dir("d") // this one lives on: sessions may share what is below them
+	dir := r.open(c).dir("d") // this session lives on: sessions may share what is below them
 	var all []harness.Keepsake
 	for range 12 {
 		one := r.visit(c, dir)
@@ -40,11 +40,11 @@ func soakSessions(r *run) {
 		all = append(all, one)
 	}
 	r.LetGo("closed sessions", all)
-	runtime.KeepAlive(c) // or nobody would keep what it keeps
+	runtime.KeepAlive(c) // otherwise nobody would keep what it keeps
 }
 
-// visit opens a session and closes it. No other function may have a session in its frame
-// when it is asked whether they are gone.
+// visit opens a session and closes it. No other function's frame may hold a session when the rule looks
+// whether they are gone.
 //
 //go:noinline
 func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
@@ -54,7 +54,7 @@ func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
 	e := s.enqueue(dir, "x")
 	waiting := s.waits(e)
 	s.close()
-	if _, err = waiting.result(); err != nil { // else it has seen the entry go
+	if _, err = waiting.result(); err != nil { // without an error it has seen the entry go
 		r.Refused("await in a session that is closed", err, backend.ErrSessionLost)
 	}
 	waiting.stop()
@@ -85,7 +85,7 @@ func soakEntries(r *run) {
 			if err := s.Discard(ended, e); err == nil {
 				return
 			}
-			s.misses(e.Key) // the session goes on with it
+			s.misses(e.Key) // the session continues in the background
 		},
 	} {
 		for range 3 * harness.SoakMost {
@@ -93,14 +93,14 @@ func soakEntries(r *run) {
 			written, read = append(written, w), append(read, g)
 		}
 	}
-	// The last one goes as usual: what was not confirmed before can be by then.
+	// The last one goes as usual: then an earlier removal that was not confirmed can be.
 	s.briefly(dir, s.discard)
 	r.LetGo("values that were written to entries that are gone", written)
 	r.LetGo("values of entries that are gone", read)
 }
 
-// briefly makes an entry, waits for it in vain, and has it removed. It returns the value that
-// it has written, and the one that the session has given it.
+// briefly makes an entry, waits for it in vain, and removes it by remove. It returns the value that it
+// has written, and the value that the session has returned.
 //
 //go:noinline
 func (s sess) briefly(dir string, remove func(backend.Entry)) (written, read harness.Keepsake) {
@@ -116,13 +116,13 @@ func (s sess) briefly(dir string, remove func(backend.Entry)) (written, read har
 }
 
 const (
-	// soakKeys are looked at on each link, so many at once.
+	// soakKeys are read on each link, soakAtOnce at a time.
 	soakKeys, soakAtOnce = 800, 50
-	// soakBytes may be kept for each look, though nothing should be: the least that one
-	// could keep, a word in a list, is no more than noise.
+	// soakBytes may be kept for each read, though nothing should be: the least that a session could keep,
+	// a word in a list, is no more than noise.
 	soakBytes = 48
-	// soakLinkCount links are measured at most, and soakLinkLeast in any case. The more there
-	// are, the less does it matter what else in the process grows and shrinks.
+	// At most soakLinkCount links are measured, and at least soakLinkLeast. The more links, the less it
+	// matters what else in the process grows and shrinks.
 	soakLinkCount, soakLinkLeast = 16, 3
 )
 
@@ -150,12 +150,12 @@ func soakLinks(r *run) {
 		look()
 	}
 	look()
-	again() // which fills what is bounded
+	again() // fills what is bounded
 	heap := []int64{heapInUse()}
 	for n := range soakLinkCount {
 		again()
 		heap = append(heap, heapInUse())
-		// Much less tells nothing either: what a link has left behind may go with the next one.
+		// A large decrease proves nothing, either: garbage of one link may go with the next.
 		if by := slope(heap); n+1 >= soakLinkLeast && max(by, -by) < soakKeys*soakBytes {
 			return
 		}
@@ -165,8 +165,8 @@ func soakLinks(r *run) {
 	}
 }
 
-// slope is by how much y grows with each step: the median of the slopes between every two, on
-// which a few that are far off have no say (the estimator of Theil and Sen).
+// slope returns by how much y grows per step: the median of the slopes between every two values, which a
+// few outliers do not affect (the estimator of Theil and Sen).
 func slope(y []int64) int64 {
 	var all []int64
 	for i := range y {
@@ -178,7 +178,7 @@ func slope(y []int64) int64 {
 	return all[len(all)/2]
 }
 
-// linkAgain breaks the session's link and waits until it has another.
+// linkAgain cuts the session's link and waits until it has another.
 func (r *run) linkAgain(c *kit.Client, s sess) {
 	c.Suspend()
 	// A request in vain makes some sessions check at once whether they are in touch.
@@ -201,8 +201,8 @@ func (r *run) linkAgain(c *kit.Client, s sess) {
 	}
 }
 
-// heapInUse is what is kept after some garbage collections: what pools hold needs a second
-// one, and what finalizers have ended a third.
+// heapInUse returns the heap in use after some garbage collections: pools need a second one, and objects
+// with finalizers a third.
 func heapInUse() int64 {
 	for range 4 {
 		runtime.GC()

@@ -72,7 +72,7 @@ func sessionSuspendedBriefly(r *run) {
 	r.FailIf(s.ID() != id, "the session's ID was %q and is %q", id, s.ID())
 	r.Until("the session is live again", func() bool { return s.State() == backend.Live })
 	s.has("after the link came back", e)
-	// Not only for now: the service really goes on with it.
+	// Not only for the moment: the service really keeps it.
 	time.Sleep(s.TTL() * 5 / 4)
 	other.lists(dir, e, f)
 	s.lists(dir, e, f)
@@ -113,7 +113,7 @@ func sessionSuspendedCalls(r *run) {
 	c.Resume()
 	other.misses(e.Key, r.key("late"))
 
-	// Nor is it when the link comes back in time.
+	// It is not done when the link comes back in time, either.
 	c = r.client()
 	s = r.open(c)
 	c.Suspend()
@@ -129,7 +129,7 @@ func sessionSuspendedCalls(r *run) {
 	other.misses(r.key("later"))
 }
 
-// inVain has a suspended session put a key, until the context ends.
+// inVain makes a suspended session put a key, until the context ends.
 func (s sess) inVain(name string) error {
 	write := s.committing("commit while suspended", backend.CompareAndSet(s.r.key(name), nil, 0))
 	write.blocked("the link was cut")
@@ -143,7 +143,7 @@ func sessionSlowReplies(r *run) {
 	c := r.client()
 	began := time.Now()
 	s := r.open(c)
-	// What the deadline of a heartbeat is after its sending: the timeout less the margin.
+	// The time from the sending of a heartbeat to its deadline: the timeout less the margin.
 	most := s.Deadline().Sub(began)
 	late := r.Service.TTL / 40
 	c.SlowReplies(late)
@@ -153,13 +153,13 @@ func sessionSlowReplies(r *run) {
 			r.FailIf(s.State() == backend.Lost || r.ctx.Err() != nil, "the session is %v, and its replies were slow only", s.State())
 			time.Sleep(late / 20)
 		}
-		// It was sent before its answer was, for so long at least; but the first may have been
-		// answered before.
+		// Its reply was late by at least this much; but the reply to the first may have been sent before
+		// SlowReplies.
 		if window := time.Until(s.Deadline()); i > 0 && window > most-late {
 			r.Failf("the deadline is %v after a heartbeat's answer, which took %v at least, and was %v at most after the first one's sending", window, late, most)
 		}
 	}
-	// A new session's counts from its request, too.
+	// The window of a new session counts from its request, too.
 	slow := r.Service.TTL / 4
 	c.SlowReplies(slow)
 	opened := r.brief(c)
@@ -175,7 +175,7 @@ func sessionLateRequests(r *run) {
 	own, record := s.enqueue(dir, "x"), s.put(dir+"/record", "x", 0)
 	other.sees(own, record)
 	release := sync.OnceFunc(c.HoldRequests())
-	defer release() // if the rule is broken before
+	defer release() // if the rule fails before
 	for _, op := range []backend.Op{
 		backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/new", nil, 0),
 		backend.Update(record, []byte("y")), backend.Delete(record),
@@ -189,7 +189,7 @@ func sessionLateRequests(r *run) {
 	other.misses(own.Key)
 	s.is(backend.Lost, "the service has dropped the entry, and")
 	release()
-	time.Sleep(r.Service.TTL / 2) // for what was held to be done
+	time.Sleep(r.Service.TTL / 2) // so that held requests are done
 	other.lists(dir)
 	other.has("after the end of the session that was to write to it", record)
 	for _, name := range []string{"/seat", "/new"} {
@@ -212,7 +212,7 @@ func sessionCloseCut(r *run) {
 	_, err := closing.result()
 	confirmed := r.Confirmed("close while the link is cut", back, err)
 	other.misses(e.Key)
-	if confirmed && back.Sub(began) < time.Second { // Close tries for some seconds only
+	if confirmed && back.Sub(began) < time.Second { // Close tries only for some seconds
 		s.soon("the link was back", back)
 	}
 }

@@ -27,7 +27,7 @@ func start[T any](r *run, what string, call func(ctx context.Context) (T, error)
 	return t
 }
 
-// do starts a call that returns nothing but an error.
+// do starts a call that returns only an error.
 func (r *run) do(what string, call func(context.Context) error) *task[struct{}] {
 	return start(r, what, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
 }

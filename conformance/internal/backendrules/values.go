@@ -87,7 +87,7 @@ func writeKeyLimits(r *run) {
 		"longest of the deepest": r.key(strings.Repeat("b/", backend.MaxSegments-root-1) +
 			strings.Repeat("x", backend.MaxKey-len(r.key(""))-2*(backend.MaxSegments-root-1))),
 	} {
-		made := s.put(key, "x", 0) // with all that is missing above it
+		made := s.put(key, "x", 0) // makes all missing ancestors
 		other.sees(made)
 		waiting := other.await(made)
 		changed := s.put(key, "y", made.Version)
@@ -100,7 +100,7 @@ func writeKeyLimits(r *run) {
 		"longest": r.key("e/" + strings.Repeat("q", backend.MaxDir-len(r.key("e/")))),
 		"deepest": r.key(strings.Repeat("q/", backend.MaxSegments-root-2) + "q"),
 	} {
-		s.commit(backend.CompareAndSet(backend.Parent(dir), nil, 0), backend.CompareAndSet(dir, nil, 0)) // as an election is founded
+		s.commit(backend.CompareAndSet(backend.Parent(dir), nil, 0), backend.CompareAndSet(dir, nil, 0)) // as when an election is founded
 		a := s.enqueue(dir, "a")
 		b := other.enqueue(dir, "b")
 		other.comesAfter(b, a)
@@ -118,7 +118,7 @@ func writeKeyLimits(r *run) {
 	}
 }
 
-// everyCharacter returns keys that have, together, all characters that CheckText accepts.
+// everyCharacter returns keys that together have all characters that CheckText accepts.
 func everyCharacter(prefix string) []string {
 	var all []string
 	key := prefix

@@ -33,16 +33,16 @@ var willRules = []rule{
 // A willing is a session whose will another process executes.
 type willing struct {
 	*run
-	c        *kit.Client // the session's process
+	c        *kit.Client // of the session's process
 	s, other sess
 	will     backend.Will
 	dir      string
-	e        backend.Entry // the session's
+	e        backend.Entry // of the session
 }
 
-// willed tries a rule with the will of a session. Where there is none the rule is not
-// applicable.
-func willed(try func(x *willing)) func(*run) {
+// willed tries a rule with the will of a session that open opens. If the backend has no wills, the rule
+// is not applicable.
+func willed(open func(*run, *kit.Client) sess, try func(x *willing)) func(*run) {
 	return func(r *run) {
 		x := &willing{run: r, c: r.client()}
 		x.s, x.other = r.open(x.c), r.session()
@@ -58,7 +58,7 @@ func willed(try func(x *willing)) func(*run) {
 	}
 }
 
-// will returns the session's will as it has come through its text.
+// will returns the session's will after a round trip through its text.
 func (s sess) will() (w backend.Will) {
 	told, err := s.Will()
 	s.r.Must("will", err)
@@ -70,12 +70,12 @@ func (s sess) will() (w backend.Will) {
 	return w
 }
 
-// execute has a process execute a will.
+// execute makes a process execute a will.
 func (r *run) execute(c *kit.Client, w backend.Will) *task[struct{}] {
 	return r.do("execute the "+w.String(), func(ctx context.Context) error { return backend.Execute(ctx, c.Backend, w) })
 }
 
-// gone checks that there is nothing under key now.
+// gone checks that there is no entry under key now.
 func (s sess) gone(key string) {
 	s.r.Must("catch up", s.CatchUp(s.r.ctx, key))
 	e := s.peek(key)
@@ -85,10 +85,10 @@ func (s sess) gone(key string) {
 func willExecuted(outOfTouch bool) func(x *willing) {
 	return func(x *willing) {
 		will := x.will
-		if outOfTouch { // the one that was told before the link was cut, long ago
+		if outOfTouch { // uses the will from before the link was cut, long ago
 			x.linkAgain(x.c, x.s)
 			time.Sleep(time.Duration(x.times(0, 2)) * x.s.TTL())
-		} else { // told again
+		} else { // asks for the will again
 			will = x.s.will()
 		}
 		end := x.s.ending()
@@ -104,7 +104,7 @@ func willExecuted(outOfTouch bool) func(x *willing) {
 		if outOfTouch {
 			x.c.Resume()
 		}
-		// It may be told first that its entry is gone.
+		// It may hear first that its entry is gone.
 		if _, err := end.own.result(); err == nil {
 			isGone(end.own)
 			end.own = end.aside
@@ -140,8 +140,8 @@ func willOne(x *willing) {
 		t.value()
 	}
 	if shared {
-		beside.ends() // it is the same one
-		beside = x.open(x.c)
+		beside.ends() // it is the same session
+		beside = x.brief(x.c)
 		f = beside.enqueue(x.dir, "y")
 	}
 	x.s.ends()
@@ -154,7 +154,7 @@ func willOne(x *willing) {
 	w := closed.will()
 	closed.close()
 	x.execute(x.client(), w).value()
-	// Not only for now: both are renewed.
+	// Not only for the moment: both are renewed.
 	time.Sleep(2 * x.Service.TTL)
 	beside.lives()
 	later.lives()
@@ -175,7 +175,7 @@ func willWrong(x *willing) {
 	}
 	c := x.client()
 	execute := func(w backend.Will) error {
-		ctx, cancel := context.WithTimeout(x.ctx, x.Service.TTL) // it may try on
+		ctx, cancel := context.WithTimeout(x.ctx, x.Service.TTL) // it may retry
 		defer cancel()
 		return backend.Execute(ctx, c.Backend, w)
 	}
@@ -185,7 +185,7 @@ func willWrong(x *willing) {
 		}
 	}
 	for _, session := range []string{"", "x", "-1", "0", "../" + w.Session, w.Session + "/", w.Session + "x", "x" + w.Session, " " + w.Session} {
-		_ = execute(with(session, w.Secret)) // it is of no session that was ever there: whether it is over is a matter of taste
+		_ = execute(with(session, w.Secret)) // no such session ever existed: nil and an error are both right
 	}
 	time.Sleep(2 * x.Service.TTL)
 	x.s.lives()
@@ -209,7 +209,7 @@ func willDown(x *willing) {
 	x.s.ends()
 }
 
-// willRefused tries services that let anybody end a session, too: then it is over.
+// willRefused also accepts services that let anybody end a session: then it is over.
 func willRefused(x *willing) {
 	by := x.client()
 	release := by.Deny()

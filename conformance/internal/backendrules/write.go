@@ -35,13 +35,13 @@ func writeCreate(r *run) {
 	}
 	s.has("after refused creates", e)
 
-	// Many want it at once.
+	// Many commits try it at once.
 	create := backend.CreateEphemeral(dir+"/another", nil)
 	r.oneOf(16, s, other, backend.ErrExists, func(int) backend.Op { return create })
 }
 
-// oneOf has two sessions commit so many ops at once, of which one has to succeed, and the others to be
-// refused with an error. It returns what was made.
+// oneOf commits n ops at once in two sessions. One op must succeed, and the others must be refused with
+// refusal. It returns what was made.
 func (r *run) oneOf(n int, s, other sess, refusal error, op func(i int) backend.Op) (made backend.Entry) {
 	var tasks []*task[[]backend.Entry]
 	for i := range n {
@@ -174,7 +174,7 @@ func writeUpdate(r *run) {
 	s.refused("delete of an entry that never was", backend.ErrNoEntry, nil, backend.Delete(never))
 	f := s.enqueue(dir, "y")
 	other.sees(f)
-	other.delete(f) // another session may do it, too
+	other.delete(f) // another session may delete it, too
 	s.misses(f.Key)
 	s.lists(dir)
 	for _, key := range []string{r.key("never"), r.key("never/there"), never.Key} {
@@ -182,13 +182,13 @@ func writeUpdate(r *run) {
 	}
 }
 
-// changed checks what a write with a new value made of an entry.
+// changed checks the entry that a write with a new value returned.
 func (r *run) changed(what string, old, now backend.Entry, value string) {
 	r.FailIf(now.Key != old.Key || now.Rev != old.Rev || now.Session != old.Session || !follows(now.Version, old.Version) || string(now.Value) != value,
 		"%s of %q on %+v returned %+v", what, value, old, now)
 }
 
-// isNew checks what a write made where nothing was.
+// isNew checks the entry that a write to a free key returned.
 func (r *run) isNew(what string, e backend.Entry, key, value, owner string) {
 	r.FailIf(e.Key != key || string(e.Value) != value || !e.Exists() || e.Version != 1 || e.Session != owner,
 		"%s returned %+v, want %s, %q, of session %q", what, e, key, value, owner)
@@ -207,13 +207,13 @@ func writeUpdateOfAnothers(r *run) {
 		asked := writer.set(e, "asked")
 		check("update by another session", asked, "asked")
 
-		// The owner goes on to have it: for its own writes, as a condition, and in its place.
+		// The owner keeps it: for its own writes, as a condition, and in its place.
 		owner.refused("update by the owner of the version before", backend.ErrCondition,
 			[]backend.Condition{backend.IfUnchanged(e)}, backend.Update(e, []byte("no")))
 		made, err := owner.Commit(r.ctx, []backend.Condition{backend.IfExists(e), backend.IfUnchanged(asked)}, backend.Update(e, []byte("answered")))
 		r.Must("update by the owner of what another session has written", err)
 		check("update by the owner", made[0], "answered")
-		if e.Key == dir+"/seat" { // a write by its key does not take it over
+		if e.Key == dir+"/seat" { // a write by its key does not change the owner
 			answered := writer.put(e.Key, "put", made[0].Version)
 			check("compare-and-set by another session", answered, "put")
 			check("compare-and-set by the owner", owner.put(e.Key, "put", answered.Version), "put")
@@ -227,7 +227,7 @@ func writeUpdateOfAnothers(r *run) {
 		last.delete(next)
 	}
 
-	// The writer's end is not the entry's, and the owner's is.
+	// The entry does not end with the writer, but with the owner.
 	e, gone := owner.get(dir+"/seat"), owner.create(dir+"/gone", "0")
 	writer.sees(e)
 	e = writer.set(e, "asked again")

@@ -18,7 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// limit is how long one state of a rule may take at most.
+// limit is how long one state of a rule may take.
 func limit(s *kit.Service) time.Duration {
 	if s.Virtual {
 		return 24 * time.Hour
@@ -38,12 +38,12 @@ type arena struct {
 	operator   *operator
 
 	elsewhere backend.Backend // see outside
-	processes *[]*kit.Client  // those of all arenas of the rule
+	processes *[]*kit.Client  // of all arenas of the rule
 	// life ends when the rule is over, failed or not.
 	life  context.Context
 	over  context.CancelFunc
 	parts int // of a rule with several states
-	// states are those that are tried beside each other.
+	// states are the states that run in parallel.
 	states []func(a *arena)
 	ended  bool
 	outage bool // the whole service was away at some time
@@ -65,7 +65,7 @@ func newArena(t *harness.Try, cfg *kit.ElectionConfig) *arena {
 	return a.at(svc.Root + "/election")
 }
 
-// at has the arena be one for the election at path.
+// at moves the arena to the election at path.
 func (a *arena) at(path string) *arena {
 	a.path = path
 	t := a.Try
@@ -95,9 +95,9 @@ func (a *arena) in(state string, try func(a *arena)) {
 	completed = true
 }
 
-// beside tries one state of the rule beside its others, when the rule's own function
-// has returned, each in attempts of its own and on a service of its own; on a virtual one
-// it is tried at once, as in does.
+// beside tries one state of the rule in parallel with its others, after the rule's own function has
+// returned, each in an attempt of its own on a service of its own. On a virtual service it tries the
+// state at once, as in does.
 func (a *arena) beside(state string, try func(a *arena)) {
 	if a.Service.Virtual {
 		a.in(state, try)
@@ -109,26 +109,26 @@ func (a *arena) beside(state string, try func(a *arena)) {
 	})
 }
 
-// each tries a state of the rule for each of these, by a.in or a.beside.
+// each tries a state of the rule for each element of of, by a.in or a.beside.
 func each[T any](in func(string, func(*arena)), format string, of []T, try func(a *arena, x T)) {
 	for _, x := range of {
 		in(fmt.Sprintf(format, x), func(a *arena) { try(a, x) })
 	}
 }
 
-// An allowance is for at most so many of the states of a rule, which are tried beside each other.
+// An allowance is for a limited number of the states of a rule, which run in parallel.
 type allowance struct{ left atomic.Int64 }
 
-// use tells whether the state that calls it is one of those that are allowed.
+// use reports whether the state that calls it is within the allowance.
 func (l *allowance) use() bool { return l.left.Add(-1) >= 0 }
 
-// lacks tells whether the implementation has no such ability.
+// lacks reports whether the implementation lacks the ability.
 func (a *arena) lacks(ability string) bool {
 	_, lacks := a.cfg.Why[ability]
 	return lacks
 }
 
-// within returns a ctx that ends when patience does, or the rule is over.
+// within returns a ctx that ends after Patience, or when the rule is over.
 func (a *arena) within() context.Context { return a.soon(a.Patience()) }
 
 // soon returns a ctx that ends after d, or when the rule is over.
@@ -138,23 +138,21 @@ func (a *arena) soon(d time.Duration) context.Context {
 	return ctx
 }
 
-// ended returns a ctx that has ended.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// process makes a process.
 func (a *arena) process() *kit.Client { return a.noted(a.Service.Client(a.T)) }
 
-// noted has a process closed at the end.
+// noted makes the arena close a process at the end.
 func (a *arena) noted(c *kit.Client) *kit.Client {
 	*a.processes = append(*a.processes, c)
 	return c
 }
 
-// outside is a backend in a process of its own, where no candidate stands.
+// outside returns a backend in a process of its own, where no candidate stands.
 func (a *arena) outside() backend.Backend {
 	if a.elsewhere == nil {
 		a.elsewhere = a.process().Backend
@@ -175,15 +173,14 @@ func arrives[T any](a *arena, what string, c <-chan T) T {
 	}
 }
 
-// Finish does what finish does, and looks for what the implementation has left behind.
+// Finish does what finish does, and looks for leaks of the implementation.
 func (a *arena) Finish() {
 	a.finish()
 	a.leave()
 }
 
-// finish closes all candidates and checks what holds for every election, whatever
-// the rule was about: Close works, nobody is left in the service, and the history
-// is sound.
+// finish closes all candidates and checks what holds for every election: Close works, no candidate's
+// entry is left in the service, and the history is sound.
 func (a *arena) finish() {
 	if a.ended || a.T.Failed() {
 		return
@@ -197,8 +194,8 @@ func (a *arena) finish() {
 			a.close(c)
 			continue
 		}
-		// The end of a session that was lost out of touch may be beyond confirmation. A server
-		// that has just been restarted may stall.
+		// The end of a session that was lost while its link was cut may be impossible to confirm. A
+		// restarted server may stall.
 		_ = c.real.Close(a.within())
 	}
 	for _, b := range a.bids {
@@ -222,8 +219,8 @@ func (a *arena) finish() {
 // abandonment is how long the candidates of a rule that failed may take to end.
 const abandonment = 3 * time.Second
 
-// End ends the candidates of a rule that failed on a real service, where they would go on
-// beside other rules. completed is as in harness.Place.
+// End ends the candidates of a rule that failed on a real service, where they would continue beside other
+// rules. completed is as in harness.Place.
 func (a *arena) End(completed bool) {
 	if a.Service.Virtual || completed && !a.T.Failed() {
 		return
@@ -246,9 +243,8 @@ func (a *arena) End(completed bool) {
 	}
 }
 
-// leave ends what the suite itself has open, and looks for goroutines that the
-// implementation has left behind: now, since what is left may end by itself with the rule's
-// links.
+// leave ends what the suite itself has open, and looks for goroutines that the implementation has leaked.
+// It does so now, since they may end by themselves with the rule's links.
 func (a *arena) leave() {
 	if a.T.Failed() {
 		return
@@ -260,10 +256,10 @@ func (a *arena) leave() {
 		}
 	}
 	a.over()
-	// Reading the stacks takes long where many rules are tried side by side.
+	// Reading the stacks takes long when many rules run in parallel.
 	end := time.Now().Add(a.Patience())
 	if a.Service.Virtual {
-		end = time.Now().Add(5 * time.Second) // what lingers is left, too
+		end = time.Now().Add(5 * time.Second) // what lingers is a leak, too
 	}
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		a.Settle()
@@ -277,18 +273,18 @@ func (a *arena) leave() {
 	}
 }
 
-// visible returns what the candidates have in the service, the leader's first, as one who
-// waits for it sees it: a member of an ensemble may be a little behind.
+// visible returns the candidates' entries in the service, the leader's first, as a waiting process sees
+// them: a member of an ensemble may be a little behind.
 func (a *arena) visible() []backend.Entry {
 	return read(a, "the candidates' entries", a.listed)
 }
 
-// entries returns what the candidates have in the service now, the leader's first.
+// entries returns the candidates' entries in the service now, the leader's first.
 func (a *arena) entries() []backend.Entry {
 	return readNow(a, "the candidates' entries", a.listed)
 }
 
-// inLineOf is how many entries so many who wait have.
+// inLineOf returns how many entries so many waiting candidates have.
 func (a *arena) inLineOf(waiting int) int {
 	if a.cfg.Ordered {
 		return waiting
@@ -306,14 +302,14 @@ func (a *arena) listed(ctx context.Context, s *backend.Session) ([]backend.Entry
 	return a.cfg.Entries(ctx, s, a.path)
 }
 
-// seat returns the leader's entry, which has to be there.
+// seat returns the leader's entry, and fails the rule if there is none.
 func (a *arena) seat() backend.Entry {
 	all := a.entries()
 	a.FailIf(len(all) == 0, "the leader has no entry")
 	return all[0]
 }
 
-// get reads one entry as it is now; none has Rev 0.
+// get reads one entry as it is now. Rev is 0 if there is none.
 func (a *arena) get(key string) backend.Entry {
 	return readNow(a, key, func(ctx context.Context, s *backend.Session) (backend.Entry, error) {
 		return find(ctx, s, key)
@@ -327,13 +323,13 @@ func (a *arena) dir() string {
 	})
 }
 
-// seated tells whether the seat is the term's now.
+// seated reports whether the term holds the seat now.
 func (a *arena) seated(t *elector.Term) bool {
 	all := a.entries()
 	return len(all) > 0 && all[0].Rev == seatOf(a, t).Rev
 }
 
-// incarnation tells one founding of the election from the next.
+// incarnation distinguishes one founding of the election from the next.
 func (a *arena) incarnation() string {
 	if is[elector.CustomLayout](a.cfg.Strategy) {
 		return fmt.Sprint(a.get(a.path).Rev)
@@ -341,7 +337,7 @@ func (a *arena) incarnation() string {
 	return a.dir()
 }
 
-// delete is an operator who removes key and all below it.
+// delete removes key and everything below it, as an operator does.
 func (a *arena) delete(key string) {
 	a.hist.note("operator deletes %s", key)
 	defer a.hist.During(history.Force, "operator deletes "+key)()
@@ -351,7 +347,7 @@ func (a *arena) delete(key string) {
 	a.Must("delete "+key, a.Service.Delete(key))
 }
 
-// put is a foreign writer.
+// put writes an entry, as a foreign writer does.
 func (a *arena) put(key, value string) {
 	a.Must("put "+key, a.Service.Put(key, []byte(value)))
 }
@@ -362,18 +358,18 @@ func (a *arena) stands(key, value string) {
 	a.FailIf(got != value, "%s had value %q and has %q", key, value, got)
 }
 
-// nothing checks that nothing stands under key.
+// nothing checks that there is no entry under key.
 func (a *arena) nothing(key string) {
 	e := a.get(key)
 	a.FailIf(e.Exists(), "%s is left: %+v", key, e)
 }
 
-// view returns an elector that only looks on.
+// view returns an elector that does not campaign.
 func (a *arena) view() elector.Elector {
 	return a.stand().e
 }
 
-// leads waits until the elector's Leader is the candidate, and returns it.
+// leads waits until the elector's Leader returns the candidate, and returns it.
 func (a *arena) leads(e elector.Elector, c *candidate) (l elector.Leader) {
 	a.Until("Leader says that "+c.id+" leads", func() bool {
 		var err error
@@ -383,7 +379,7 @@ func (a *arena) leads(e elector.Elector, c *candidate) (l elector.Leader) {
 	return l
 }
 
-// sees waits until the elector's Leader is the candidate, in this term and with this value.
+// sees waits until the elector's Leader returns the candidate, in this term and with this value.
 func (a *arena) sees(e elector.Elector, c *candidate, t *elector.Term, value string) {
 	a.Until(fmt.Sprintf("Leader says that %s leads, with token %d and value %q", c.id, t.Token(), value), func() bool {
 		l, err := a.leader(e)
@@ -391,7 +387,7 @@ func (a *arena) sees(e elector.Elector, c *candidate, t *elector.Term, value str
 	})
 }
 
-// leader asks the elector for the leader. Only ErrNoLeader is no failure.
+// leader asks the elector for the leader. It fails the rule on any error except ErrNoLeader.
 func (a *arena) leader(e elector.Elector) (elector.Leader, error) {
 	l, err := e.Leader(a.within())
 	a.FailIf(err != nil && !errors.Is(err, elector.ErrNoLeader), "Leader: %v", err)
@@ -414,7 +410,7 @@ func (a *arena) list(e elector.Elector) []string {
 	return ids
 }
 
-// lists waits until the elector's Candidates are those, the leader first.
+// lists waits until the elector's Candidates are want, the leader first.
 func (a *arena) lists(e elector.Elector, want ...string) {
 	a.Until(fmt.Sprintf("Candidates says %q", want), func() bool { return slices.Equal(a.list(e), want) })
 }

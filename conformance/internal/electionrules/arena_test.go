@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A closer counts how often it is closed.
+// A closer counts its Close calls.
 type closer struct {
 	elector.Elector
 	closed *atomic.Int64
@@ -20,7 +20,7 @@ type closer struct {
 
 func (c closer) Close(context.Context) error { c.closed.Add(1); return nil }
 
-// The candidates of a rule that has not passed are closed, those of its states, too.
+// The candidates of a rule that has not passed are closed, also those of its states.
 func TestCandidatesAreClosed(t *testing.T) {
 	for name, end := range judge.Ends {
 		t.Run(name, func(t *testing.T) {

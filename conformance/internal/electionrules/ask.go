@@ -31,14 +31,14 @@ func (a *arena) asks(r elector.Request) (elector.Leader, error) {
 	return elector.Ask(a.within(), a.outside(), a.cfg.Strategy, a.path, r)
 }
 
-// ask asks the leader, who has to be t's.
+// ask asks the leader, which must be t's, to go.
 func (a *arena) ask(t *elector.Term) {
 	leader, err := a.asks(request)
 	a.Must("Ask", err)
 	a.FailIf(leader.Token != t.Token(), "Ask says that it has asked %+v, and token %d leads", leader, t.Token())
 }
 
-// hears waits until the term tells that it is asked to go.
+// hears waits until the term reports that it is asked to go.
 func (a *arena) hears(t *elector.Term) {
 	arrives(a, fmt.Sprintf("term %d is asked to go", t.Token()), t.Asked())
 	if r, asked := t.Request(); !asked || r != request {
@@ -67,7 +67,7 @@ func askRun(a *arena) {
 	j.told(elector.ErrAsked)
 	a.stays(t)
 	b.blocked()
-	j.finish(nil) // which is not "the work is done": it was told to stop
+	j.finish(nil) // nil does not mean "the work is done": it was told to stop
 	a.ends(t, elector.ErrResigned)
 	next := b.wins()
 	a.unasked(next)
@@ -156,7 +156,7 @@ func askLost(a *arena) {
 func askSuspended(a *arena) {
 	c, t := a.lead()
 	a.speak(t)
-	a.operator.look() // to have its session by then: the trust window will be running
+	a.operator.look() // opens its session now: the trust window will be running
 	a.outside()
 	a.suspend(c)
 	a.ask(t)
@@ -168,7 +168,7 @@ func askSuspended(a *arena) {
 }
 
 func askLostReply(a *arena) {
-	a.works() // the election is there, and nobody stands
+	a.works() // the election exists, and nobody stands
 	for range 10 {
 		c := a.stand()
 		c.cut = true

@@ -13,16 +13,15 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// A bid is one Campaign that is under way.
+// A bid is a pending Campaign.
 type bid struct {
 	*call
 	c     *candidate
 	term  *elector.Term
-	log   int          // what had been reported before
-	atWin meter.Counts // when it took up the term
+	log   int          // the number of reports before
+	atWin meter.Counts // counts when it began the term
 }
 
-// campaign starts a Campaign.
 func (c *candidate) campaign() *bid { return c.campaignIn(context.Background()) }
 
 func (c *candidate) campaignIn(ctx context.Context) *bid {
@@ -55,7 +54,7 @@ func (b *bid) wins() *elector.Term {
 	return b.term
 }
 
-// fails waits until Campaign returns an error that is all of want.
+// fails waits until Campaign returns an error that matches all of want.
 func (b *bid) fails(want ...error) { b.a.Refused(b.what, b.result(), want...) }
 
 // withdraws cancels the campaign.
@@ -64,7 +63,7 @@ func (b *bid) withdraws() {
 	b.fails(context.Canceled)
 }
 
-// succeeds has the leader resign, and the candidate win.
+// succeeds makes the leader resign, and waits until the candidate wins.
 func (b *bid) succeeds(t *elector.Term) *elector.Term {
 	b.a.resign(t)
 	return b.wins()
@@ -90,7 +89,7 @@ func (b *bid) rests() {
 	})
 }
 
-// isReady tells whether the last stage that the campaign reported is the wait.
+// isReady reports whether the last stage that the campaign reported is the wait.
 func (b *bid) isReady() bool {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()
@@ -145,7 +144,7 @@ func (a *arena) queues(n int) (bids []*bid) {
 	return bids
 }
 
-// ends waits until the term is over and checks why.
+// ends waits until the term is over and checks the cause.
 func (a *arena) ends(t *elector.Term, cause error) {
 	arrives(a, fmt.Sprintf("term %d ends with %q", t.Token(), cause), t.Context().Done())
 	got := context.Cause(t.Context())
@@ -159,7 +158,7 @@ func (a *arena) holds(t *elector.Term) {
 	a.FailIf(cause != nil || !valid, "term %d does not hold: cause %s, valid %v", t.Token(), harness.Text(cause), valid)
 }
 
-// stays lets what is on its way arrive, and checks that the term has not ended then.
+// stays lets what is on its way arrive, and then checks that the term has not ended.
 func (a *arena) stays(t *elector.Term) {
 	a.Settle()
 	a.holds(t)
@@ -197,14 +196,14 @@ func (a *arena) resume(c *candidate) {
 	c.client.Resume()
 }
 
-// freeze keeps notices of changes from the candidate.
+// freeze holds back notices of changes from the candidate.
 func (a *arena) freeze(c *candidate) (thaw func()) {
 	a.hist.note("%s: notices are held", c.id)
 	return c.atEnd(c.client.HoldWakeups())
 }
 
-// works checks that the election goes on: a newcomer is elected at once where
-// nobody stands before it. It resigns again.
+// works checks that the election still works: a newcomer is elected at once if nobody stands before it.
+// It resigns again.
 func (a *arena) works() {
 	c, t := a.lead()
 	a.resign(t)

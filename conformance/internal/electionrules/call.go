@@ -6,7 +6,7 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-// A call is one that is under way, on a goroutine of its own.
+// A call is a pending call, on a goroutine of its own.
 type call struct {
 	a      *arena
 	what   string
@@ -15,12 +15,12 @@ type call struct {
 	err    error
 }
 
-// begin begins a call, with a ctx that ends when patience does.
+// begin starts a call, with a ctx that ends after Patience.
 func (a *arena) begin(what string, do func(ctx context.Context) error) *call {
 	return a.beginIn(a.within(), what, do)
 }
 
-// beginIn begins a call whose ctx ends with this one.
+// beginIn starts a call whose ctx ends with ctx.
 func (a *arena) beginIn(ctx context.Context, what string, do func(ctx context.Context) error) *call {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &call{a: a, what: what, cancel: cancel, done: make(chan struct{})}
@@ -38,10 +38,10 @@ func (c *call) result() error {
 	return c.err
 }
 
-// must waits for the call to return no error.
+// must waits for the call to return, and fails the rule on an error.
 func (c *call) must() { c.a.Must(c.what, c.result()) }
 
-// returned tells whether the call has.
+// returned reports whether the call has returned.
 func (c *call) returned() bool { return harness.IsClosed(c.done) }
 
 // pending checks that the call has not returned.

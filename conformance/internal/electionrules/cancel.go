@@ -33,8 +33,7 @@ func cancelEveryStage(a *arena) {
 	}
 }
 
-// cancelAt cancels a campaign at its stage event number at. It returns false if
-// there are not so many.
+// cancelAt cancels a campaign at its stage event number at. It returns false if there are fewer.
 func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var seen int
@@ -53,7 +52,7 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	b := c.campaignIn(ctx)
 	if occupied {
 		b.rests()
-		// The cancel may be on its way: then the two of them race.
+		// The cancellation may be pending: then the two race.
 		a.resign(leader)
 	}
 	_ = b.result()
@@ -73,7 +72,7 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	return fired
 }
 
-// loseEnrolment arms the loss of the reply to what enters a candidate.
+// loseEnrolment arms the loss of the reply to a candidate's enrolment.
 func loseEnrolment(fault func(backend.OpKind)) {
 	lose(fault, backend.OpCreateEphemeral, backend.OpEnqueue)
 }
@@ -84,15 +83,15 @@ func lose(fault func(backend.OpKind), kinds ...backend.OpKind) {
 	}
 }
 
-// An enrolment is a state of a rule in which the reply is lost to one of these ops.
+// An enrolment is a state of a rule in which the reply to one of these ops is lost.
 type enrolment struct {
 	state    string
 	occupied bool // somebody leads
 	ops      []backend.OpKind
 }
 
-// enrolments are the ways to enter. Most candidates do one of two ops. One with ranks enters in line, and
-// then takes the seat, if that is vacant: each of the two is lost once.
+// enrolments returns the ways to enrol. Most candidates do one of two ops. A ranked one enrols in line,
+// and then takes the seat, if that is vacant: each of the two is lost once.
 func (a *arena) enrolments() []enrolment {
 	either := []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue}
 	switch {
@@ -105,11 +104,11 @@ func (a *arena) enrolments() []enrolment {
 	case a.cfg.Ordered:
 		return []enrolment{{"occupied: false", false, either}, {"occupied: true", true, either}}
 	}
-	return []enrolment{{"occupied: false", false, either}} // those who wait have no entry
+	return []enrolment{{"occupied: false", false, either}} // candidates that wait have no entry
 }
 
-// enrolsCut has a candidate enter, and its link cut by the reply. Others have so many entries; the leader's
-// term is nil where there is none.
+// enrolsCut makes a candidate enrol, and cuts its link by the reply. others is how many entries other
+// candidates have; leader is nil if there is none.
 func (a *arena) enrolsCut(e enrolment) (c *candidate, b *bid, leader *elector.Term, others int) {
 	a.works() // the election is founded
 	if e.occupied {
@@ -155,7 +154,7 @@ func cancelHandover(a *arena) {
 		release := a.freeze(c)
 		a.resign(t)
 		if thaw == "before it is cancelled" {
-			release() // the two race
+			release() // they race
 		}
 		b.cancel()
 		_ = b.result()

@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 )
 
-// A candidate is one elector under test, with all that it reported.
+// A candidate is one elector under test, with everything that it reported.
 type candidate struct {
 	a      *arena
 	id     string
@@ -27,10 +27,10 @@ type candidate struct {
 
 	mu       sync.Mutex
 	log      []report
-	releases []func() // of holds, at the end
+	releases []func() // of holds, called at the end
 	holds    stops[elector.StageEvent]
 	calls    stops[hookKind]
-	atWin    meter.Counts // when it took up its last term
+	atWin    meter.Counts // counts when it began its last term
 }
 
 // A report is one call of a hook.
@@ -61,13 +61,12 @@ func (a *arena) stand(set ...func(*elector.Config)) *candidate {
 	return a.standIn(a.process(), set...)
 }
 
-// brief has the session end after TTL, for a rule that waits for that.
+// brief makes the session time out after TTL, for a rule that waits for that.
 func (a *arena) brief(cfg *elector.Config) { cfg.TTL = a.Service.TTL }
 
 // strict ends the term at the first disconnect.
 func strict(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
 
-// id names the n-th candidate.
 func (a *arena) id(n int) string {
 	if a.cfg.ID != nil {
 		return a.cfg.ID(n)
@@ -86,7 +85,7 @@ func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate
 		TTL:      a.Lasting(),
 		RetryMin: 10 * time.Millisecond,
 		RetryMax: max(a.Service.TTL/4, 10*time.Millisecond),
-		// After a look a wait starts again, which would mend a notice that was missed.
+		// After a survey a wait starts again, which would hide that a notice was missed.
 		SurveyEvery: -1,
 		// Nothing waits for the log.
 		Logger: asynclogtest.Stuck(a.T),
@@ -107,7 +106,7 @@ func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate
 	return c
 }
 
-// end closes the candidate when its rule has failed; finish has done it otherwise.
+// end closes the candidate if its rule has failed. Otherwise finish has done it.
 func (c *candidate) end() {
 	if c.a.ended {
 		return
@@ -116,7 +115,7 @@ func (c *candidate) end() {
 	shut(c.real.Close) // the rule has failed already, and has said why
 }
 
-// unfault ends what the rule has done to the process.
+// unfault undoes what the rule has done to the process.
 func (c *candidate) unfault() {
 	c.mu.Lock()
 	releases := c.releases
@@ -130,7 +129,7 @@ func (c *candidate) unfault() {
 	}
 }
 
-// atEnd has what was done to the candidate undone at the end, unless the rule has done so before.
+// atEnd makes undo run at the end, unless the rule has called once before.
 func (c *candidate) atEnd(undo func()) (once func()) {
 	once = sync.OnceFunc(undo)
 	c.mu.Lock()
@@ -168,7 +167,7 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 			c.record(report{what: isAside, err: why}, "stands aside: %v", why)
 		},
 		Stage: func(e elector.StageEvent) {
-			e.Term = nil // it would be kept
+			e.Term = nil // otherwise the report would keep it in memory
 			c.record(report{what: isStage, stage: e}, "%v", e)
 			if begun(elector.StageElected)(e) {
 				c.mu.Lock()
@@ -201,7 +200,7 @@ func (c *candidate) reports(hooks ...hookKind) (all []report) {
 
 // stoodAside checks how often the candidate has stood aside, and why.
 func (c *candidate) stoodAside(times int, why error) {
-	// The heir of a transfer may lead before the one that made way has heard that its own commit is done.
+	// The heir may lead before the candidate that made way hears that its own commit is done.
 	c.a.Until(fmt.Sprintf("%s has stood aside %d times", c.id, times), func() bool { return len(c.reports(isAside)) >= times })
 	all := c.reports(isAside)
 	for _, r := range all {
@@ -216,8 +215,7 @@ func (c *candidate) heard(r elector.Request) {
 	c.a.FailIf(len(all) != 1 || all[0].asked != r, "Asked was called with %+v, want %+v once", all, r)
 }
 
-// transitions finds terms that were not reported once each, in order: elected,
-// ended, elected, ended …
+// transitions finds terms that were not reported once each, in order: elected, ended, elected, ended …
 func (c *candidate) transitions() string {
 	var leads uint64
 	for _, r := range c.reports(isElected, isEnded) {
@@ -247,7 +245,7 @@ func (c *candidate) sawState(state backend.State) {
 	})
 }
 
-// isIn waits until this is the session's last state that was reported.
+// isIn waits until state is the session's last reported state.
 func (c *candidate) isIn(state backend.State) {
 	c.a.Until(fmt.Sprintf("the session of %s is %v", c.id, state), func() bool {
 		all := c.reports(isSession)
@@ -255,7 +253,7 @@ func (c *candidate) isIn(state backend.State) {
 	})
 }
 
-// holdAt stops the candidate in its Stage hook at the next event that at picks.
+// holdAt stops the candidate in its Stage hook at the next event that at selects.
 func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop { return hold(c, &c.holds, at) }
 
 // holdIn stops the candidate in its next call of Elected, Asked or Ended.
@@ -263,10 +261,10 @@ func (c *candidate) holdIn(hook hookKind) *stop {
 	return hold(c, &c.calls, func(k hookKind) bool { return k == hook })
 }
 
-// stall holds the next call that at picks on its way to the backend, or back.
+// stall holds the next call that at selects on its way to the backend, or back.
 func (c *candidate) stall(at func(passing) bool) *stop { return hold(c, &c.tap.stalls, at) }
 
-// begun and completed pick stage events.
+// begun and completed select stage events.
 func begun(s elector.Stage) func(elector.StageEvent) bool {
 	return func(e elector.StageEvent) bool { return e.Stage == s && !e.Completed }
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-// A chronicle records what all candidates of an election did and saw, and what a rule
-// did to them. Its clock is a counter, for time may be fake.
+// A chronicle records what all candidates of an election did and saw, and what a rule did to them. Its
+// clock is a counter, because time may be fake.
 type chronicle struct {
 	*history.Recorder
 	began time.Time
@@ -37,7 +37,7 @@ func (h *chronicle) note(format string, args ...any) {
 	h.Note(fmt.Sprintf("%10v  ", time.Since(h.began).Round(10*time.Microsecond)) + fmt.Sprintf(format, args...))
 }
 
-// blame records what is wrong, for a goroutine that must not fail the rule itself.
+// blame records a violation, for a goroutine that must not fail the rule itself.
 func (h *chronicle) blame(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,7 +59,7 @@ func (h *chronicle) tail() string {
 	return strings.Join(lines, "\n\t")
 }
 
-// order returns who led, one after the other.
+// order returns the candidates that led, in order.
 func (h *chronicle) order() (led []string) {
 	for _, t := range h.History().Terms() {
 		led = append(led, t.Candidate)
@@ -85,7 +85,7 @@ func (h *chronicle) check() string {
 	return strings.Join(lines, "\n\t      ")
 }
 
-// save writes the history to a file that outlives the test, and says where it is.
+// save writes the history to a file that outlives the test, and returns a text that says where it is.
 func (h *chronicle) save(t testing.TB) string {
 	t.Helper()
 	all := h.History()
@@ -93,7 +93,7 @@ func (h *chronicle) save(t testing.TB) string {
 	return harness.Save(t, all)
 }
 
-// name is the candidate's in the history: its ID, if no other has it.
+// name returns the candidate's name in the history: its ID, if no other candidate has it.
 func (a *arena) name(id string) string {
 	if slices.ContainsFunc(a.candidates, func(c *candidate) bool { return c.id == id }) {
 		return fmt.Sprintf("%s again, number %d", id, len(a.candidates)+1)

@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 )
 
-// What a broken rule leaves behind can be loaded again.
+// The saved history of a broken rule can be loaded again.
 func TestChronicleIsSaved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	h := newChronicle("/e", history.Options{Ordered: true})

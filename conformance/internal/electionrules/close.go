@@ -108,11 +108,11 @@ func closeRace(a *arena) {
 			}
 			c := a.stand()
 			if i%4 == 3 {
-				a.leader(c.e) // it has a session already
+				a.leader(c.e) // now it has a session
 			}
 			b := c.campaign()
 			a.begin("Close", func(ctx context.Context) error {
-				// Not a wait for something: the campaign is to be caught at various points.
+				// Not a wait for something: Close must hit the campaign at various points.
 				time.Sleep(time.Duration(i) * 300 * time.Microsecond)
 				return c.real.Close(ctx)
 			}).must()
@@ -150,7 +150,7 @@ func closeOutOfTouch(a *arena) {
 		c, b := a.queue()
 		_, third := a.queue()
 		a.suspend(c)
-		_ = c.real.Close(a.soon(a.Service.TTL / 10)) // whether it can say more than that its session is shut
+		_ = c.real.Close(a.soon(a.Service.TTL / 10)) // it may report more than that its session is shut, or not
 		b.fails(elector.ErrClosed)
 		a.holds(t)
 		third.succeeds(t)
@@ -177,7 +177,7 @@ func closeStalledHook(a *arena) {
 	a.close(c)
 }
 
-// configAll tries two Configs. Package elector tries each violation by itself.
+// configAll tries two Configs. Package elector tries each violation separately.
 func configAll(a *arena) {
 	var none *tap
 	client := a.process()
@@ -196,7 +196,7 @@ func configAll(a *arena) {
 	} {
 		e, err := a.cfg.New(client, x.cfg)
 		if err == nil {
-			_ = e.Close(context.Background()) // it should not be there, which is said below
+			_ = e.Close(context.Background()) // it should not exist; the check below reports it
 		}
 		a.Refused("New where "+name, err, elector.ErrConfig)
 		for _, field := range x.says {
@@ -216,7 +216,7 @@ func configDuplicate(a *arena) {
 		a.Must("New", err)
 		second, err := a.cfg.New(client, cfg)
 		if err == nil {
-			_ = second.Close(ctx) // it should not be there, which is said below
+			_ = second.Close(ctx) // it should not exist; the check below reports it
 		}
 		a.Refused("New with an ID that an open elector has", err, elector.ErrConfig)
 		a.FailIf(!strings.Contains(err.Error(), strconv.Quote(cfg.ID)), "the error does not name the ID: %v", err)

@@ -115,7 +115,7 @@ func dataPredecessorGone(a *arena) {
 	}
 }
 
-// extents are how much of an election is deleted. A foreign layout has no directory.
+// extents returns how much of an election is deleted. A foreign layout has no directory.
 func (a *arena) extents() []string {
 	if is[elector.CustomLayout](a.cfg.Strategy) {
 		return []string{"all of it"}
@@ -136,8 +136,8 @@ func dataElectionDeleted(a *arena) {
 		viewer := a.view()
 		c, t := a.lead()
 		rest := a.queues(3)
-		// An operator's tool may delete one entry after the other. Who leads in between is
-		// deposed, as soon as it hears of it, and campaigns again.
+		// An operator's tool may delete the entries one by one. A candidate that leads in between is
+		// deposed as soon as it hears of it, and campaigns again.
 		again := func() {
 			for i, b := range rest {
 				if b.returned() && !b.wins().Valid() {
@@ -225,7 +225,7 @@ func dataUsedUp(a *arena) {
 		inside = inside[1:]
 	}
 	for len(outside) > 0 {
-		t = anyReturns(a, &outside) // they enrol as they come
+		t = anyReturns(a, &outside) // they enrol in the order in which they come
 		a.holds(t)
 		a.FailIf(a.dir() == old, "%d leads in %s, which is used up", t.Token(), old)
 		a.resign(t)
@@ -233,7 +233,7 @@ func dataUsedUp(a *arena) {
 	a.works()
 }
 
-// usedUp founds the election, and returns its directory, which takes no more than so many.
+// usedUp founds the election, and returns its directory, which takes only left more entries.
 func (a *arena) usedUp(left int) (dir string) {
 	a.works()
 	dir = a.dir()
@@ -242,7 +242,7 @@ func (a *arena) usedUp(left int) (dir string) {
 	return dir
 }
 
-// isOutside tells whether the campaign has said that the directory takes no more.
+// isOutside reports whether the campaign has reported that the directory takes no more.
 func (b *bid) isOutside() bool {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()

@@ -24,18 +24,18 @@ func dataForeignChildren(a *arena) {
 	if a.cfg.Ordered && !a.cfg.Ranked {
 		names = append(names, "seat")
 	}
-	// What looks most like a candidate's is what a candidate once had.
+	// The keys most like a candidate's are former keys of candidates.
 	c, t := a.lead()
 	d, b := a.queue()
 	for _, e := range a.entries() {
 		name := strings.TrimPrefix(e.Key, dir+"/")
 		if !a.cfg.Ordered {
-			continue // there the name of the seat is all there is
+			continue // only the name of the seat matters there
 		}
 		names = append(names, name+"0", name+"-", "x"+name)
 		if n := len(name); n > 10 && strings.Trim(name[n-10:], "0123456789") == "" {
 			names = append(names, name[:n-10]+"2147483647")
-			for number := range 10 { // more than anybody would try one by one and then begin again
+			for number := range 10 { // more than anybody would try one by one before starting again
 				if like := fmt.Sprintf("%s%010d", name[:n-10], number); like != name {
 					names = append(names, like)
 				}
@@ -69,7 +69,7 @@ func dataForeignChildren(a *arena) {
 	a.leads(viewer, winnerOf(a, t))
 	t = a.passOn(t, &rest)
 	a.resign(t)
-	_, t = a.lead() // none but foreign children stands before it
+	_, t = a.lead() // only foreign children are before it
 	for _, name := range names {
 		a.delete(dir + "/" + name)
 	}
@@ -140,13 +140,13 @@ func (a *arena) blockSeat() (seat string) {
 	return seat
 }
 
-// until waits until the session that the candidate has, which may be a little behind, shows what it has to.
+// until waits until the candidate's session, which may be a little behind, shows the expected state.
 func (c *candidate) until(what string, shows func(ctx context.Context, s *backend.Session) bool) {
 	c.a.Until(c.id+" "+what, func() bool {
 		ctx := c.a.within()
-		_, _ = c.e.Leader(ctx) // so that it has one
+		_, _ = c.e.Leader(ctx) // so that it has a session
 		session := c.tap.session()
-		return session == nil || shows(ctx, session) // without one it goes past the tap
+		return session == nil || shows(ctx, session) // no session: the elector bypasses the tap
 	})
 }
 
@@ -169,7 +169,7 @@ func dataForeignSeat(a *arena) {
 	a.catchesUp(next)
 	b := next.enters()
 	a.delete(seat)
-	a.put(seat, "foreign") // it may come late, when another has the seat already
+	a.put(seat, "foreign") // it may come late, when another already has the seat
 	a.ends(t, elector.ErrDeposed)
 	if b.returned() || a.get(seat).Session == "" {
 		_ = b.result()
@@ -180,8 +180,8 @@ func dataForeignSeat(a *arena) {
 	a.delete(seat)
 }
 
-// stranger has the operator make an ephemeral entry directly under the election's path,
-// where no candidate of this library's has one.
+// stranger makes, as an operator, an ephemeral entry directly under the election's path, where no
+// candidate of this library has one.
 func (a *arena) stranger() backend.Entry {
 	return a.made("make a stranger", backend.Enqueue(a.path, []byte("stranger")))[0]
 }
@@ -198,7 +198,7 @@ func (a *arena) seesIt(c *candidate, e backend.Entry) {
 	})
 }
 
-// catchesUp has the candidate see what there is now.
+// catchesUp waits until the candidate sees the current state.
 func (a *arena) catchesUp(c *candidate) {
 	c.until("has caught up", func(ctx context.Context, s *backend.Session) bool {
 		_, err := s.Commit(ctx, []backend.Condition{backend.IfExists(backend.Unknown(a.path))})
@@ -206,9 +206,9 @@ func (a *arena) catchesUp(c *candidate) {
 	})
 }
 
-// occupied checks that the candidate is refused, and leaves nothing behind.
+// occupied checks that the candidate is refused, and leaves no entry.
 func (a *arena) occupied(c *candidate, by backend.Entry) {
-	_, _ = a.leader(c.e) // which it can still look for
+	_, _ = a.leader(c.e) // which still works
 	a.seesIt(c, by)
 	before := len(a.entries())
 	b := c.campaign()
@@ -219,7 +219,7 @@ func (a *arena) occupied(c *candidate, by backend.Entry) {
 }
 
 func dataOccupied(a *arena) {
-	a.put(a.path, "") // it may be there as the parent of others
+	a.put(a.path, "") // it may exist as the parent of others
 	a.put(a.path+"/notes", "somebody's")
 	e := a.stranger()
 	c := a.stand()

@@ -18,13 +18,13 @@ var epochRules = []rule{
 		"The token goes on from where it was when the service has been restarted, and nobody was there meanwhile."),
 }
 
-// epochs counts the terms of an election, which nothing else may do.
+// epochs counts the terms of an election. Nothing else may start terms there.
 type epochs struct {
 	a    *arena
 	last uint64
 }
 
-// next checks that the term is the one after the last.
+// next checks that the term's token follows the last.
 func (e *epochs) next(after string, t *elector.Term) *elector.Term {
 	e.a.FailIf(t.Token() != e.last+1, "token %d after %s, want %d", t.Token(), after, e.last+1)
 	e.last = t.Token()

@@ -69,7 +69,7 @@ func fenceCommit(a *arena) {
 	}
 }
 
-// putAtOnce writes one key from several goroutines, of which none has to give way.
+// putAtOnce writes one key from several goroutines. All writes must succeed.
 func (a *arena) putAtOnce(t *elector.Term, e backend.Entry) {
 	var all []*committing
 	for range 8 {
@@ -84,8 +84,7 @@ func (a *arena) putAtOnce(t *elector.Term, e backend.Entry) {
 	}
 }
 
-// observeAll waits in another session for a change of any of the entries, and then
-// reads them all.
+// observeAll waits in another session for a change of any of the entries, and then reads them all.
 func (a *arena) observeAll(s shelf) <-chan shelf {
 	a.seen(s...)
 	session, ctx := a.operator.look(), a.within()
@@ -97,14 +96,14 @@ func (a *arena) observeAll(s shelf) <-chan shelf {
 		if err == nil {
 			now, err = a.getAll(session, s)
 		}
-		if err == nil { // else the operator's session was lost, which proves nothing
+		if err == nil { // on an error the operator's session was lost, which proves nothing
 			seen <- now
 		}
 	}()
 	return seen
 }
 
-// getAll reads what stands under the keys now.
+// getAll reads the current entries of the keys.
 func (a *arena) getAll(session *backend.Session, s shelf) (shelf, error) {
 	ctx, now := a.within(), make(shelf, len(s))
 	for i, e := range s {
@@ -122,7 +121,7 @@ func (a *arena) agree(who string, want, got shelf) {
 	}
 }
 
-// reads reads by the term, and compares.
+// reads reads with the term's Get, and compares.
 func (a *arena) reads(t *elector.Term, want shelf) {
 	for _, e := range want {
 		now, err := a.tryGet(t, e.Key)
@@ -139,8 +138,8 @@ func (a *arena) tryGet(t *elector.Term, key string) (backend.Entry, error) {
 	return t.Get(a.within(), key)
 }
 
-// refused tries a commit that is refused with an error that is want, if there is one, and
-// says what it has to. The term goes on.
+// refused tries a commit that must be refused with want, if it is not nil, and with an error that
+// contains says. The term continues.
 func (a *arena) refused(t *elector.Term, what string, want error, says string, ops ...elector.Op) {
 	_, err := a.tryCommit(t, ops...)
 	a.FailIf(err == nil || !strings.Contains(err.Error(), says), "%s: error %s does not say %q", what, harness.Text(err), says)
@@ -228,7 +227,7 @@ func fenceBadInput(a *arena) {
 	a.holds(t)
 }
 
-// reserved are keys of the election's own, as far as they are known.
+// reserved returns the known keys of the election's own.
 func (a *arena) reserved(t *elector.Term) (own shelf) {
 	for _, g := range t.Guard().Conditions {
 		own = append(own, g.Entry)
@@ -260,7 +259,7 @@ func fenceTooLarge(a *arena) {
 	}
 }
 
-// limited tries commits of so many values: one within the limit, others over it.
+// limited tries commits of these values: one within the limit, others over it.
 func (a *arena) limited(limit int, within [][]byte, over ...[][]byte) {
 	_, t := a.lead()
 	s := a.stock(t, "shelf")

@@ -27,7 +27,7 @@ var (
 
 var endings = []ending{resigned, closed, expired, overthrow}
 
-// seatOf returns the entry that the term's claim is about.
+// seatOf returns the entry of the term's claim.
 func seatOf(a *arena, t *elector.Term) backend.Entry {
 	for _, g := range t.Guard().Conditions {
 		if g.Entry.Session != "" {
@@ -38,13 +38,13 @@ func seatOf(a *arena, t *elector.Term) backend.Entry {
 	return backend.Entry{}
 }
 
-// deposed checks that a call was refused for the end of its term, and for nothing else.
+// deposed checks that a call was refused because its term has ended, and for no other reason.
 func (a *arena) deposed(what string, err error, cause ...error) {
 	a.Refused(what, err, append(cause, elector.ErrDeposed)...)
 	a.isNot(what, err, elector.ErrConflict, backend.ErrNoEntry, elector.ErrIndeterminate)
 }
 
-// guarded checks that the conditions of a term hold, and returns a check that they hold no more.
+// guarded checks that the conditions of a term hold, and returns a check that they no longer hold.
 func (a *arena) guarded(t *elector.Term) (ended func()) {
 	if a.lacks(needCommit) {
 		return func() {}
@@ -112,7 +112,7 @@ func fenceEnded(a *arena) {
 	})
 }
 
-// A zombie leads no more, hears nothing of it, and trusts its session.
+// A zombie no longer leads, hears nothing of that, and trusts its session.
 type zombie struct {
 	c     *candidate
 	term  *elector.Term
@@ -148,9 +148,9 @@ func (z *zombie) harmless(a *arena) {
 
 func fenceFrozen(a *arena) {
 	publish := write{name: "a proclaimed value"}
-	// What the elector is kept from hearing, a real client may hear while the write is on
-	// its way: that its session is over. The outcome is unknown then, and with the next
-	// try it knows. That is for few of them: the others are refused by the service.
+	// A real client may hear while the write is on its way that its session is over, although the elector
+	// cannot. Then the outcome is unknown, and the client knows it at the next try. Only few tries may
+	// end like that: the service must refuse the others.
 	var midway allowance
 	midway.left.Store(int64(len(writes) / 2))
 	for _, way := range []ending{overthrow, expired} {
@@ -174,7 +174,7 @@ func fenceFrozen(a *arena) {
 			})
 		}
 	}
-	// What its successor has done since is no fault of the caller's.
+	// Later writes of its successor are no fault of the caller.
 	each(a.beside, "its successor has done the same before: %s", writes, func(a *arena, w write) {
 		z := a.zombie(overthrow)
 		ops := w.ops(z.shelf)
@@ -186,7 +186,7 @@ func fenceFrozen(a *arena) {
 	})
 }
 
-// refused checks that a zombie's write is, twice, and ends its term.
+// refused checks that a zombie's write is refused, twice, and ends its term.
 func (z *zombie) refused(a *arena, way ending, try func() error) {
 	for range 2 {
 		err := try()
@@ -210,7 +210,7 @@ func fenceQueued(a *arena) {
 		c, t := a.lead(timeout)
 		s := a.stock(t, "shelf")
 		next, b := a.queue()
-		if inTime { // else it would hear of its own entry first
+		if inTime { // otherwise it would hear of its own entry first
 			c.freeze()
 		}
 		seat := seatOf(a, t)
@@ -234,16 +234,16 @@ func fenceQueued(a *arena) {
 		a.holds(led)
 		a.leads(next.e, next)
 	})
-	// Those above that have to read first get no further before the link is back. Here each has read.
+	// Writes above that must read first stop there until the link is back. Here each has read.
 	each(a.in, "the link goes when it has read: %s", writes, func(a *arena, w write) { overtaken(a, w, true) })
 }
 
-// overtaken has leadership move while a commit is on its way, or, if the link is cut then, waits there.
+// overtaken moves leadership while a commit is on its way, or, if cut, waits there for the link.
 func overtaken(a *arena, w write, cut bool) {
 	c, t := a.lead()
 	s := a.stock(t, "shelf")
 	_, b := a.queue()
-	c.freeze() // else it would hear of its own entry first, and its ctx would end
+	c.freeze() // otherwise it would hear of its own entry first, and its ctx would end
 	p, g := a.stall(c, t, commits(w.kind), w.ops(s)...)
 	seat := seatOf(a, t)
 	if cut {
@@ -271,7 +271,7 @@ func overtaken(a *arena, w write, cut bool) {
 	a.holds(led)
 }
 
-// stall has a commit stop on its way to the service, or back.
+// stall stops a commit on its way to the service, or back.
 func (a *arena) stall(c *candidate, t *elector.Term, at func(passing) bool, ops ...elector.Op) (*committing, *stop) {
 	g := c.stall(at)
 	p := a.startCommit(t, ops...)
@@ -291,7 +291,7 @@ func fenceStalled(a *arena) {
 		b.wins()
 		g.release()
 		_, err := p.result()
-		// ErrConflict would say that the term goes on.
+		// ErrConflict would mean that the term continues.
 		a.Refused("the commit", err, elector.ErrDeposed, way.cause)
 		a.isNot("the commit", err, elector.ErrConflict)
 		a.ends(t, way.cause)
@@ -299,7 +299,7 @@ func fenceStalled(a *arena) {
 	a.in("others of the same term are faster", func(a *arena) {
 		c, t := a.lead()
 		s := a.stock(t, "shelf")
-		for _, at := range []int{0, 2} { // which exists, and which does not
+		for _, at := range []int{0, 2} { // the first exists, the second does not
 			put, g := a.stall(c, t, commits(backend.OpCompareAndSet), elector.Put(s[at].Key, newValue))
 			sooner := a.commit(t, elector.Put(s[at].Key, newValue))
 			g.release()

@@ -39,12 +39,12 @@ func fenceLostAndCut(a *arena) {
 	})
 }
 
-// cutOff has a leader commit, and its link cut by the reply.
+// cutOff makes a leader commit, and cuts its link by the reply.
 func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elector.Term, shelf, *committing) {
 	c, t := a.lead(set...)
 	a.speak(t)
 	s := a.stock(t, "shelf")
-	a.operator.look() // to have its session by then: the trust window will be running
+	a.operator.look() // opens its session now: the trust window will be running
 	c.cut = true
 	c.client.CutReply(w.kind)
 	return c, t, s, a.startCommit(t, w.ops(s)...)
@@ -58,8 +58,8 @@ func (a *arena) cutBy(p *committing, w write, s shelf) {
 	p.pending("its reply is lost and the link is cut")
 }
 
-// unknown checks that a commit does not say what it cannot know, and gives up when
-// its term has ended, not sooner.
+// unknown checks that a commit does not report what it cannot know, and that it gives up when its term
+// has ended, not sooner.
 func (a *arena) unknown(p *committing, w write, ends func()) {
 	ends()
 	if a.Service.Virtual {
@@ -72,11 +72,11 @@ func (a *arena) unknown(p *committing, w write, ends func()) {
 	a.FailIf(p.held, "Commit gave up while the term was valid: %s", harness.Text(err))
 }
 
-// onceOrNever checks that the write has had its one effect or none.
+// onceOrNever checks that the write was done exactly once or not at all.
 func (a *arena) onceOrNever(w write, s shelf) {
 	now := a.present(s...)
 	if now[w.changes[0].at].Same(s[w.changes[0].at]) {
-		a.untouched(s...) // else it was done in part, or is to come
+		a.untouched(s...) // otherwise it was done in part, or is still to come
 		return
 	}
 	made := make([]backend.Entry, len(w.changes))
@@ -137,7 +137,7 @@ func fenceCancel(a *arena) {
 	})
 }
 
-// cancelled checks the error of a commit whose ctx has ended, and what it has done.
+// cancelled checks the error of a commit whose ctx has ended, and what the commit has done.
 func (a *arena) cancelled(t *elector.Term, w write, s shelf, err error) {
 	a.isNot(w.name, err, elector.ErrDeposed, elector.ErrConflict, backend.ErrNoEntry)
 	a.Refused(w.name, err, context.Canceled)
@@ -171,7 +171,7 @@ func fenceLate(a *arena) {
 		return err
 	})
 	want = append(want, a.commit(t, elector.CompareAndSet(s[0].Key, newValue, s[0].Version))...)
-	time.Sleep(delay + a.Service.TTL/4) // for what was late to be done
+	time.Sleep(delay + a.Service.TTL/4) // so that late requests are done
 	a.seen(want...)
 	a.holds(t)
 }

@@ -27,7 +27,7 @@ func fenceRace(a *arena) {
 				race := startRace(a, t)
 				defer race.last()
 				arrives(a, "several commits succeed", race.enough)
-				var mark backend.Entry // what came later than the end, if it is known
+				var mark backend.Entry // made after the end, if known
 				if way.unheard {
 					c.freeze()
 				}
@@ -50,7 +50,7 @@ func fenceRace(a *arena) {
 	}
 }
 
-// depose is an operator who removes the leader's entry, and makes a mark in the same step.
+// depose removes the leader's entry, as an operator does, and makes a mark in the same commit.
 func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
 	seat := a.get(seatOf(a, t).Key)
 	a.hist.note("operator deletes %s", seat.Key)
@@ -58,8 +58,8 @@ func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
 	return a.made("delete "+seat.Key, backend.Delete(seat), backend.CompareAndSet(a.own("mark"), nil, 0))[1]
 }
 
-// endedBefore checks that nothing of the term was done at the mark or after it, and nothing
-// at all that was refused.
+// endedBefore checks that nothing of the term was done at the mark or after it, and no refused commit at
+// all.
 func (r *race) endedBefore(mark backend.Entry) {
 	r.a.FailIf(r.wrong != nil, "a commit beside the end of its term: %v", r.wrong)
 	for _, e := range append(r.made, r.a.present(r.unknown...)...) {
@@ -68,13 +68,13 @@ func (r *race) endedBefore(mark backend.Entry) {
 	r.a.untouched(r.refused...)
 }
 
-// A race is of several goroutines that write in a term until it has ended. It collects what
-// became of their commits.
+// A race is several goroutines that write in a term until it has ended. It collects the results of their
+// commits.
 type race struct {
 	a      *arena
 	enough chan struct{} // closed when several have succeeded
 	done   chan struct{} // closed when all have returned
-	ended  atomic.Bool   // whether the term is over, and a writer that is not told so gives up some time
+	ended  atomic.Bool   // the term is over; a writer that does not hear of it gives up some time
 
 	mu                     sync.Mutex
 	made, refused, unknown shelf
@@ -91,11 +91,11 @@ func startRace(a *arena, t *elector.Term) *race {
 	return r
 }
 
-// last says that the term is over.
+// last notes that the term is over.
 func (r *race) last() { r.ended.Store(true) }
 
-// write makes one entry after the other until a commit fails, or until 2000 have succeeded
-// since the term was over. With every second it deletes the one before.
+// write makes one entry after the other until a commit fails, or until 2000 have succeeded since the term
+// was over. Every second commit also deletes the entry before.
 func (r *race) write(t *elector.Term, writer int) {
 	const several = 20
 	ctx := r.a.within()

@@ -11,18 +11,18 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-// own names a key of the rule's own, beside the election.
+// own returns a key of the rule's own, outside of the election.
 func (a *arena) own(name string) string { return a.path + "-data/" + name }
 
-// A shelf is what a rule writes to: four keys, of which the first two are taken. It
-// holds the entries as they are known to be.
+// A shelf is what a rule writes to: four keys, of which the first two exist. It holds the entries as they
+// are known to be.
 type shelf []backend.Entry
 
 // stock makes a shelf.
 func (a *arena) stock(t *elector.Term, name string) shelf {
 	at := func(i int) string { return fmt.Sprintf("%s/%d", a.own(name), i) }
 	a.commit(t, elector.Create(at(0), []byte("old")))
-	other := a.commit(t, elector.Create(at(1), []byte("old"))) // in between: see effect
+	other := a.commit(t, elector.Create(at(1), []byte("old"))) // a write in between: see effect
 	again := a.commit(t, elector.Put(at(0), []byte("old")))
 	return shelf{again[0], other[0], {Key: at(2)}, {Key: at(3)}}
 }
@@ -30,7 +30,7 @@ func (a *arena) stock(t *elector.Term, name string) shelf {
 // A write is a commit that a rule tries on a new shelf.
 type write struct {
 	name    string
-	kind    backend.OpKind // what it is in the contract
+	kind    backend.OpKind // its kind in the contract
 	changes []change
 }
 
@@ -40,7 +40,7 @@ func (w write) String() string { return w.name }
 type change struct {
 	at int
 	op func(e backend.Entry) elector.Op
-	// gone says that nothing is left.
+	// gone says that the op deletes the entry.
 	gone bool
 }
 
@@ -64,7 +64,7 @@ func remove(at int) change {
 	return change{at: at, gone: true, op: func(e backend.Entry) elector.Op { return elector.Delete(e.Key) }}
 }
 
-// writes are one of each op, and several in one commit.
+// writes has one write of each op, and several ops in one commit.
 var writes = []write{
 	{"a create", backend.OpCompareAndSet, []change{create(2)}},
 	{"a put over an entry", backend.OpCompareAndSet, []change{put(0)}},
@@ -83,7 +83,7 @@ func (w write) ops(s shelf) []elector.Op {
 	return ops
 }
 
-// after is the shelf when the write has made these entries.
+// after returns the shelf after the write has made these entries.
 func (w write) after(s shelf, made []backend.Entry) shelf {
 	s = slices.Clone(s)
 	for i, c := range w.changes {
@@ -92,12 +92,12 @@ func (w write) after(s shelf, made []backend.Entry) shelf {
 	return s
 }
 
-// effect checks that the write has had its one effect on the shelf, and that what it
-// returned is what others see.
+// effect checks that the write has had its effect on the shelf exactly once, and that others see what it
+// returned.
 func (a *arena) effect(w write, s shelf, made []backend.Entry) {
 	a.FailIf(len(made) != len(w.changes), "%s of %d ops returned %d entries", w.name, len(w.changes), len(made))
-	// Where versions count the writes to an entry, and not those to others in between, a
-	// write that was done twice shows.
+	// If versions count the writes to an entry, and not writes to others in between, a repeated write
+	// shows.
 	counted := s[0].Version == 2
 	var rev uint64
 	for i, c := range w.changes {
@@ -129,7 +129,7 @@ func (a *arena) tryCommit(t *elector.Term, ops ...elector.Op) ([]backend.Entry, 
 	return made, err
 }
 
-// commit is a Commit that has to succeed.
+// commit is a Commit that must succeed.
 func (a *arena) commit(t *elector.Term, ops ...elector.Op) []backend.Entry {
 	made, err := a.tryCommit(t, ops...)
 	a.Must(fmt.Sprintf("Commit in term %d", t.Token()), err)
@@ -137,12 +137,12 @@ func (a *arena) commit(t *elector.Term, ops ...elector.Op) []backend.Entry {
 	return made
 }
 
-// proclaim has the leader publish a value.
+// proclaim makes the leader publish a value.
 func (a *arena) proclaim(t *elector.Term, value string) {
 	a.Must("Proclaim", t.Proclaim(a.within(), []byte(value)))
 }
 
-// speak has the leader publish a value, so that no write of the elector's own is to come.
+// speak makes the leader publish a value, so that no write of the elector's own is still to come.
 func (a *arena) speak(t *elector.Term) {
 	a.proclaim(t, string(newValue))
 }
@@ -154,8 +154,8 @@ func (a *arena) isNot(what string, err error, none ...error) {
 	}
 }
 
-// untouched proves that the entries are as given, and returns them as they are then:
-// the service itself compares them, as what is read may be outdated.
+// untouched proves that the entries are as given, and returns them as they are afterwards. The service
+// itself compares them, as a read may be outdated.
 func (a *arena) untouched(want ...backend.Entry) shelf {
 	now := slices.Clone(want)
 	a.operate("write over what has to be as it was", func(ctx context.Context, s *backend.Session) error {
@@ -165,7 +165,7 @@ func (a *arena) untouched(want ...backend.Entry) shelf {
 		}
 		made, err := s.Commit(ctx, nil, ops...)
 		if errors.Is(err, backend.ErrConflict) {
-			have, _ := a.getAll(s, want) // only to be printed
+			have, _ := a.getAll(s, want) // only for the failure text
 			a.Failf("entries were %+v and are %+v", want, have)
 		}
 		if err != nil {
@@ -183,19 +183,19 @@ func (a *arena) untouched(want ...backend.Entry) shelf {
 	return now
 }
 
-// present reads what stands under the keys after all that has been written before.
+// present reads the entries of the keys after all earlier writes.
 func (a *arena) present(s ...backend.Entry) shelf {
 	return readNow(a, "what stands there", func(ctx context.Context, o *backend.Session) (shelf, error) {
 		return a.getAll(o, s)
 	})
 }
 
-// operate has the operator do something in its session.
+// operate does something in the operator's session.
 func (a *arena) operate(what string, do func(ctx context.Context, s *backend.Session) error) {
 	a.Must(what, do(a.within(), a.operator.look()))
 }
 
-// made has the operator commit, and returns what there is then.
+// made commits in the operator's session, and returns the entries.
 func (a *arena) made(what string, ops ...backend.Op) (made []backend.Entry) {
 	a.operate(what, func(ctx context.Context, s *backend.Session) (err error) {
 		made, err = s.Commit(ctx, nil, ops...)
@@ -204,11 +204,11 @@ func (a *arena) made(what string, ops ...backend.Op) (made []backend.Entry) {
 	return made
 }
 
-// A committing is a Commit that is under way.
+// A committing is a pending Commit.
 type committing struct {
 	*call
 	made []backend.Entry
-	held bool // the term was valid when it had returned
+	held bool // the term was still valid when Commit returned
 }
 
 func (a *arena) startCommit(t *elector.Term, ops ...elector.Op) *committing {

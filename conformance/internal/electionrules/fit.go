@@ -28,27 +28,27 @@ var fitRules = []rule{
 
 var errIll = errors.New("the disk is full")
 
-// A health is that of an application, as the rule has it.
+// A health is the health of an application, set by the rule.
 type health struct {
 	a     *arena
 	every time.Duration
 
 	mu       sync.Mutex
 	why      error
-	hang     <-chan struct{} // until it is closed, if it is not nil
+	hang     <-chan struct{} // if not nil, checks hang until it is closed
 	begun    int
 	answered int
 	running  int
-	most     int // of those that have run at once
+	most     int // the highest number of checks at once
 }
 
 func (a *arena) health(why error) *health {
 	return &health{a: a, why: why, every: max(a.Service.TTL/100, 10*time.Millisecond)}
 }
 
-// is has a candidate ask it.
+// is makes a candidate use it as its check.
 func (h *health) is(cfg *elector.Config) {
-	// A check that does not hang must not be taken for one on a busy machine.
+	// On a busy machine a check that does not hang must not be treated as one that does.
 	cfg.Fit = elector.Fit{Check: h.check, Every: h.every, Timeout: max(h.a.Service.TTL/5, 2*time.Second)}
 }
 
@@ -60,7 +60,7 @@ func (h *health) check(context.Context) error {
 	why, hang := h.why, h.hang
 	h.mu.Unlock()
 	if hang != nil {
-		<-hang // it heeds no ctx
+		<-hang // it ignores ctx
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,8 +69,8 @@ func (h *health) check(context.Context) error {
 	return why
 }
 
-// becomes changes what the application says, nil for fit. While a check runs from time to time it waits
-// until one has said so, which may not have been heard yet.
+// becomes changes the application's answer, nil for fit. Checks must be running: it waits until one has
+// returned that answer, which the elector may not have heard yet.
 func (h *health) becomes(why error) {
 	h.a.hist.note("the application becomes fit: %v", why == nil)
 	h.mu.Lock()
@@ -85,7 +85,7 @@ func (h *health) becomes(why error) {
 	h.a.Settle()
 }
 
-// hangs has checks hang from now on, until release.
+// hangs makes checks hang from now on, until release.
 func (h *health) hangs(c *candidate) (release func()) {
 	hang := make(chan struct{})
 	release = c.atEnd(func() {
@@ -106,7 +106,7 @@ func (h *health) count() int {
 	return h.begun
 }
 
-// rests checks that nobody asks it any more.
+// rests checks that no more checks begin.
 func (h *health) rests(after string) {
 	before := h.count()
 	time.Sleep(10 * h.every)
@@ -147,9 +147,9 @@ func fitWithdraws(a *arena) {
 		before := len(a.entries())
 		h := a.health(nil)
 		c, b := a.queue(h.is)
-		others := before + 1 // with the one behind it
+		others := before + 1 // counts the one behind it
 		if own := len(a.entries()) - before; own == 0 {
-			others = before // no one that waits has an entry
+			others = before // waiting candidates have no entry
 		}
 		_, behind := a.queue()
 		h.becomes(errIll)
@@ -227,7 +227,7 @@ func fitLeading(a *arena) {
 	a.FailIf(r.By != c.id || !strings.Contains(r.Why, errIll.Error()), "the leader asks itself to go %v", r)
 	a.stays(t)
 	b.blocked()
-	h.becomes(nil) // which takes no request back
+	h.becomes(nil) // this withdraws no request
 	h.becomes(errIll)
 	if again, asked := t.Request(); !asked || again != r {
 		a.Failf("the request was %v, and is %v", r, again)

@@ -121,7 +121,7 @@ func leaveWithdraw(a *arena) {
 	}
 }
 
-// anyReturns waits until one of the bids has won, in whatever order, and removes it from the list.
+// anyReturns waits until one of the bids has won, in any order, and removes it from the list.
 func anyReturns(a *arena, bids *[]*bid) *elector.Term {
 	at := -1
 	a.Until("one of those who wait is elected", func() bool {
@@ -133,7 +133,7 @@ func anyReturns(a *arena, bids *[]*bid) *elector.Term {
 	return winner.wins()
 }
 
-// anyWins is anyReturns where the first in line has to win.
+// anyWins is anyReturns; if the election is ordered, the first in line must win.
 func anyWins(a *arena, bids *[]*bid) *elector.Term {
 	first := (*bids)[0]
 	t := anyReturns(a, bids)
@@ -141,7 +141,7 @@ func anyWins(a *arena, bids *[]*bid) *elector.Term {
 	return t
 }
 
-// passOn has the leader resign, and is anyWins.
+// passOn makes the leader resign, and then does anyWins.
 func (a *arena) passOn(t *elector.Term, bids *[]*bid) *elector.Term {
 	a.resign(t)
 	return anyWins(a, bids)
@@ -162,7 +162,7 @@ func leaveNothing(a *arena) {
 		a.speak(t)
 	}
 	turn()
-	turn() // from now on there is what stays
+	turn() // from now on the service holds what stays
 	before := a.Stored()
 	for range turns {
 		turn()
@@ -173,7 +173,7 @@ func leaveNothing(a *arena) {
 func leaveZombie(a *arena) {
 	resigns := deed{"resigns", func(ctx context.Context, _ *candidate, t *elector.Term) error { return t.Resign(ctx) }}
 	closes := deed{"closes", func(ctx context.Context, c *candidate, _ *elector.Term) error {
-		_ = c.real.Close(ctx) // the end of a lost session may be beyond confirmation
+		_ = c.real.Close(ctx) // the end of a lost session may be impossible to confirm
 		c.cut = true
 		return nil
 	}}
@@ -202,7 +202,7 @@ func leaveZombie(a *arena) {
 	}
 }
 
-// A deed is what a zombie does.
+// A deed is something that a zombie does.
 type deed struct {
 	name string
 	do   func(ctx context.Context, c *candidate, t *elector.Term) error
@@ -210,8 +210,7 @@ type deed struct {
 
 func (d deed) String() string { return d.name }
 
-// zombieCutOff cuts a leader's link until another leads. The old one does d during the cut, or after
-// it.
+// zombieCutOff cuts a leader's link until another leads. The old one does d during the cut, or after it.
 func zombieCutOff(a *arena, d deed, during bool) {
 	c, t := a.lead(a.brief)
 	next, b := a.queue()

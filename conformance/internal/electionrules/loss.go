@@ -79,8 +79,7 @@ func (c *candidate) losesSession() {
 	c.a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
 }
 
-// lossBeforeWatch has the session end between two calls of the leader. The next call, too,
-// has to find it lost.
+// lossBeforeWatch ends the session between two calls of the leader. The next call must find it lost, too.
 func lossBeforeWatch(a *arena) {
 	c := a.stand(a.brief)
 	watch := c.stall(func(p passing) bool { return p.await })
@@ -109,7 +108,7 @@ func lossWaitingExpires(a *arena) {
 		}
 		b.waits()
 		a.holds(t)
-		if a.cfg.Ordered { // it is the last now; have the third be that again
+		if a.cfg.Ordered { // it is the last now; make third the last again
 			third.withdraws()
 			third = third.c.enters()
 		}
@@ -121,7 +120,7 @@ func lossWaitingExpires(a *arena) {
 	a.holds(t)
 }
 
-// ownEntry checks that the leader's entry belongs to its present session.
+// ownEntry checks that the leader's entry belongs to its current session.
 func (a *arena) ownEntry(c *candidate, t *elector.Term) {
 	seat := a.seat()
 	if s := c.tap.session(); s != nil && seat.Session != s.ID() {
@@ -164,7 +163,7 @@ func deletedAtHandover(a *arena, itFirst bool) {
 func expiresAtHandover(a *arena, itFirst bool) {
 	_, t := a.lead()
 	c, b := a.queue()
-	// Not after the third has come: who is woken by that may be reading, between the two.
+	// Not after the third has come: a candidate that this wakes may be reading between the two.
 	thaw := a.freeze(c)
 	_, third := a.queue()
 	if itFirst {
@@ -214,7 +213,7 @@ func lossThrottled(a *arena) {
 	releaseLeader()
 	proclaim.must()
 	a.holds(t)
-	a.resign(t) // while the next one is still turned away, as what follows a notice may be a read
+	a.resign(t) // while the next is still throttled, as a notice may be followed by a read
 	time.Sleep(a.Service.TTL / 20)
 	releaseNext()
 	after := b.wins()
@@ -237,7 +236,7 @@ func lossDenied(a *arena) {
 	release()
 	a.proclaim(t, "allowed")
 	next := b.succeeds(t)
-	joins := a.stand(a.brief) // Campaign gives up after a third of that
+	joins := a.stand(a.brief) // Campaign gives up after a third of TTL
 	release = joins.client.Deny()
 	joins.campaign().fails(backend.ErrDenied)
 	release()
@@ -247,7 +246,7 @@ func lossDenied(a *arena) {
 
 func lossStepsDown(a *arena) {
 	a.in("the link comes back", func(a *arena) {
-		c, t := a.lead(a.brief, strict) // whose heartbeat finds soon that the link is back
+		c, t := a.lead(a.brief, strict) // its heartbeat soon finds that the link is back
 		_, b := a.queue()
 		cut := time.Now()
 		a.suspend(c)
@@ -267,7 +266,7 @@ func lossStepsDown(a *arena) {
 		a.suspend(c)
 		c.isIn(backend.Suspended)
 		a.resume(c)
-		c.isIn(backend.Live) // not only able to hear of the resignation
+		c.isIn(backend.Live) // not merely able to hear of the resignation
 		b.waits()
 		a.holds(b.succeeds(t))
 	})
@@ -284,7 +283,7 @@ func lossLongCut(a *arena) {
 			_, b := a.queue()
 			a.suspend(c)
 			next := b.wins()
-			// Here a term that is still on would be the second one.
+			// A term that is still valid here would be a second one.
 			a.FailIf(t.Valid(), "the old term is valid when the next is elected")
 			a.ends(t, cause)
 			a.resume(c)
@@ -319,7 +318,7 @@ func lossAtDeadline(a *arena, deaf bool) {
 	if a.Service.Virtual {
 		a.holds(t)
 	}
-	// The clock is watched without a timer, which could be late.
+	// This loop watches the clock without a timer, which could be late.
 	for time.Now().Before(deadline) {
 		if a.Service.Virtual {
 			time.Sleep(time.Until(deadline))
@@ -329,7 +328,7 @@ func lossAtDeadline(a *arena, deaf bool) {
 	a.ends(t, elector.ErrSessionLost)
 	if a.Service.Virtual {
 		a.FailIf(time.Now().After(deadline), "the Context was done %v after the deadline", time.Since(deadline))
-		b.blocked() // the service has not even dropped the session yet
+		b.blocked() // the service has not yet dropped the session
 	}
 	b.wins()
 }
@@ -399,7 +398,7 @@ func lossWaitingCut(a *arena) {
 	})
 }
 
-// lossProcessDies has a write of the leader's under way as its process dies.
+// lossProcessDies lets the leader's process die while a write of it is pending.
 func lossProcessDies(a *arena) {
 	for _, companion := range []bool{true, false} {
 		state := "its wills are executed"
@@ -436,7 +435,7 @@ func lossProcessDies(a *arena) {
 			a.ends(t, elector.ErrSessionLost)
 			_, err := p.result()
 			a.Refused("a commit of a process that died", err, elector.ErrIndeterminate)
-			time.Sleep(2*ttl + ttl/4) // for what was late to arrive
+			time.Sleep(2*ttl + ttl/4) // so that late requests arrive
 			a.untouched(shelf...)
 			a.holds(next)
 		})

@@ -9,15 +9,14 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// An operator looks at elections from outside, in a session of its own, and
-// removes what it is told to.
+// An operator looks at elections from outside, in a session of its own, and makes the rule's changes.
 type operator struct {
 	a        *arena
 	session  *backend.Session
-	sessions int // how many there have been
+	sessions int // opened so far
 }
 
-// look returns a session that lives.
+// look returns a live session.
 func (o *operator) look() *backend.Session {
 	a := o.a
 	if o.session != nil && o.session.State() != backend.Lost {
@@ -37,7 +36,7 @@ func (o *operator) look() *backend.Session {
 	return o.session
 }
 
-// shut closes what is not under test, or any more.
+// shut closes what is not, or no longer, under test.
 func shut(end func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -50,7 +49,7 @@ func (o *operator) close() {
 	}
 }
 
-// find is Get, but what is not there has Rev 0.
+// find is Get, but a missing entry has Rev 0 and is no error.
 func find(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 	e, err := s.Get(ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
@@ -59,7 +58,7 @@ func find(ctx context.Context, s *backend.Session, key string) (backend.Entry, e
 	return e, err
 }
 
-// read retries a read of the operator's whose session was lost meanwhile.
+// read retries an operator's read whose session was lost meanwhile.
 func read[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
 	var out T
 	a.Until(what+" can be read", func() bool {
@@ -71,11 +70,10 @@ func read[T any](a *arena, what string, get func(ctx context.Context, s *backend
 	return out
 }
 
-// readNow reads what there is now: no member is behind for a session that has just
-// written.
+// readNow reads the current state: no member is behind for a session that has just written.
 func readNow[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
 	return read(a, what, func(ctx context.Context, s *backend.Session) (out T, err error) {
-		// No other session writes there, not even one before that was lost.
+		// No other session writes there, not even an earlier one that was lost.
 		here, err := find(ctx, s, a.own(fmt.Sprintf("here-%d", a.operator.sessions)))
 		if err == nil {
 			_, err = s.Commit(ctx, nil, backend.CompareAndSet(here.Key, nil, here.Version))

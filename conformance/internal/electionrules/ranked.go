@@ -32,7 +32,7 @@ var rankedRules = []rule{
 		"With equal ranks a handover wakes the successor and the one behind it, and nobody else; the successor lists once, and reads only whom it does not know: the notice brings the seat and the record."),
 }
 
-// byRank is a ranking by the rank alone.
+// byRank is a ranking by rank alone.
 var byRank kit.Ranking
 
 // A contender is a candidate with a rank of its own.
@@ -41,7 +41,7 @@ type contender struct {
 	change func(rank ...int64)
 }
 
-// contend makes one that stands.
+// contend makes a contender that campaigns.
 func (a *arena) contend(r kit.Ranking, set ...func(*elector.Config)) *contender {
 	a.hist.promised.Ordered = false // the rank decides
 	s, change := a.cfg.Rank(r)
@@ -49,7 +49,7 @@ func (a *arena) contend(r kit.Ranking, set ...func(*elector.Config)) *contender 
 	return &contender{c.campaign(), change}
 }
 
-// again has it stand again.
+// again makes it campaign again.
 func (c *contender) again() { c.bid = c.c.campaign() }
 
 // leadsBy makes a contender that leads.
@@ -67,7 +67,7 @@ func (a *arena) waitsBy(r kit.Ranking, rank ...int64) *contender {
 	return c
 }
 
-// line makes contenders that wait, one after the other.
+// line makes contenders that wait, in this order.
 func (a *arena) line(ranks ...int64) (all []*contender) {
 	for _, rank := range ranks {
 		all = append(all, a.waitsBy(byRank, rank))
@@ -75,7 +75,7 @@ func (a *arena) line(ranks ...int64) (all []*contender) {
 	return all
 }
 
-// succeed has each lead in this order, from t on, and nobody else, and returns the last term.
+// succeed makes each lead in this order after t, and nobody else, and returns the last term.
 func (a *arena) succeed(t *elector.Term, order ...*contender) *elector.Term {
 	for i, c := range order {
 		t = c.succeeds(t)
@@ -96,14 +96,14 @@ func (a *arena) inLine(viewer elector.Elector, all ...*contender) {
 	a.lists(viewer, ids...)
 }
 
-// designate is an operator who designates, in a process of its own.
+// designate designates, as an operator does in a process of its own.
 func (a *arena) designate(id string) {
 	a.hist.note("%q is designated", id)
 	by := elector.Designation{ID: id, By: "operator"}
 	a.Must("Designate", elector.Designate(a.within(), a.outside(), a.cfg.Strategy, a.path, by))
 }
 
-// askedBy waits until the term is asked to go, by this one.
+// askedBy waits until the term is asked to go, by c.
 func (a *arena) askedBy(t *elector.Term, c *contender) {
 	arrives(a, "the leader is asked to go", t.Asked())
 	r, _ := t.Request()
@@ -117,7 +117,7 @@ func rankedBestLeads(a *arena) {
 	leader, t := a.leadsBy(byRank, 1)
 	all := a.line(0, 5)
 	worse := a.waitsBy(byRank, 5, -3)
-	equal := a.waitsBy(byRank, 5, 0) // what is missing counts as 0
+	equal := a.waitsBy(byRank, 5, 0) // missing numbers count as 0
 	last := a.waitsBy(byRank, 3, 9)
 	order := []*contender{all[1], equal, worse, last, all[0]}
 	a.inLine(viewer, append([]*contender{leader}, order...)...)
@@ -134,7 +134,7 @@ func rankedChanges(a *arena) {
 	a.inLine(viewer, leader, b, d, c)
 	d.change(0)
 	a.inLine(viewer, leader, b, c, d)
-	c.change(0) // it has a new entry, and it came before the other
+	c.change(0) // it has a new entry, but came before the other
 	b.change(8)
 	leads := func(rank ...int64) {
 		a.Until("the leader is listed with its rank", func() bool {
@@ -166,7 +166,7 @@ func rankedNegative(a *arena) {
 	never.blocked()
 	second, t := a.leadsBy(byRank, 0)
 	line := a.line(5, 1)
-	line[0].change(-2) // the other has waited for it
+	line[0].change(-2) // the other has waited for this
 	a.inLine(viewer, second, line[1], never, line[0])
 	t = a.succeed(t, line[1])
 	never.blocked()
@@ -203,7 +203,7 @@ func rankedQuorum(a *arena) {
 	a.vacant(viewer)
 	third.waits()
 	a.Settle()
-	third.blocked() // alone
+	third.blocked() // it stands alone
 	first.again()
 	t = first.wins()
 	third.cancel()
@@ -243,7 +243,7 @@ func rankedPreempts(a *arena) {
 		leader.again()
 		leader.waits()
 		a.unasked(t)
-		best.change(0) // now those who wait are better, and the equal one came first
+		best.change(0) // now the waiting ones are better, and the equal one came first
 		a.askedBy(t, equal)
 		t = equal.succeeds(t)
 		best.again()
@@ -409,7 +409,7 @@ func rankedWakesFew(a *arena) {
 	a.costs(t, a.queues(waiting), next, func(i int, winner *bid, _, won meter.Counts) {
 		won.Sent, won.Received, won.Watches = 0, 0, 0
 		want := meter.Counts{WakeUps: 1, Lists: 1, Commits: 1}
-		if i == 0 { // nobody has told it who came after it
+		if i == 0 { // it has not been told who came after it
 			want.Gets += waiting - 1
 		}
 		a.FailIf(won != want, "%s was woken to lead, and made calls %+v before it did, want %+v", winner.c.id, won, want)

@@ -28,10 +28,10 @@ var recipeRules = []rule{
 func recipeOneWakeUp(a *arena) {
 	first, t := a.lead()
 	a.announced()
-	// The watch of the next one has told of the leader's mark, and is set again.
+	// The next one's watch has reported the leader's mark, and is set again.
 	next := func(int) meter.Counts { return meter.Counts{WakeUps: 1, Waits: 1, Watches: 1} }
 	a.costs(t, a.queues(6), next, func(_ int, winner *bid, won, until meter.Counts) {
-		// A leader announces itself, by one commit, which its own watch reports.
+		// A leader announces itself by one commit, which its own watch reports.
 		a.FailIf(won.Lists+won.Gets+won.Predecessors > 0 || won.Commits != 1, "%s was woken to lead, and made calls %+v", winner.c.id, won)
 		a.FailIf(until.WakeUps != 1, "%s was woken %d times before it was elected", winner.c.id, until.WakeUps)
 	})
@@ -39,8 +39,8 @@ func recipeOneWakeUp(a *arena) {
 	a.FailIf(n != 0, "the first leader listed the directory %d times", n)
 }
 
-// costs has each of those who wait lead in its turn. What the next one calls meanwhile depends on how many are behind
-// the new leader, and the others call nothing. won is told what the new leader, number i, has called, and what until it had won.
+// costs makes each waiting candidate lead in its turn. next returns the calls that the next one makes; the
+// others make none. won gets the calls of new leader i: all, and those until it had won.
 func (a *arena) costs(t *elector.Term, bids []*bid, next func(behind int) meter.Counts, won func(i int, winner *bid, all, until meter.Counts)) {
 	for i, winner := range bids {
 		a.Settle()
@@ -61,7 +61,7 @@ func (a *arena) costs(t *elector.Term, bids []*bid, next func(behind int) meter.
 			}
 			now.Sent, now.Received = 0, 0
 			if a.cfg.Ranked {
-				now.Watches = 0 // whatever it takes to know who is better
+				now.Watches = 0 // as many as it needs to know who is better
 			}
 			a.FailIf(now != want, "%s, number %d behind the new leader, made calls %+v, want %+v", b.c.id, k+1, now, want)
 		}
@@ -69,13 +69,13 @@ func (a *arena) costs(t *elector.Term, bids []*bid, next func(behind int) meter.
 	}
 }
 
-// announced waits until the leader has marked its entry. Those who enrol behind one that
-// is marked already need no telling.
+// announced waits until the leader has marked its entry. A candidate that enrols behind a marked entry
+// needs no notice.
 func (a *arena) announced() {
 	a.Until("the leader has announced itself", func() bool { return a.seat().Version > 1 })
 }
 
-// counts are what each has done until now, and since then.
+// counts returns the calls of each so far, and a function for the calls since then.
 func counts(bids []*bid) (before map[*bid]meter.Counts, since func(*bid) meter.Counts) {
 	before = make(map[*bid]meter.Counts)
 	for _, b := range bids {
@@ -84,7 +84,7 @@ func counts(bids []*bid) (before map[*bid]meter.Counts, since func(*bid) meter.C
 	return before, func(b *bid) meter.Counts { return b.c.tap.Counts().Sub(before[b]) }
 }
 
-// wakeUps are how often each has been woken.
+// wakeUps returns how often each has been woken.
 func wakeUps(bids []*bid) (counts []int) {
 	for _, b := range bids {
 		counts = append(counts, b.c.tap.Counts().WakeUps)
@@ -116,7 +116,7 @@ func recipeHerd(a *arena) {
 	bids := a.queues(5)
 	most := map[*bid]int{}
 	for i, b := range bids {
-		if a.cfg.Ordered { // it watches the directory, where others have come after it
+		if a.cfg.Ordered { // it watches the directory, and others have come after it
 			most[b] = len(bids) - 1 - i
 		}
 		a.Until(b.c.id+" waits for a change", b.c.tap.waiting)
@@ -136,7 +136,7 @@ func recipeHerd(a *arena) {
 		}
 		a.Settle()
 		for _, b := range bids {
-			// Notices of several changes may come as one.
+			// Several changes may share one notice.
 			n := b.c.tap.Counts().WakeUps
 			a.FailIf(n > most[b], "%s was woken %d times, by %d changes", b.c.id, n, most[b])
 			b.waits()
@@ -179,19 +179,19 @@ func recipeTwoWatches(a *arena) {
 	before := a.watches()
 	most, led := 2, 1
 	if a.cfg.Ordered && a.cfg.Herd {
-		most, led = 1, 2 // on the directory, also when it has told the leader that it leads
+		most, led = 1, 2 // on the directory, even after it has shown the leader that it leads
 	}
-	was := 0 // how many have been the best of those who wait, and are it no more
-	// Those who are woken take one watch away and set another.
+	was := 0 // how many have been the best of the waiting candidates
+	// Candidates that are woken remove one watch and set another.
 	few := func(waiting int) {
 		a.Settle()
 		now := 0
 		limit := most*waiting + led
 		if a.cfg.Ranked && waiting > 0 {
-			limit++ // the best of those who wait watches the record, too
+			limit++ // the best of the waiting candidates also watches the record
 		}
 		if a.cfg.Ranked && !a.Service.Virtual {
-			limit += was // ZooKeeper takes no watch back: it stays until the record changes
+			limit += was // ZooKeeper removes no watch: it stays until the record changes
 		}
 		a.Until(fmt.Sprintf("a leader and %d who wait have %d watches at most", waiting, limit), func() bool {
 			now = a.watches() - before
@@ -201,7 +201,7 @@ func recipeTwoWatches(a *arena) {
 	}
 	others := 6
 	if !a.Service.Virtual {
-		others = 2 // a client may keep a watch that nobody waits for until the session's timeout has passed
+		others = 2 // a client may keep an unused watch until the session's timeout has passed
 	}
 	_, t := a.lead(a.brief)
 	few(0)
@@ -251,7 +251,7 @@ func recipeStages(a *arena) {
 	alone := []elector.Stage{start, offer, elected, stop}
 	behind := []elector.Stage{start, offer, ready, offer, elected, stop}
 	switch {
-	case a.cfg.Ranked: // it looks who stands when the seat is vacant
+	case a.cfg.Ranked: // it looks up who stands when the seat is vacant
 		alone = []elector.Stage{start, offer, determine, elected, stop}
 		behind = []elector.Stage{start, offer, determine, ready, determine, elected, stop}
 	case a.cfg.Ordered:
@@ -265,10 +265,10 @@ func recipeStages(a *arena) {
 	first := c.campaign()
 	t := first.wins()
 	next := a.stand()
-	a.catchesUp(next) // or it may take the seat for vacant
+	a.catchesUp(next) // otherwise it may see the seat as vacant
 	b := next.enters()
 	if a.cfg.Ordered && !a.cfg.Ranked && !a.cfg.Herd {
-		a.announced() // or the second has to look when the first has gone
+		a.announced() // otherwise the second must look when the first has gone
 	}
 	a.resign(t)
 	expect(first, alone)

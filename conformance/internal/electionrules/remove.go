@@ -25,7 +25,7 @@ func (a *arena) remove() error {
 	return elector.Remove(a.within(), a.outside(), a.cfg.Strategy, a.path)
 }
 
-// leaves lets a leader go, and waits until nothing of it stands.
+// leaves makes a leader leave, and waits until no entry of it is left.
 func (a *arena) leaves(c *candidate, t *elector.Term) {
 	a.resign(t)
 	a.close(c)
@@ -71,7 +71,7 @@ func removeInUse(a *arena) {
 	t = b.succeeds(t)
 	refused("the other leads")
 	a.holds(t)
-	c, late := a.queue() // enters as ever
+	c, late := a.queue() // enters as usual
 	t = late.succeeds(t)
 
 	ctx, process := a.within(), a.outside()
@@ -88,7 +88,7 @@ func removeAnyTime(a *arena) {
 		rounds = 40
 	}
 	candidates := []*candidate{a.stand(), a.stand(), a.stand()}
-	a.outside() // its process is there before others work beside it
+	a.outside() // so that its process exists before others work beside it
 	ctx, end := context.WithCancel(a.life)
 	defer end()
 	removing := a.begin("Remove while candidates come and go", func(context.Context) error {
@@ -107,7 +107,7 @@ func removeAnyTime(a *arena) {
 			bids = append(bids, c.campaign())
 		}
 		for len(bids) > 0 {
-			t := anyReturns(a, &bids) // a new directory begins a new order
+			t := anyReturns(a, &bids) // a new directory starts a new order
 			err := t.Proclaim(a.within(), []byte("here"))
 			a.FailIf(err != nil, "Proclaim of a leader whose election is being removed: %v (cause: %v)", err, context.Cause(t.Context()))
 			a.resign(t)

@@ -19,7 +19,7 @@ var replyRules = []rule{
 		"A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard."),
 }
 
-// A loss is what arms a process to lose something of its next write of a kind.
+// A loss returns the function that arms a process to lose something of its next write of a kind.
 type loss func(*kit.Client) func(backend.OpKind)
 
 func losesReply(c *kit.Client) func(backend.OpKind)   { return c.LoseReply }
@@ -109,7 +109,7 @@ func replyOrRequest(a *arena, fault loss) {
 	})
 }
 
-// only checks that the candidate leads, with the one entry that there is.
+// only checks that the candidate leads, with the only entry that exists.
 func (a *arena) only(c *candidate, t *elector.Term) {
 	a.stays(t)
 	a.leads(c.e, c)

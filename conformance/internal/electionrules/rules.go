@@ -1,5 +1,5 @@
-// Package electionrules are the rules of an election: what package elector promises of terms,
-// tokens, succession and recovery.
+// Package electionrules holds the rules of an election: what package elector promises of terms, tokens,
+// succession and recovery.
 package electionrules
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-// What rules need beside fields of Service and Client: abilities, and words of their own.
+// What rules need besides fields of Service and Client: abilities, and words of their own.
 const (
 	needHooks   = string(kit.AbilityHooks)
 	needStages  = string(kit.AbilityStages)
@@ -26,7 +26,7 @@ const (
 	needSuspend = string(kit.AbilitySuspend)
 	needCommit  = string(kit.AbilityCommit)
 	needAsk     = string(kit.AbilityAsk)
-	// needTransfer also asks for a strategy that is an elector.Transferrer.
+	// needTransfer also requires a strategy that is an elector.Transferrer.
 	needTransfer = string(kit.AbilityTransfer)
 	needFit      = string(kit.AbilityFit)
 	needStatus   = string(kit.AbilityStatus)
@@ -35,7 +35,7 @@ const (
 	needRanks   = "Rank"
 	needNominee = "a Designator" // the strategy is an elector.Designator
 	needSeat    = "a common seat"
-	needInLine  = "not Ranked" // it leads by the entry that it has waited with
+	needInLine  = "not Ranked" // a leader leads by the entry that it has waited with
 	needCalm    = "not Herd"
 	needHerd    = "Herd"
 	needUnseen  = "not both Ordered and Herd"
@@ -43,8 +43,8 @@ const (
 	needAside   = "StepsAside"
 	// needNoTransfer: the strategy is no elector.Transferrer.
 	needNoTransfer = "not a Transferrer"
-	// needKnown: where entries stand is known, by needLayout or because the
-	// strategy is an elector.CustomLayout.
+	// needKnown: it is known where entries are, by needLayout or because the strategy is an
+	// elector.CustomLayout.
 	needKnown = "known layout"
 )
 
@@ -55,16 +55,16 @@ var (
 
 type rule = harness.Rule[*arena]
 
-// needs are what a rule needs: see harness.Rule.
+// needs lists what a rule needs: see harness.Rule.
 type needs []string
 
-// promise is a rule: its name, how to try it, what it needs, and the sentence that is printed when
-// it is broken.
+// promise returns a rule: its name, the function that tests it, what it needs, and the sentence that is
+// printed when it is broken.
 func promise(name string, try func(a *arena), need needs, text string) rule {
 	return rule{Name: name, Text: text, Need: need, Run: try}
 }
 
-// Run tries all of them.
+// Run tries all rules.
 func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
 	switch {
 	case cfg.Entries != nil:
@@ -106,8 +106,8 @@ func all() []rule {
 
 func init() { harness.Name(all()) }
 
-// checkWhy finds reasons for what does not exist: a typing error there would
-// leave a rule out in silence.
+// checkWhy fails t for reasons that name no rule and no ability: a typing error there would leave a rule
+// out in silence.
 func checkWhy(t *testing.T, cfg kit.ElectionConfig, rules []rule) {
 	known := slices.Clone(abilities)
 	for _, r := range rules {
@@ -120,7 +120,7 @@ func checkWhy(t *testing.T, cfg kit.ElectionConfig, rules []rule) {
 	}
 }
 
-// lacks tells why a rule cannot be tried on this implementation.
+// lacks returns why a rule cannot be tried on this implementation, or "" if it can.
 func lacks(cfg kit.ElectionConfig, r rule) string {
 	if why, ok := cfg.Why[r.Name]; ok {
 		return why
@@ -163,13 +163,13 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 	return ""
 }
 
-// is tells whether the strategy is a T, too.
+// is reports whether the strategy is a T, too.
 func is[T any](s elector.Strategy) bool {
 	_, ok := s.(T)
 	return ok
 }
 
-// entriesOf reads an election of this library's layout.
+// entriesOf reads the entries of an election in this library's layout.
 func entriesOf(ctx context.Context, s *backend.Session, election string) ([]backend.Entry, error) {
 	dir, err := dirOf(ctx, s, election)
 	if err != nil || dir == "" {
@@ -192,7 +192,7 @@ func entriesOf(ctx context.Context, s *backend.Session, election string) ([]back
 	return entries, nil
 }
 
-// dirOf returns the directory of an election; "" if it has not been founded.
+// dirOf returns the directory of an election, or "" if it has not been founded.
 func dirOf(ctx context.Context, s *backend.Session, election string) (string, error) {
 	e, err := find(ctx, s, election)
 	if err != nil || len(e.Value) == 0 {

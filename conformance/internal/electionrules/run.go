@@ -30,9 +30,9 @@ type job struct {
 	err      chan error
 	panicked any // to be read after err
 	terms    chan *elector.Term
-	busy     atomic.Int32 // lead functions that run
-	orders   chan error   // what lead functions are to return
-	causes   chan error   // of the end of their ctx
+	busy     atomic.Int32 // lead functions that are running
+	orders   chan error   // what lead functions must return
+	causes   chan error   // why their ctx ended
 }
 
 // work starts a Run.
@@ -59,7 +59,7 @@ func (c *candidate) work(lead func(ctx context.Context, j *job) error) *job {
 	return j
 }
 
-// untilOver is a lead function that does as it is told by its ctx.
+// untilOver is a lead function that returns when its ctx ends.
 func untilOver(ctx context.Context, _ *job) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
@@ -70,7 +70,7 @@ var (
 	errPanic = errors.New("panic")
 )
 
-// untilTold is a lead function that works until it is told what to return, or to panic.
+// untilTold is a lead function that works until finish says what to return, or to panic.
 func untilTold(ctx context.Context, j *job) error {
 	err := j.order()
 	j.causes <- context.Cause(ctx)
@@ -80,7 +80,7 @@ func untilTold(ctx context.Context, j *job) error {
 	return err
 }
 
-// order returns what the lead function is told, or ErrStop when the rule has failed meanwhile.
+// order returns what the lead function must return, or ErrStop when the rule is over.
 func (j *job) order() error {
 	select {
 	case err := <-j.orders:
@@ -90,8 +90,8 @@ func (j *job) order() error {
 	}
 }
 
-// obeys starts a Run whose lead function works until its ctx has ended, and then until it is told
-// what to return.
+// obeys starts a Run whose lead function works until its ctx has ended, and then until finish says what
+// to return.
 func (c *candidate) obeys() *job {
 	return c.work(func(ctx context.Context, j *job) error {
 		select {
@@ -118,7 +118,7 @@ func (j *job) finish(err error) {
 	}
 }
 
-// told waits until the ctx of a lead function ends, and checks why.
+// told waits until the ctx of a lead function ends, and checks the cause.
 func (j *job) told(why error) {
 	j.a.Refused("the cause of the lead function's ctx", arrives(j.a, "the ctx of the lead function ends", j.causes), why)
 }
@@ -137,7 +137,7 @@ func runEnds(a *arena) {
 		state string
 		lead  func(ctx context.Context, j *job) error
 		end   func(j *job, t *elector.Term, b *bid)
-		err   []error // that Run returns, none for nil
+		err   []error // that Run returns; empty means nil
 		panic any     // of Run
 	}{
 		{"it returns nil", untilTold, func(j *job, _ *elector.Term, _ *bid) { j.finish(nil) }, nil, nil},
@@ -180,7 +180,7 @@ func runEnds(a *arena) {
 	})
 }
 
-// runLate has the ctx of a Run end, and its lead function return later, with an error.
+// runLate ends the ctx of a Run. Its lead function returns later, with an error.
 func runLate(j *job, t *elector.Term, b *bid) {
 	j.cancel()
 	j.a.stays(t)
@@ -203,7 +203,7 @@ func runError(a *arena) {
 	for len(rest) > 0 {
 		a.Until("one of those who wait is elected", func() bool {
 			select {
-			case <-j.terms: // where there is no order, it may be quicker than they are
+			case <-j.terms: // without an order, it may be faster than they are
 				j.finish(errWork)
 			default:
 			}
@@ -212,7 +212,7 @@ func runError(a *arena) {
 		a.resign(anyWins(a, &rest))
 	}
 	j.term()
-	for range 3 { // nobody else is there: still it tries again, and not at once
+	for range 3 { // nobody else is there: it still tries again, and not at once
 		failed := time.Now()
 		j.finish(errWork)
 		j.term()
@@ -236,7 +236,7 @@ func runLost(a *arena) {
 	a.stays(next)
 	a.left(1+a.inLineOf(1), "while the lead function of the lost term runs")
 	a.Until(c.id+" is no candidate while its lead function runs", func() bool { return !slices.Contains(a.list(d.e), c.id) })
-	j.finish(errWork) // no reason for a pause: others lead
+	j.finish(errWork) // no pause is needed: others lead
 	if a.cfg.Ordered {
 		a.Until("it campaigns again", func() bool { return slices.Contains(a.list(d.e), c.id) })
 	}
@@ -245,7 +245,7 @@ func runLost(a *arena) {
 	if a.cfg.Ordered {
 		a.resign(anyWins(a, &rest))
 	} else {
-		// Two race, and the one that wins second leads second.
+		// Two race, and the second to win leads second.
 		a.Until("one of the two leads", func() bool { return len(j.terms) > 0 || rest[0].returned() })
 		if rest[0].returned() {
 			a.resign(rest[0].wins())
@@ -280,8 +280,8 @@ func runFailing(a *arena) {
 	}
 }
 
-// runAmongFailing has one whose work always fails, and one that always panics and is
-// run again at once, stand before a good one.
+// runAmongFailing makes a candidate whose work always fails, and one that always panics and runs again at
+// once, stand before a good one.
 func runAmongFailing(a *arena) {
 	_, t := a.lead()
 	broken, wild := a.stand(), a.stand()
@@ -306,8 +306,8 @@ func (c *candidate) waits() {
 	(&bid{c: c, call: &call{a: c.a, done: make(chan struct{})}}).waits()
 }
 
-// panics is a caller who runs again at once when its lead function panics. It does so many times at most: on a
-// fake clock no time passes meanwhile, and others would wait for ever.
+// panics runs again at once when its lead function panics, up to a limit: on a fake clock no time passes
+// meanwhile, and others would wait for ever.
 func (c *candidate) panics() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.atEnd(cancel)

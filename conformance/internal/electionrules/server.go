@@ -25,7 +25,7 @@ func serverMemberKilled(a *arena) {
 	for i := range members {
 		client, free := a.Service.ClientAt(a.T, i)
 		c := a.standIn(a.noted(client))
-		a.leader(c.e) // it has a session by then, with this member
+		a.leader(c.e) // now it has a session, with this member
 		free()
 		c.cut = true
 		all = append(all, c)
@@ -37,8 +37,8 @@ func serverMemberKilled(a *arena) {
 	for i := range members {
 		a.hist.note("member %d is killed", i)
 		a.Must("StopMember", a.Service.StopMember(i))
-		// Those who were connected to it go on with another, in their old session if
-		// that is still there.
+		// The candidates that were connected to it continue with another member, in their old session if
+		// that still exists.
 		if t.Context().Err() == nil {
 			a.Must("Resign", t.Resign(a.within()))
 		}
@@ -61,7 +61,7 @@ func serverMemberKilled(a *arena) {
 	}
 }
 
-// without takes the whole service away meanwhile. The suite brings it back if the rule fails.
+// without stops the whole service during meanwhile. The suite starts it again if the rule fails.
 func (a *arena) without(meanwhile func()) {
 	a.hist.note("the service is stopped")
 	a.outage = true
@@ -94,13 +94,13 @@ func serverRestart(a *arena) {
 	_, b := a.queue()
 	_, third := a.queue()
 	a.without(func() {
-		if a.Service.Virtual { // else it takes its time anyway
+		if a.Service.Virtual { // a real service takes time anyway
 			a.Settle()
 			time.Sleep(a.Service.TTL / 4)
 		}
 	})
 	a.Settle()
-	// A session outlives a restart if it gets in touch in time.
+	// A session survives a restart if it reconnects in time.
 	s := c.tap.session()
 	if s != nil && t.Context().Err() != nil && time.Now().Before(s.Deadline()) {
 		a.Failf("the term has ended %v before its window passed", time.Until(s.Deadline()))
@@ -108,8 +108,8 @@ func serverRestart(a *arena) {
 	a.oneLeads(t, b, third)
 }
 
-// oneLeads waits until one leads after an outage, be it the old leader or another,
-// and sees all those who wait elected after it.
+// oneLeads waits until one leads after an outage, the old leader or another, and checks that all waiting
+// candidates are elected after it.
 func (a *arena) oneLeads(t *elector.Term, rest ...*bid) {
 	viewer := a.view()
 	var l elector.Leader

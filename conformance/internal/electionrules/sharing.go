@@ -37,7 +37,7 @@ func sharingMany(a *arena) {
 	const elections = 50
 	client := a.shared()
 	var all []*candidate
-	// Each is an election, and its terms are compared with those of its own only.
+	// Each has an arena, so that its terms are compared only with those of its own election.
 	parts := make([]*arena, elections)
 	for i := range parts {
 		parts[i] = a.another(fmt.Sprintf("%s/election%d", a.path, i), "")
@@ -102,7 +102,7 @@ func sharingCloseOne(a *arena) {
 	if all := a.entries(); len(all) != 1 || all[0].Session != session {
 		a.Failf("entries are %+v, want one of session %s", all, session)
 	}
-	// The session lives on with the last who shares it.
+	// The session lives on with the last elector that shares it.
 	time.Sleep(a.Service.TTL / 2)
 	a.holds(t)
 	a.close(e)
@@ -123,8 +123,8 @@ func sharingOneElection(a *arena) {
 	}
 }
 
-// refusing returns a backend that refuses to remove entries while refuses is true, as a service
-// does when rights are withdrawn.
+// refusing returns a backend that refuses to remove entries while refuses is true, as a service does when
+// rights are withdrawn.
 func refusing(b backend.Backend, refuses *atomic.Bool) backend.Backend {
 	removes := func(op backend.Op) bool { return op.Kind == backend.OpDelete }
 	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
@@ -141,7 +141,7 @@ func sharingRefused(a *arena) {
 	client.Backend = backend.Share(refusing(client.Backend, &refuses), a.Lasting())
 	user, err := client.Backend.Open(a.within(), backend.OpenOptions{TTL: a.Lasting()})
 	a.Must("Open of another user of the session", err)
-	a.T.Cleanup(func() { shut(user.Close) }) // for a rule that has failed, and has said why
+	a.T.Cleanup(func() { shut(user.Close) }) // for a rule that has failed, and has reported why
 	c, t := a.leadIn(&client)
 	_, rival := a.queue()
 	var seat backend.Entry
@@ -150,7 +150,7 @@ func sharingRefused(a *arena) {
 		refuses.Store(true)
 	}
 	stands := func(what string, do func(context.Context) error) {
-		for range 2 { // to ask again does not make it true
+		for range 2 { // a repeated call does not change it
 			a.Refused(what+" while the seat cannot be released", do(a.within()), backend.ErrDenied)
 		}
 		now := a.get(seat.Key)
@@ -164,7 +164,7 @@ func sharingRefused(a *arena) {
 	c.campaign().fails(backend.ErrDenied, backend.ErrStanding)
 	stands("Resign after a new Campaign", t.Resign)
 	refuses.Store(false)
-	own := c.campaign() // which first removes what stands
+	own := c.campaign() // it first removes the old entry
 	a.Until("the seat goes to one of the two", func() bool { return own.returned() || rival.returned() })
 	if rival.returned() {
 		a.resign(rival.wins())

@@ -44,11 +44,11 @@ func soakTerms(a *arena) {
 	a.LetGo("terms that are over", terms)
 	a.LetGo("campaigns that have ended", campaigns)
 	a.LetGo("observations that have ended", observations)
-	runtime.KeepAlive(c) // or nobody would keep what it keeps
+	runtime.KeepAlive(c) // otherwise nobody would keep what it keeps
 	a.holds(leading)
 }
 
-// markedBy is the key of a context's value that stands for all who keep the context.
+// markedBy is the key of a context value that is in memory as long as anybody keeps the context.
 type markedBy struct{}
 
 func (a *arena) marked() (context.Context, context.CancelFunc, harness.Keepsake) {
@@ -57,8 +57,8 @@ func (a *arena) marked() (context.Context, context.CancelFunc, harness.Keepsake)
 	return context.WithValue(ctx, markedBy{}, mark), cancel, harness.Keep(mark)
 }
 
-// termOf has a candidate lead for a moment. It returns the term, and the campaign's context,
-// of which the term's has the values.
+// termOf makes a candidate lead for a moment. It returns the keepsakes of the term, and of the campaign's
+// context, whose values the term's context has.
 //
 //go:noinline
 func (a *arena) termOf(c *candidate) (term, campaign harness.Keepsake) {
@@ -85,7 +85,7 @@ func (a *arena) glance(c *candidate) harness.Keepsake {
 	return observation
 }
 
-// inVain has a candidate campaign behind another one and give up.
+// inVain makes a candidate campaign behind another one and give up.
 //
 //go:noinline
 func (a *arena) inVain(c *candidate) harness.Keepsake {

@@ -11,17 +11,17 @@ import (
 	"github.com/elector-go/elector/backend/meter"
 )
 
-// A tap stands between an elector and its backend, which counts what passes.
+// A tap is between an elector and its backend, which counts the calls.
 type tap struct {
 	*meter.Backend
 
 	mu       sync.Mutex
 	sessions []*backend.Session
-	deaf     chan struct{} // while not nil: nothing is heard of a session's state
+	deaf     chan struct{} // while not nil, the elector hears nothing of a session's state
 	frozen   atomic.Bool   // nor of any entry, and the window does not end
-	overdue  time.Time     // if set: when the window has ended, though nothing was heard of it
+	overdue  time.Time     // if set: when the window has ended, though the elector heard nothing of it
 	stalls   stops[passing]
-	waits    atomic.Int32 // that are under way, for something known
+	waits    atomic.Int32 // pending, for known entries
 }
 
 func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
@@ -53,14 +53,14 @@ func (t *tap) opened() int {
 	return len(t.sessions)
 }
 
-// waiting tells whether the elector waits for a change of what it has been told of.
+// waiting reports whether the elector waits for a change of something that it knows.
 func (t *tap) waiting() bool { return t.waits.Load() > 0 }
 
 // tapped is the layer around a session, and its Life.
 type tapped struct {
 	*backend.Session
 	t      *tap
-	closed context.Context // ends with Close: that, the elector knows of itself
+	closed context.Context // ends with Close: the elector knows of that itself
 	ended  context.CancelFunc
 }
 
@@ -90,12 +90,11 @@ func (s tapped) call(ctx context.Context, c *backend.Call, next func(context.Con
 	return next(ctx)
 }
 
-// deafen keeps from the elector what becomes of its sessions, until hear.
+// deafen hides the state of its sessions from the elector, until hear.
 func (c *candidate) deafen() (hear func()) { return c.silence(false) }
 
-// freeze has the elector believe that all is as it was, until thaw: nothing is heard
-// of its sessions and of any entry, and its trust in them does not end. What it asks
-// for itself is done and answered.
+// freeze makes the elector believe that nothing changes, until thaw: it hears nothing of its sessions and
+// of any entry, and its trust in them does not end. Its own calls are done and answered.
 func (c *candidate) freeze() (thaw func()) { return c.silence(true) }
 
 func (c *candidate) silence(frozen bool) (end func()) {
@@ -113,33 +112,33 @@ func (c *candidate) silence(frozen bool) (end func()) {
 	})
 }
 
-// oversleep has the trust window end now, which no timer of the elector's knows of.
+// oversleep ends the trust window now, unnoticed by any timer of the elector.
 func (t *tap) oversleep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.overdue = time.Now()
 }
 
-// A passing is a commit on its way from the elector to its backend, or its answer on
-// the way back, or an Await or a Get on its way there.
+// A passing is a commit on its way from the elector to its backend, or its reply on the way back, or an
+// Await or a Get on its way there.
 type passing struct {
 	ops    []backend.Op
 	answer bool
-	await  bool   // for something known
+	await  bool   // for known entries
 	read   string // the key of a Get
 }
 
-// commits picks a commit that has an op of this kind.
+// commits selects a commit that has an op of this kind.
 func commits(kind backend.OpKind) func(passing) bool {
 	return func(p passing) bool { return !p.answer && p.has(kind) }
 }
 
-// answers picks the answer to such a commit.
+// answers selects the reply to such a commit.
 func answers(kind backend.OpKind) func(passing) bool {
 	return func(p passing) bool { return p.answer && p.has(kind) }
 }
 
-// gets picks a Get of this key.
+// gets selects a Get of this key.
 func gets(key string) func(passing) bool { return func(p passing) bool { return p.read == key } }
 
 func (p passing) has(kind backend.OpKind) bool {
@@ -214,7 +213,7 @@ type stop struct {
 // reached waits until the goroutine is held.
 func (s *stop) reached(what string) { arrives(s.a, what, s.arrived) }
 
-// stops are those that are set and were not reached yet.
+// stops holds the stops that are set and not yet reached.
 type stops[E any] struct {
 	mu  sync.Mutex
 	set []picking[E]
@@ -225,7 +224,7 @@ type picking[E any] struct {
 	at func(E) bool
 }
 
-// hold sets a stop at the next event that at picks.
+// hold sets a stop at the next event that at selects.
 func hold[E any](c *candidate, s *stops[E], at func(E) bool) *stop {
 	next := &stop{a: c.a, arrived: make(chan struct{}), released: make(chan struct{})}
 	next.release = c.atEnd(func() { close(next.released) })
@@ -235,7 +234,7 @@ func hold[E any](c *candidate, s *stops[E], at func(E) bool) *stop {
 	return next
 }
 
-// pass runs on the goroutine that is to be held. It heeds no ctx.
+// pass runs on the goroutine that is held. It ignores ctx.
 func (s *stops[E]) pass(event E) {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.set, func(p picking[E]) bool { return p.at(event) })

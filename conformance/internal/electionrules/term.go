@@ -22,7 +22,7 @@ var termRules = []rule{
 		"Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded again."),
 }
 
-// reportRules are what an elector tells of its terms, and what it refuses.
+// reportRules are about what an elector reports of its terms, and what it refuses.
 var reportRules = []rule{
 	promise("term/once", termOnce, needs{needHooks, "Delete", "Expire"},
 		"Each term is reported by one Elected and one Ended with its cause, in this order, each after the one before has returned; its candidate is not elected again before that."),
@@ -52,7 +52,7 @@ func termOrder(a *arena) {
 			for _, i := range gone {
 				bids[i].withdraws()
 			}
-			a.Settle() // who takes that for its turn has led by then
+			a.Settle() // a candidate that treats the withdrawal as its turn has led by now
 			want := []string{first.id}
 			for i, b := range bids[1:] {
 				if slices.Contains(gone, i+1) {
@@ -88,7 +88,7 @@ func termToken(a *arena) {
 	a.delete(a.seat().Key)
 	a.ends(t, elector.ErrDeposed)
 	t = rises("a deletion of the leader's entry", c.campaign().wins())
-	if !a.cfg.Dense { // where the tokens are counted goes with the election
+	if !a.cfg.Dense { // the tokens are counted in the election, and are deleted with it
 		a.delete(a.path)
 		a.ends(t, elector.ErrDeposed)
 		t = rises("a deletion of the election", c.campaign().wins())
@@ -218,14 +218,13 @@ func termSameID(a *arena) {
 	a.sees(viewer, b.c, next, "value of "+a.id(2))
 }
 
-// termExclusion has several candidates come, lead and go at random, while links
-// break at random.
+// termExclusion makes several candidates come, lead and go at random, while links break at random.
 func termExclusion(a *arena) {
 	seed := rand.Uint64()
 	a.hist.note("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, seed))
 	rounds, ttl := 8, a.Service.TTL
-	pace := ttl / 4 // at which candidates come and go
+	pace := ttl / 4 // candidates come and go at this pace
 	if a.Service.Virtual {
 		rounds, pace = 120, ttl
 	}
@@ -256,7 +255,7 @@ func termExclusion(a *arena) {
 		default:
 			a.suspend(c)
 		}
-		// The faults are what the rule is about, and they last.
+		// The faults are the subject of the rule, and they last.
 		time.Sleep(time.Duration(rnd.Int64N(int64(ttl) / 2)))
 		if rnd.IntN(3) == 0 {
 			for _, c := range all {
@@ -306,7 +305,7 @@ func come(ctx context.Context, c *candidate, rnd *rand.Rand, pace time.Duration)
 			}
 		}
 		leaving, cancel := context.WithTimeout(context.Background(), pace)
-		_ = t.Resign(leaving) // out of touch it is not confirmed
+		_ = t.Resign(leaving) // without a link it is not confirmed
 		cancel()
 	}
 }

@@ -16,7 +16,7 @@ var transferRules = []rule{
 		"Leadership that is transferred goes to the candidate that was named. The others keep their order behind it, and of those before it in line each steps aside once, or none."),
 }
 
-// successionRules are the steps of a transfer, one by one.
+// successionRules test the steps of a transfer, one by one.
 var successionRules = []rule{
 	promise("transfer/next", transferNext, needs{needTransfer, needAside, needBackend},
 		"Leadership is transferred to the candidate that is next without a word to anybody."),
@@ -38,7 +38,7 @@ var successionRules = []rule{
 		"A candidate that finds no room at the end of the line is not lost: it stays in its place, or waits outside as those who come then."),
 }
 
-// transfer begins Term.Transfer, and prepare Term.Prepare.
+// transfer starts Term.Transfer, and prepare Term.Prepare.
 func (a *arena) transfer(t *elector.Term, id string) *call {
 	return a.handOn("Transfer", t.Transfer, id)
 }
@@ -48,7 +48,7 @@ func (a *arena) prepare(t *elector.Term, id string) *call { return a.handOn("Pre
 func (a *arena) handOn(what string, to func(context.Context, string) error, id string) *call {
 	what = fmt.Sprintf("%s to %q", what, id)
 	a.hist.note("%s begins", what)
-	if !a.cfg.StepsAside { // others are passed over
+	if !a.cfg.StepsAside { // then others are passed over
 		a.hist.promised.Ordered = false
 	}
 	return a.begin(what, func(ctx context.Context) error { return to(ctx, id) })
@@ -61,16 +61,16 @@ func (a *arena) transfers(t *elector.Term, heir *bid) *elector.Term {
 	return heir.wins()
 }
 
-// A handover is a transfer that is under way.
+// A handover is a pending transfer.
 type handover struct {
 	*call
-	before []*bid // who stand before the heir
+	before []*bid // in line before the heir
 	heir   *bid
 	behind *bid
-	goOn   func() // lets the one step aside that is held
+	goOn   func() // releases the candidate that is held
 }
 
-// heldUp begins a transfer, and holds one of two that stand before the heir when it is about to step aside.
+// heldUp starts a transfer, and holds one of two candidates before the heir as it is about to step aside.
 func (a *arena) heldUp(t *elector.Term, slow int, begin func(t *elector.Term, id string) *call) *handover {
 	h := &handover{before: a.queues(2)}
 	_, h.heir = a.queue()
@@ -84,7 +84,7 @@ func (a *arena) heldUp(t *elector.Term, slow int, begin func(t *elector.Term, id
 	return h
 }
 
-// stoodAside checks how often the candidates have stood aside for a transfer, if their hooks are there.
+// stoodAside checks how often the candidates have stood aside for a transfer, if hooks are available.
 func (a *arena) stoodAside(times int, bids ...*bid) {
 	if a.lacks(needHooks) {
 		return
@@ -94,8 +94,8 @@ func (a *arena) stoodAside(times int, bids ...*bid) {
 	}
 }
 
-// inOrder waits until they lead one after the other, t being the leader's term. Each is fenced by its own term,
-// whatever it has been through.
+// inOrder waits until they lead one after the other; t is the leader's term. Each commit is fenced by its
+// own term, whatever its past.
 func (a *arena) inOrder(t *elector.Term, bids ...*bid) {
 	for i, b := range bids {
 		a.Settle()
@@ -148,7 +148,7 @@ func transferNext(a *arena) {
 	a.Settle()
 	before := c.tap.Counts().Commits
 	a.prepare(t, bids[0].c.id).must()
-	if n := c.tap.Counts().Commits - before; n > 1 { // a look whether its server is behind
+	if n := c.tap.Counts().Commits - before; n > 1 { // a check whether its server is behind
 		a.Failf("a transfer to the one that is next took %d commits", n)
 	}
 	t = a.transfers(t, bids[0])
@@ -185,10 +185,10 @@ func transferFails(a *arena) {
 		_, heir := a.queue()
 		a.prepare(t, heir.c.id).must()
 		a.stoodAside(1, before...)
-		a.Settle() // they look behind whom they stand now
+		a.Settle() // they look up their new predecessors
 		heir.withdraws()
 		a.Settle()
-		a.holds(t) // nobody takes the heir for a leader that has gone
+		a.holds(t) // nobody treats the heir as a leader that has gone
 		blocked(before...)
 		a.inOrder(t, before...)
 		a.stoodAside(1, before...)
@@ -215,7 +215,7 @@ func transferFails(a *arena) {
 		a.holds(t)
 		h.goOn()
 		a.Settle()
-		// One that comes to stand behind the leader now finds no heir named there.
+		// A candidate that now gets in line behind the leader finds no heir named there.
 		_, last := a.queue()
 		a.resign(t)
 		a.close(c)
@@ -335,9 +335,9 @@ func transferUsedUp(a *arena) {
 	a.usedUp(3)
 	_, t := a.lead()
 	bids := a.queues(2)
-	done := a.prepare(t, bids[1].c.id) // not Transfer: its Resign may be what is given up
+	done := a.prepare(t, bids[1].c.id) // not Transfer: then its Resign might be what is given up
 	a.Settle()
-	done.cancel() // unless the one in between has gone out
+	done.cancel() // unless the one in between has gone outside
 	if err := done.result(); err != nil {
 		a.Refused("Prepare in a directory that is used up", err, context.Canceled)
 	}

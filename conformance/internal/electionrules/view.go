@@ -79,10 +79,10 @@ func viewLeader(a *arena) {
 	none("after the leader was closed")
 	c, t = a.lead()
 	a.queue()
-	a.sees(a.view(), c, t, "value of "+c.id) // who comes late sees the same
+	a.sees(a.view(), c, t, "value of "+c.id) // a late candidate sees the same
 }
 
-// listsItself checks that a candidate finds itself, and nobody else for itself, where it is listed.
+// listsItself checks that a candidate finds itself, and only itself as its own, where it is listed.
 func (a *arena) listsItself(c *candidate) {
 	a.Until(c.id+" finds itself among the candidates", func() bool {
 		all, err := c.e.Candidates(a.within())
@@ -154,13 +154,13 @@ type observer struct {
 func (a *arena) observe(c *candidate) *observer {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.atEnd(cancel)
-	// Nothing is skipped for want of room.
+	// The buffer is large enough that nothing is skipped.
 	o := &observer{a: a, seen: make(chan elector.Leader, 10000), err: make(chan error, 1), cancel: cancel}
 	go func() {
 		var last error
 		for l, err := range c.e.Observe(ctx) {
 			if last = err; err != nil {
-				continue // there must not be another
+				continue // it must be the last
 			}
 			a.hist.note("%s observes %q, token %d, value %q", c.id, l.ID, l.Token, l.Value)
 			o.seen <- l
@@ -171,7 +171,7 @@ func (a *arena) observe(c *candidate) *observer {
 	return o
 }
 
-// next returns what is observed next.
+// next returns what Observe yields next.
 func (o *observer) next(what string) elector.Leader {
 	return arrives(o.a, "Observe yields "+what, o.seen)
 }
@@ -222,7 +222,7 @@ func viewObserve(a *arena) {
 	t = c.campaign().wins()
 	o.leads(c, t, "value of "+c.id, false)
 	d, b := a.queue()
-	o.quiet() // it is no news that somebody waits
+	o.quiet() // a new candidate that waits is no news
 	t = b.succeeds(t)
 	o.leads(d, t, "value of "+d.id, true)
 	late := a.observe(c)
@@ -276,7 +276,7 @@ func viewObserveFounded(a *arena) {
 	before := a.incarnation()
 	a.delete(a.path)
 	a.ends(t, elector.ErrDeposed)
-	// It may have led in what was still there, and been deposed in its turn.
+	// It may have led in the old election's remains, and then been deposed, too.
 	t = b.wins()
 	a.Until("who waited leads in the new election", func() bool {
 		if !t.Valid() {
@@ -352,10 +352,10 @@ func viewNoVacancy(a *arena) {
 		answer := a.begin(name, ask)
 		looks.reached(name + " reads the leader's entry")
 		old := a.seat().Key
-		handOver() // to one that was not there when the viewer has listed the candidates
+		handOver() // to a candidate that was not there when the viewer listed the candidates
 		looks.release()
 		answer.must()           // somebody has led all the time
-		a.seesGone(viewer, old) // or the next one reads that entry first
+		a.seesGone(viewer, old) // otherwise the next call may read that entry first
 	}
 	o := a.observe(viewer)
 	o.leads(c, t, "value of "+c.id, true)

@@ -2,8 +2,8 @@ package harness
 
 import "github.com/elector-go/elector/conformance/kit"
 
-// can is what the suites can have done to a service, and to a process of it. One lookup serves
-// both: what is forgotten here is not taken for there.
+// can returns what the suites can do to a service, and to a process of it. There is one lookup for both,
+// so that a field forgotten here is reported as unknown, not as missing in the service.
 func can(s *kit.Service, c *kit.Client) map[string]bool {
 	return map[string]bool{
 		"Delete":       s.Delete != nil,

@@ -7,16 +7,16 @@ import (
 	"weak"
 )
 
-// A Keepsake tells whether something is still there, and does not keep it.
+// A Keepsake reports whether a value is still in memory, without keeping it there.
 type Keepsake func() bool
 
-// Keep returns the keepsake of what p points to.
+// Keep returns the keepsake of the value that p points to.
 func Keep[T any](p *T) Keepsake {
 	w := weak.Make(p)
 	return func() bool { return w.Value() != nil }
 }
 
-// kept has the garbage collector look, and tells how many are still there.
+// kept runs the garbage collector, and returns how many values are still there.
 func kept(all []Keepsake) (n int) {
 	runtime.GC()
 	for _, there := range all {
@@ -27,7 +27,7 @@ func kept(all []Keepsake) (n int) {
 	return n
 }
 
-// SoakMost is how many of those that are over may be kept: caches and stacks hold the last one.
+// SoakMost is how many finished values may be kept: caches and stacks hold the last one.
 const SoakMost = 3
 
 // LetGo waits until the garbage collector has found that all but SoakMost are gone.
@@ -52,7 +52,7 @@ func (t *Try) LetGo(what string, all []Keepsake) {
 // A Stock is how much a service stores.
 type Stock struct{ keys, bytes int }
 
-// Stored asks the service.
+// Stored asks the service how much it stores.
 func (t *Try) Stored() (now Stock) {
 	t.T.Helper()
 	var err error
@@ -61,8 +61,8 @@ func (t *Try) Stored() (now Stock) {
 	return now
 }
 
-// NoMore waits until no more is stored than there was before so many rounds: no key, and fewer
-// bytes than a hundred for each, as numbers get longer.
+// NoMore waits until the service stores no more than before the rounds: no more keys, and fewer than 100
+// more bytes per round, as numbers get longer.
 func (t *Try) NoMore(than Stock, rounds int, after string) {
 	t.T.Helper()
 	t.Until(fmt.Sprintf("no more than %+v is stored after %s", than, after), func() bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 )
 
-// Save writes a history to a file that outlives the test, and says where it is.
+// Save writes a history to a file that outlives the test, and returns a text that says where it is.
 func Save(t testing.TB, h *history.History) string {
 	t.Helper()
 	dir, err := "", error(nil)

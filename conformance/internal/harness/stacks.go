@@ -12,24 +12,24 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// label is the key of the label that the goroutines of a rule bear, with the name of its test.
+// label is the key of the label that a rule's goroutines carry. Its value is the test's name.
 const label = "conformance-rule"
 
-// notOfRules tells by a part of its stack what else runs in a goroutine with the label of a rule:
-// the test's own, the proxies of servers, a log that is stuck, and what reads the stacks.
+// notOfRules holds parts of the stacks of other goroutines that carry a rule's label: the test's own, the
+// proxies of servers, a log that is stuck, and the reader of the stacks.
 var notOfRules = []string{
 	"testing.tRunner", "harness.readStacks", own + "servertest.", own + "process.", own + "proxytest.", "asynclogtest.",
 }
 
-// own is where this module has what its own tests run.
+// own is the import path of the packages that this module's own tests run.
 const own = "github.com/elector-go/elector/internal/"
 
-// goroutines returns the stack of each goroutine that was started for a rule, without the
-// test's own and those of the servers and their proxies.
+// goroutines returns the stack of each goroutine that was started for a rule, without the test's own and
+// those of the servers and their proxies.
 func goroutines(rule string, s *kit.Service) []string {
 	read := shared.read
 	if s.Virtual {
-		read = readStacks // nothing outside of its bubble may be waited for
+		read = readStacks // a bubble must not wait for anything outside of it
 	}
 	mark := fmt.Sprintf("%q:%q", label, rule)
 	var left []string
@@ -40,7 +40,7 @@ func goroutines(rule string, s *kit.Service) []string {
 		if slices.ContainsFunc(notOfRules, func(s string) bool { return strings.Contains(stack, s) }) {
 			continue
 		}
-		var alike int // those with the same stack are told once, with their number before it
+		var alike int // equal stacks are printed once, after their number
 		_, _ = fmt.Sscan(stack, &alike)
 		left = append(left, slices.Repeat([]string{stack}, alike)...)
 	}
@@ -53,21 +53,21 @@ func readStacks() string {
 	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
 		return "" // a bytes.Buffer does not fail
 	}
-	// The first line is a heading, and would hide the number of those below it.
+	// The first line is a heading, and would hide the number in the line below it.
 	_, stacks, _ := strings.Cut(all.String(), "\n")
 	return stacks
 }
 
-// shared reads the stacks for many rules at a time. A reading takes tens of milliseconds where
-// dozens of rules are tried side by side: one for each rule took a third of all processor time.
+// shared reads the stacks for many rules at a time. A reading takes tens of milliseconds when dozens of
+// rules run in parallel: one reading per rule took a third of all processor time.
 var shared stackReader
 
-// stackPause is between two readings.
+// stackPause is the pause between two readings.
 const stackPause = 500 * time.Millisecond
 
 type stackReader struct {
 	mu   sync.Mutex
-	next *reading // that has not begun
+	next *reading // has not begun
 	last time.Time
 }
 
@@ -76,7 +76,7 @@ type reading struct {
 	stacks string
 }
 
-// read returns stacks that were read after it was called.
+// read returns stacks that were read after the call.
 func (s *stackReader) read() string {
 	s.mu.Lock()
 	if s.next == nil {

@@ -1,6 +1,6 @@
-// Package harness tries the rules of a suite, whichever it is: each in a subtest of its own,
-// in a bubble where time is fake, and under a watch that ends what hangs. A suite brings its rules,
-// and the place in which one of them is tried.
+// Package harness runs the rules of a suite: each in a subtest of its own, in a bubble with fake time on
+// a virtual service, and under a time limit that ends what hangs. A suite brings its rules, and the place
+// in which one rule is tried.
 package harness
 
 import (
@@ -21,67 +21,65 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// A Rule is one promise and how to try it.
+// A Rule is one promise, and the function that tests it.
 type Rule[P Place] struct {
 	Name string
 	Text string // one sentence, printed when the rule is broken
-	// Need are fields of Service and Client without which it cannot be tried, and words of
-	// the suite's own.
+	// Need lists the fields of Service and Client that the rule requires, and words of the suite's own.
 	Need []string
-	// Apart says that the rule measures the process: no other of any suite is tried meanwhile.
+	// Apart says that the rule measures the process: no other rule of any suite runs meanwhile.
 	Apart bool
-	// Long says why go test -short leaves the rule out on a service outside of the process, "" if
-	// it does not. On a virtual service the rule is always tried.
+	// Long says why go test -short leaves the rule out on a service outside of the process. It is "" if
+	// the rule is not left out. On a virtual service the rule always runs.
 	Long string
 	Run  func(p P)
 }
 
-// alone tells whether the rule takes the service, or a member, away, or counts all that is there,
-// so that no other can be tried beside it on the same service.
+// alone reports whether the rule takes away the service or a member, or counts everything that is there,
+// so that no other rule can run beside it on the same service.
 func (r Rule[P]) alone() bool {
 	return takesAway(r.Need) || slices.Contains(r.Need, "Stored") || slices.Contains(r.Need, "Watches")
 }
 
-// Contract is why most rules are Long. The backends' suite holds that a backend keeps the contract of
-// package backend, and the rule is tried on memory, which keeps it, too.
+// Contract is the reason why most rules are Long: the backends' suite checks that a backend keeps the
+// contract of package backend, and the rule is also tried on memory, which keeps it, too.
 const Contract = "it follows from the contract of package backend"
 
 // A Place is what a suite makes for one attempt at a rule: a [Try], and what its rules need.
 type Place interface {
-	// Finish checks what holds whatever the rule was about, once its function has returned.
+	// Finish checks what holds in every rule. It is called after the rule's function has returned.
 	Finish()
-	// End ends what the rule has begun, however it has ended. completed says that Finish has
-	// returned: while a panic unwinds nobody has failed yet.
+	// End ends everything that the rule has begun, however the rule ended. completed says that Finish has
+	// returned: while a panic unwinds, the test has not failed yet.
 	End(completed bool)
 }
 
-// A Suite is a table of rules, and how they are tried.
+// A Suite is a table of rules, and how to run them.
 type Suite[P Place] struct {
 	Rules []Rule[P]
-	// Strategy names what is tried in reports, beside the service. It may be "".
+	// Strategy names the strategy in reports, beside the service. It may be "".
 	Strategy string
-	// Service makes a fresh service for each attempt, and one before, to see what it can be
-	// made to do.
+	// Service makes a fresh service for each attempt, and one before, to see what it can do.
 	Service func(t testing.TB) *kit.Service
 	// Place makes the place for one attempt.
 	Place func(t *Try) P
-	// Limit is how long an attempt may take: of what takes twice as long, something hangs.
+	// Limit is how long an attempt may take. An attempt that takes twice as long hangs.
 	Limit func(s *kit.Service) time.Duration
-	// Words are what rules may need beside fields of Service and Client, and Lacks tells why what
-	// is tried cannot keep a rule, as far as that is not the service's, "" if it can. Both may be nil.
+	// Words are what rules may need besides fields of Service and Client. Lacks returns why the
+	// implementation, apart from the service, cannot keep a rule, or "" if it can. Both may be nil.
 	Words []string
 	Lacks func(r Rule[P]) (why string)
-	// States are those of a rule that are tried beside each other, in attempts of their own, when
-	// its function has returned. It may be nil. With -short a real service is asked every fifth of many:
-	// they are the same fault in different places, most with a session to wait for.
+	// States returns the states of a rule that run in parallel, in attempts of their own, after the
+	// rule's function has returned. It may be nil. With -short a real service is tried in every fifth of
+	// many states: they are the same fault in different places, and most wait for a session.
 	States func(p P) []func(p P)
-	// Parallel is called once nothing measures the process any more. It may be nil.
+	// Parallel is called when nothing measures the process any more. It may be nil.
 	Parallel func()
 
-	soFar func() kit.Report // of Run, for the last words where a rule hangs
+	soFar func() kit.Report // the report of Run so far, printed when a rule hangs
 }
 
-// Run tries each rule, in a subtest of its own, and logs and returns the report.
+// Run tries each rule in a subtest of its own, and logs and returns the report.
 func (s Suite[P]) Run(t *testing.T) kit.Report {
 	svc := s.Service(t)
 	report := kit.Report{Strategy: s.Strategy, Service: svc.Name}
@@ -130,7 +128,7 @@ func (s Suite[P]) Run(t *testing.T) kit.Report {
 				run(t, r.Name, r, byItself)
 			}
 		}
-		for _, r := range s.Rules { // they join once the others are done
+		for _, r := range s.Rules { // they run in parallel once the others are done
 			if !r.alone() && !r.Apart {
 				run(t, r.Name, r, (*testing.T).Parallel)
 			}
@@ -144,15 +142,15 @@ func (s Suite[P]) Run(t *testing.T) kit.Report {
 	return report
 }
 
-// trying is a suite being tried on one service.
+// trying is a suite that runs on one service.
 type trying[P Place] struct {
 	Suite[P]
-	probe *kit.Service    // made to see what there is
-	can   map[string]bool // what it can be made to do
+	probe *kit.Service    // made to see what the service can do
+	can   map[string]bool // by field of Service and Client
 }
 
-// try tries one rule, and returns why it is not applicable, if so, and in how many of its states it was
-// tried, if not in all. It calls join, or not, to run side by side with the others from then on.
+// try tries one rule. It returns why the rule is not applicable, or "", and in how many of its states it
+// was tried, or "" if in all. It calls join, or not, to run in parallel with others from then on.
 func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason, in string) {
 	if why := y.lacks(t, r); why != "" {
 		return why, ""
@@ -160,19 +158,19 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 	if y.probe.Virtual {
 		defer enter(r.Apart)()
 		defer y.watch(r, 10*time.Minute)()
-		// Subtests are forbidden in a bubble, so it goes inside of one.
+		// Subtests are forbidden in a bubble, so the bubble is inside the subtest.
 		synctest.Test(t, func(t *testing.T) { reason, _ = y.Attempt(t, r) })
 		return reason, ""
 	}
 	join(t)
 	once := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
 		defer enter(r.Apart)()
-		defer y.watch(r, 2*y.Limit(y.probe))() // the making of the service, too
+		defer y.watch(r, 2*y.Limit(y.probe))() // the making of the service is included
 		return y.Attempt(t, r)
 	}
 	reason, states := once(t, r)
 	if len(states) > 0 && !t.Failed() {
-		// They are mostly waiting for something to time out.
+		// They mostly wait for timeouts.
 		all := len(states)
 		if testing.Short() && all > few {
 			states = everyFifth(states)
@@ -192,10 +190,10 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 	return reason, in
 }
 
-// few states of a rule are tried all, with -short, too.
+// few is the largest number of states that are all tried with -short, too.
 const few = 7
 
-// everyFifth is of an uneven number, so that of nested loops it takes a bit of each.
+// everyFifth steps by an odd number, so that it takes a bit of each of nested loops.
 func everyFifth[T any](all []T) (some []T) {
 	for i := 0; i < len(all); i += 5 {
 		some = append(some, all[i])
@@ -203,7 +201,7 @@ func everyFifth[T any](all []T) (some []T) {
 	return some
 }
 
-// lacks tells why a rule cannot be tried here, "" if it can.
+// lacks returns why a rule cannot be tried here, or "" if it can.
 func (y trying[P]) lacks(t *testing.T, r Rule[P]) (why string) {
 	t.Helper()
 	if y.Lacks != nil {
@@ -234,15 +232,15 @@ func (y trying[P]) lacks(t *testing.T, r Rule[P]) (why string) {
 	return why
 }
 
-// Attempt makes one attempt at a rule. It returns why the rule has turned out to be not
-// applicable, if so, and its states.
+// Attempt makes one attempt at a rule. It returns why the rule has turned out to be not applicable, or
+// "", and the rule's states.
 func (s Suite[P]) Attempt(t testing.TB, r Rule[P]) (reason string, states []func(p P)) {
-	// Goroutines bear the labels of the one that started them, which tells those of this rule
+	// A goroutine inherits the labels of the goroutine that started it. That tells this rule's goroutines
 	// from those of others.
 	pprof.Do(context.Background(), pprof.Labels(label, t.Name()), func(context.Context) {
 		svc := s.Service(t)
-		// In a bubble time only gets there if all goroutines are blocked for good, and says whose
-		// fault it is before synctest gives up.
+		// In a bubble time reaches the limit only if all goroutines are blocked for good. Then the watch
+		// names the rule before synctest gives up.
 		defer s.watch(r, 2*s.Limit(svc))()
 		try := &Try{T: t, Service: svc, rule: r.Name, text: r.Text, on: svc.Name}
 		if s.Strategy != "" {
@@ -263,18 +261,18 @@ func (s Suite[P]) Attempt(t testing.TB, r Rule[P]) (reason string, states []func
 	return reason, states
 }
 
-// names are those of the rules of all suites.
+// names are the names of the rules of all suites.
 var names []string
 
-// Name notes the names of a suite's rules, for whoever mistypes one.
+// Name notes the names of a suite's rules, so that a mistyped name is reported.
 func Name[P Place](rules []Rule[P]) {
 	for _, r := range rules {
 		names = append(names, r.Name)
 	}
 }
 
-// mistyped tells whether a pattern of -run asks for rules, and no suite has one of that name. Of other
-// tests that it names this one knows nothing.
+// mistyped reports whether a pattern of -run asks for rules, and no suite has a rule of that name. It
+// knows nothing of other tests that the pattern names.
 func mistyped(run string) bool {
 	parts := strings.Split(run, "/")
 	at := slices.IndexFunc(parts, func(part string) bool { return strings.Trim(part, "^$") == "rules" })
@@ -294,16 +292,16 @@ func mistyped(run string) bool {
 	})
 }
 
-// takesAway tells of what a rule needs whether it takes the service, a member or a
-// directory away from the others.
+// takesAway reports whether a rule with these needs takes the service, a member or a directory away from
+// other rules.
 func takesAway(need []string) bool {
 	return slices.ContainsFunc(need, func(n string) bool {
 		return slices.Contains([]string{"Stop", "StopMember", "PauseMember", "CutOffMember", "UseUp"}, n)
 	})
 }
 
-// beside is shared by all rules of all suites that are being tried in this process. One that
-// measures the process has it for itself.
+// beside is locked for reading by each rule of all suites that runs in this process, and for writing by a
+// rule that measures the process.
 var beside sync.RWMutex
 
 // Limit is how long an attempt at most rules may take.
@@ -311,11 +309,11 @@ func Limit(s *kit.Service) time.Duration {
 	if s.Virtual {
 		return time.Hour + 100*s.TTL
 	}
-	return 5*time.Minute + 15*s.TTL // of what takes longer, something hangs
+	return 5*time.Minute + 15*s.TTL // an attempt that takes longer hangs
 }
 
-// enter waits until a rule may be tried beside those that are, or apart from all. Nobody who holds it may wait
-// for a parallel subtest: those who wait for it have a place among the parallel ones already.
+// enter waits until a rule may run beside others, or apart from all. A caller that holds it must not wait
+// for a parallel subtest: subtests that wait in enter already take up places among the parallel ones.
 func enter(apart bool) (leave func()) {
 	if apart {
 		beside.Lock()
@@ -325,8 +323,8 @@ func enter(apart bool) (leave func()) {
 	return beside.RUnlock
 }
 
-// watch ends the program after d, with the rule's name and the report of the rules that were tried before, unless stop
-// is called.
+// watch ends the program after d, with the rule's name and the report of the rules tried before, unless
+// stop is called.
 func (s Suite[P]) watch(r Rule[P], d time.Duration) (stop func()) {
 	timer := time.AfterFunc(d, func() {
 		stacks := make([]byte, 1<<20)
@@ -340,8 +338,8 @@ func (s Suite[P]) watch(r Rule[P], d time.Duration) (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// restore brings back what a rule that failed has left away, for other rules and for
-// the other rules. A virtual service is the rule's own. completed is as in Place.End.
+// restore brings back what a failed rule took away, for the rules that follow. A virtual service belongs
+// to the rule alone. completed is as in Place.End.
 func restore(t testing.TB, s *kit.Service, need []string, completed bool) {
 	t.Helper()
 	if s.Virtual || completed && !t.Failed() || !takesAway(need) || s.Stop == nil || s.Start == nil {

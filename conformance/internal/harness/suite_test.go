@@ -22,7 +22,7 @@ type place struct{ *Try }
 
 func (place) End(bool) {}
 
-// suite has these rules, on a service of these.
+// suite returns a suite with these rules, on services that newService makes.
 func suite(newService func(testing.TB) *kit.Service, rules ...Rule[place]) Suite[place] {
 	return Suite[place]{
 		Rules: rules, Service: newService, Limit: Limit,
@@ -33,7 +33,7 @@ func suite(newService func(testing.TB) *kit.Service, rules ...Rule[place]) Suite
 	}
 }
 
-// Who mistypes a rule is told that none was tried.
+// A mistyped rule is reported: no rule was tried.
 func TestMistypedRule(t *testing.T) {
 	const env = "ELECTOR_HARNESS_CHILD"
 	if os.Getenv(env) != "" {
@@ -68,7 +68,7 @@ func (h *heard) Fatalf(format string, args ...any) {
 	h.FailNow()
 }
 
-// A broken rule tells the lines that led there, through all functions.
+// The failure of a rule lists the lines that led there, through all functions.
 func TestLines(t *testing.T) {
 	newService := func(testing.TB) *kit.Service { return &kit.Service{Name: "x", TTL: time.Second} }
 	var said string
@@ -106,8 +106,7 @@ func TestServiceIsBroughtBack(t *testing.T) {
 	}
 }
 
-// A rule that has passed leaves the service alone, and one whose service cannot be brought
-// back has failed.
+// A rule that has passed leaves the service alone. A rule whose service cannot be brought back fails.
 func TestBringingBack(t *testing.T) {
 	starts := 0
 	cannot := errors.New("it is on fire")

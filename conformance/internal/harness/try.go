@@ -15,36 +15,35 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// A Try is one attempt at a rule, on a service of its own. Its methods that fail the rule must
-// be called from the test's goroutine. The suite sets how long things take when it makes the
-// rule's place.
+// A Try is one attempt at a rule, on a service of its own. Methods that fail the rule must be called from
+// the test's goroutine. The suite sets the durations when it makes the rule's place.
 type Try struct {
 	T       testing.TB
 	Service *kit.Service
-	// State names the one of several states in which the rule is being tried.
+	// State names the state in which the rule is tried, if it has several.
 	State string
-	// NotApplicable says why the rule cannot be tried, if only the attempt could tell.
+	// NotApplicable says why the rule cannot be tried, if only the attempt could find out.
 	NotApplicable string
 
-	// Patience is how long the rule waits for what has to happen.
+	// Patience is how long the rule waits for what must happen.
 	Patience func() time.Duration
-	// Pause is between two looks at what others bring about. It grows by a quarter with each look
-	// until it is LongestPause.
+	// Pause is the time between two looks in Until. It grows by a quarter with each look, up to
+	// LongestPause.
 	Pause, LongestPause time.Duration
-	// Moment is what Settle takes on a real service.
+	// Moment is how long Settle takes on a real service.
 	Moment time.Duration
-	// More is told when the rule is broken, after what was seen.
+	// More returns text for the failure of a broken rule, printed after what was seen.
 	More func() string
 
 	rule, text string
 	on         string // service and strategy
 }
 
-// Finish has nothing to check, for a place that has none of its own.
+// Finish checks nothing. It is for a place that has no check of its own.
 func (t *Try) Finish() {}
 
-// Lasting is the timeout of a session whose end no rule waits for. On a real service it outlives
-// what a rule takes away for less than TTL, on a machine that is slow besides.
+// Lasting is the timeout of a session whose end no rule waits for. On a real service, even on a slow
+// machine, it outlives an outage shorter than TTL that a rule causes.
 func (t *Try) Lasting() time.Duration {
 	if t.Service.Virtual {
 		return t.Service.TTL
@@ -52,7 +51,7 @@ func (t *Try) Lasting() time.Duration {
 	return 3 * t.Service.TTL
 }
 
-// Failf says which rule is broken and what was seen, and ends the rule.
+// Failf reports which rule is broken and what was seen, and ends the rule.
 func (t *Try) Failf(format string, args ...any) {
 	t.T.Helper()
 	when := ""
@@ -63,7 +62,7 @@ func (t *Try) Failf(format string, args ...any) {
 		t.rule, t.on, t.text, when, lines(), fmt.Sprintf(format, args...), t.More())
 }
 
-// FailIf is Failf if the rule is broken. What it is to say is evaluated in any case.
+// FailIf is Failf if broken. The arguments are evaluated in any case.
 func (t *Try) FailIf(broken bool, format string, args ...any) {
 	t.T.Helper()
 	if broken {
@@ -79,7 +78,7 @@ func lines() string {
 	for {
 		frame, more := frames.Next()
 		switch {
-		case !more, strings.HasSuffix(frame.Function, ".Attempt.func1"): // what is below tries the rule
+		case !more, strings.HasSuffix(frame.Function, ".Attempt.func1"): // the frames below run the rule
 			return strings.Join(all, ", ")
 		case filepath.Base(frame.File) != "try.go":
 			all = append(all, fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line))
@@ -95,9 +94,10 @@ func (t *Try) Must(what string, err error) {
 	}
 }
 
-// Confirmed fails the rule on the error of a Close that the service could answer since began, and tells whether there was
-// none. Backends give a server one to three seconds to confirm the end of a session (ZooKeeper's client library gives it
-// one). A machine that stands still for as long leaves that to the session's timeout.
+// Confirmed fails the rule on an error of Close, except on a real service a second or more after began,
+// when the service could first answer. It reports whether there was no error. Backends give a server one
+// to three seconds to confirm the end of a session (ZooKeeper's client library: one). On a machine that
+// stops as long the session times out.
 func (t *Try) Confirmed(what string, began time.Time, err error) bool {
 	t.T.Helper()
 	if err != nil && !t.Service.Virtual && time.Since(began) >= time.Second {
@@ -107,7 +107,7 @@ func (t *Try) Confirmed(what string, began time.Time, err error) bool {
 	return true
 }
 
-// Refused fails the rule unless err is all of want.
+// Refused fails the rule unless err matches all of want.
 func (t *Try) Refused(what string, err error, want ...error) {
 	t.T.Helper()
 	for _, w := range want {
@@ -117,7 +117,7 @@ func (t *Try) Refused(what string, err error, want ...error) {
 	}
 }
 
-// Until waits for what others bring about.
+// Until waits until holds returns true, and fails the rule after Patience.
 func (t *Try) Until(what string, holds func() bool) {
 	t.T.Helper()
 	patience, pause := t.Patience(), t.Pause
@@ -129,8 +129,8 @@ func (t *Try) Until(what string, holds func() bool) {
 	}
 }
 
-// Settle lets what is on its way arrive: in a bubble until all goroutines are blocked, else for
-// a moment. It never makes what is right fail a rule.
+// Settle lets what is on its way arrive: in a bubble until all goroutines are blocked, otherwise for a
+// moment. A correct implementation never fails a rule because of Settle.
 func (t *Try) Settle() {
 	if t.Service.Virtual {
 		time.Sleep(t.Service.Slow)
@@ -143,7 +143,7 @@ func (t *Try) Settle() {
 // Goroutines returns the stacks of the goroutines that were started for the rule.
 func (t *Try) Goroutines() []string { return goroutines(t.T.Name(), t.Service) }
 
-// IsClosed tells whether nothing is waited for on c any more.
+// IsClosed reports whether c is closed.
 func IsClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -153,12 +153,12 @@ func IsClosed(c <-chan struct{}) bool {
 	}
 }
 
-// IsAny tells whether err is one of these.
+// IsAny reports whether err matches one of these.
 func IsAny(err error, of ...error) bool {
 	return slices.ContainsFunc(of, func(target error) bool { return errors.Is(err, target) })
 }
 
-// Text quotes an error.
+// Text returns the error quoted, or nil.
 func Text(err error) string {
 	if err == nil {
 		return "nil"

@@ -1,5 +1,4 @@
-// Package judge tells what becomes of a test that fails, in a test that does not: for the tests
-// of the suites.
+// Package judge runs a test that fails inside a test that does not. It is for the tests of the suites.
 package judge
 
 import (
@@ -9,8 +8,8 @@ import (
 	"testing"
 )
 
-// Fails calls try with a testing.TB of its own, and tells whether it has failed. t goes on, however
-// try has ended: a panic of its goroutine is a failure, too.
+// Fails calls try with a testing.TB of its own, and reports whether it has failed. A panic of try's
+// goroutine is a failure, too. t continues, however try has ended.
 func Fails(t testing.TB, try func(t testing.TB)) bool {
 	t.Helper()
 	c := &contained{TB: t}
@@ -24,7 +23,7 @@ func Fails(t testing.TB, try func(t testing.TB)) bool {
 	return c.Failed()
 }
 
-// Ends are the ways of a test to end without having passed.
+// Ends are the ways in which a test can end without having passed.
 var Ends = map[string]func(t testing.TB){
 	"fails":  func(t testing.TB) { t.Fatal("x") },
 	"panics": func(testing.TB) { panic("boom") },
@@ -32,8 +31,7 @@ var Ends = map[string]func(t testing.TB){
 	"skips":  func(t testing.TB) { t.SkipNow() },
 }
 
-// contained is a testing.TB whose failure and cleanups are its own. What it logs goes to the log
-// of the test around it.
+// contained is a testing.TB with its own failure and cleanups. It logs to the test around it.
 type contained struct {
 	testing.TB
 	mu              sync.Mutex
