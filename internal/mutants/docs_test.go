@@ -17,11 +17,11 @@ var update = flag.Bool("update", false, "write the tables of README.md")
 
 const (
 	readme = "README.md"
-	proof  = "../../docs/proof.md" // gives the counts only
+	proof  = "../../docs/proof.md" // contains only the counts
 	marker = "<!-- TestDocs writes the rest of this page. -->\n"
 )
 
-// tables are all of README.md that stands behind the marker.
+// tables returns the part of README.md after the marker.
 func tables() string {
 	var b strings.Builder
 	b.WriteString("\n## Rules that no mutant breaks\n\n| rule | why |\n|---|---|\n")
@@ -41,8 +41,7 @@ func tables() string {
 	return b.String()
 }
 
-// TestDocs checks that README.md tells of all mutants as they are, and docs/proof.md of their
-// number.
+// README.md describes all mutants as they are, and docs/proof.md has their number.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(readme)
 	require.NoError(t, err)
