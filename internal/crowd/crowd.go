@@ -42,7 +42,7 @@ type Win struct {
 	At   time.Time
 }
 
-// New makes a crowd. At most most campaigns can be won before a call of Next.
+// New makes a crowd in which up to most campaigns may be won before a call of Next.
 func New(ctx context.Context, most int, patience time.Duration) *Crowd {
 	c := &Crowd{patience: patience, wins: make(chan Win, most), changed: make(chan struct{}, 1)}
 	c.ctx, c.fail = context.WithCancelCause(ctx)
