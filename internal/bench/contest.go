@@ -87,7 +87,7 @@ func (c *contest) add(i int) error {
 	return err
 }
 
-// elections returns the election of contender i on a shared session: each has another one.
+// elections returns the election of contender i on a shared session: each has its own.
 func elections(path string, i int) string { return fmt.Sprintf("%s/%d", path, i) }
 
 // enter makes n more contenders take the seat or wait for it, all in parallel.

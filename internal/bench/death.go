@@ -298,7 +298,7 @@ func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (*q
 	if err != nil {
 		return nil, err
 	}
-	f.present = len(f.Candidates) + 1 // plus the leader, which is a process whenever this matters
+	f.present = len(f.Candidates) + 1 // plus the leader, which is in another process whenever present is read
 	q := &queue{field: f, lab: l, to: errand{Of: ofMortal, Path: path, Companion: companion}}
 	for i := range mortals {
 		if err = q.bear(); err == nil {

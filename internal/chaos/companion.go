@@ -92,7 +92,7 @@ func watched(b closer, o candidateOptions) closer {
 			}
 		}()
 		if will, err := s.Will(); err == nil && o.Broken == brokenHasty {
-			time.AfterFunc(time.Second, func() { _ = backend.Execute(context.Background(), b, will) }) // fails or not, the result shows
+			time.AfterFunc(time.Second, func() { _ = backend.Execute(context.Background(), b, will) }) // its error does not matter: the effect shows, or not
 		}
 		return backend.Layer{Call: func(ctx context.Context, call *backend.Call, next func(context.Context) error) error {
 			if call.Kind == backend.CallClose {

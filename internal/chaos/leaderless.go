@@ -71,9 +71,12 @@ func gaps(e *evidence) []gap {
 // The last leader has left, or is silent: the seat is free after the failover time at the latest, and a
 // waiting candidate recovers. A fault that begins before that may keep the seat taken, or from being taken:
 //
-//   - one that makes a candidate silent, for the failover time from its beginning; a candidate that depends on one server of several loses that much, too, if the server fails;
+//   - one that makes a candidate silent, for the failover time from its beginning; a fault of one server of
+//     several does that to the candidates that depend on it;
 //   - one that makes a candidate slow, until its end;
-//   - one that takes the service away, for the failover time from its end, because all sessions are then counted from scratch. watch also measures when the service is away, as an election among the servers may happen without a fault.
+//   - one that takes the service away, for the failover time from its end, as all sessions are then counted
+//     from scratch. It is also measured when the service is away: the servers may hold an election
+//     without a fault.
 func bound(from, to int64, faults []meeting, failover failover) time.Duration {
 	free := from + int64(failover.at(from, faults))
 	for _, f := range faults {

@@ -74,8 +74,8 @@ func reportOf(t *testing.T, rules string) (report conformance.Report, said strin
 // commits of which some are done after its end.
 type wrongSession struct {
 	*backend.Session
-	first time.Time        // does what Session has not done
-	after *backend.Session // does what this one has not
+	first time.Time        // its deadline when it was opened
+	after *backend.Session // does what Session has not done
 }
 
 func (s wrongSession) Deadline() time.Time {
@@ -112,7 +112,7 @@ func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (*backend
 	return s.Around(backend.DoneBy(wrongSession{s, s.Deadline(), after})), nil
 }
 
-// A backend on a server breaks what no mutant on memory breaks, as messages do not linger there.
+// Rules that no mutant on memory breaks, as its messages do not linger, fail with a wrong backend on etcd.
 func TestLateMessagesAreFound(t *testing.T) {
 	t.Parallel()
 	if path, child := os.LookupEnv(envReport); child {

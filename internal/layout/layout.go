@@ -107,7 +107,7 @@ type Candidate struct {
 	// Leads is set once the candidate has been elected. It tells the candidate's successor that there is
 	// nobody else before the two of them.
 	Leads bool `json:"leads,omitempty"`
-	// Rank is what strategies that rank their candidates compare.
+	// Rank is compared by strategies that rank their candidates.
 	Rank []int64 `json:"rank,omitempty"`
 	// Since is the creation revision of the candidate's first entry, if this entry has replaced it.
 	Since uint64 `json:"since,omitempty"`

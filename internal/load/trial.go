@@ -31,7 +31,7 @@ type member struct {
 	doomed atomic.Bool // its connection is cut, so its session ends
 }
 
-// In a trial members contend for elections. It fails when a session is lost that was not cut off.
+// A trial makes members contend for elections. It fails when a session is lost that was not cut off.
 type trial struct {
 	*crowd.Crowd
 	w         world

@@ -155,8 +155,8 @@ func (g *givenUp) about(key string) bool {
 // writes reports whether an op is about an existing entry.
 func writes(op backend.Op) bool { return !op.Ephemeral() }
 
-// doneLate does a commit of one op that was given up a second later, if pick picks the op, except a commit
-// that overtakes has marked when a later commit succeeded.
+// doneLate repeats a given-up commit after one second, if pick picks its only op, unless overtakes has marked
+// the commit when a later one succeeded.
 func doneLate(overtakes func(all []*givenUp, later []backend.Op), pick func(backend.Op) bool) worsening {
 	return func(s *backend.Session, o *over) {
 		var mu sync.Mutex

@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// scaleMutants are correct for few, for a while, and the first times.
+// scaleMutants are correct for small numbers, for a while, and the first few times.
 var scaleMutants = []Mutant{
 	mutant("ops beyond the 64th forgotten", rules{Backend: {"scale/commit"}},
 		"A commit does its first 64 ops, and tells that all are done.",

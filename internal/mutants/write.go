@@ -47,7 +47,7 @@ var writeMutants = []Mutant{
 			if c.ops[0].Kind == backend.OpCreateEphemeral {
 				dir = backend.Parent(dir)
 			}
-			_, _ = s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)) // otherwise it is refused again
+			_, _ = s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)) // if this fails, c is refused again
 			return c.by(ctx, s)
 		}))),
 	mutant("put over any version", rules{Backend: {"write/compare-and-set", "lost-reply/refused"}, "fair": {"fence/conflict"}},
@@ -169,7 +169,7 @@ var writeMutants = []Mutant{
 		"Delete of a directory first deletes what stands in it.",
 		ofSession(refused(backend.ErrConflict, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if c.is(backend.OpDelete) {
-				l, _ := s.List(ctx, c.ops[0].Key) // it is refused again for all that remains
+				l, _ := s.List(ctx, c.ops[0].Key) // c is refused again if an entry remains
 				for _, key := range l.Keys {
 					if e, err := s.Get(ctx, key); err == nil {
 						_, _ = s.Commit(ctx, nil, backend.Delete(e))

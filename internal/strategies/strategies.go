@@ -47,7 +47,7 @@ func config(item catalog.Item) conformance.ElectionConfig {
 	return cfg
 }
 
-// ranking returns a candidate's strategy for the only Ranked one.
+// ranking returns the only Ranked strategy with a candidate's ranking.
 func ranking(r conformance.Ranking) (s elector.Strategy, change func(...int64)) {
 	rank := ranked.NewRank(r.Rank...)
 	return ranked.Strategy{Rank: rank, Quorum: r.Quorum, Preempt: r.Preempt, HoldOff: r.HoldOff}, rank.Set
