@@ -1,5 +1,5 @@
-// Package asynclog has log records handled beside what logs them: a handler that is slow, or never
-// returns, such as one that writes to a pipe that nobody reads, delays nothing but the log.
+// Package asynclog handles log records in the background: a handler that is slow or never returns, such as
+// one that writes to a pipe that nobody reads, delays only the log.
 package asynclog
 
 import (
@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// Most is how many records wait for their handler at most. Later ones are dropped.
+// Most is the maximum number of records that wait for their handler. Later ones are dropped.
 const Most = 4096
 
-// LastWords is how long a Close, which has done all else, waits for what was logged. A log that works takes
-// microseconds.
+// LastWords is how long Close waits for the log after all else is done. A working log needs microseconds.
 const LastWords = 100 * time.Millisecond
 
-// AtExit is how long a process that ends waits for its log, and for what it prints to standard error, which
+// AtExit is how long a process that ends waits for its log, and for its output to standard error, which
 // perhaps nobody reads.
 const AtExit = time.Second
 
-// New returns a logger whose records l's handler handles on a goroutine of their own, in the order in
-// which they were logged. Logging to it waits for nothing. When Most records wait, further ones are
-// dropped, and a record says how many once the handler goes on.
+// New returns a logger that passes its records to l's handler on a separate goroutine, in the order in
+// which they were logged. Logging to it never blocks. While Most records wait, further ones are dropped,
+// and a record reports their number once the handler continues.
 //
-// Of a handler only Enabled is called at once, and must not block. For l nil, the records go nowhere. A
-// logger of New's is returned as it is.
+// Only the handler's Enabled is called synchronously; it must not block. If l is nil, the records are
+// discarded. If New returned l or l is derived from such a logger, New returns it as it is.
 func New(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		return slog.New(slog.DiscardHandler)
@@ -39,8 +38,8 @@ func New(l *slog.Logger) *slog.Logger {
 	return slog.New(&handler{queue: new(queue), base: l.Handler(), to: l.Handler()})
 }
 
-// Flush waits until all that was logged so far has been handled, for d at most, or until ctx ends, and
-// tells whether it has. l is a logger of New's, or derived from one.
+// Flush waits until all records logged so far have been handled, until d has passed or until ctx ends, and
+// reports whether they have been handled. l is a logger that New returned, or derived from one.
 func Flush(ctx context.Context, l *slog.Logger, d time.Duration) bool {
 	h, ok := l.Handler().(*handler)
 	if !ok {
@@ -51,12 +50,12 @@ func Flush(ctx context.Context, l *slog.Logger, d time.Duration) bool {
 	return within(ctx, d, handled)
 }
 
-// Print writes a text to w, and waits for that, for d at most. It tells whether it was written.
+// Print writes a text to w and waits for that for d at most. It reports whether the text was written.
 func Print(w io.Writer, d time.Duration, text string) bool {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		_, _ = io.WriteString(w, text) // there is nobody to tell
+		_, _ = io.WriteString(w, text) // there is nobody to report an error to
 	}()
 	return within(context.Background(), d, written)
 }
@@ -74,13 +73,13 @@ func within(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// A handler hands records over. What With was called with is applied on the queue's goroutine, too: a
-// handler may take the lock for that which it writes under.
+// A handler passes records on. The queue's goroutine applies the arguments of With, too: the real handler
+// may guard them with the lock that it holds while it writes.
 type handler struct {
-	queue *queue // of all that are derived from one of New's
+	queue *queue // shared by all handlers derived from one
 	base  slog.Handler
-	to    slog.Handler        // what With has made of base; nil before it was asked for
-	make  func() slog.Handler // makes it
+	to    slog.Handler        // base with the arguments of With applied; nil until first needed
+	make  func() slog.Handler // returns to
 }
 
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
@@ -89,7 +88,7 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	r = r.Clone()
-	h.queue.add(job{of: h, record: func() { _ = h.made().Handle(ctx, r) }}) // there is nobody to tell
+	h.queue.add(job{of: h, record: func() { _ = h.made().Handle(ctx, r) }}) // there is nobody to report an error to
 	return nil
 }
 
@@ -105,7 +104,7 @@ func (h *handler) derive(with func(slog.Handler) slog.Handler) slog.Handler {
 	return &handler{queue: h.queue, base: h.base, make: func() slog.Handler { return with(h.made()) }}
 }
 
-// made returns the handler proper. Only the queue's goroutine calls it.
+// made returns the real handler. Only the queue's goroutine calls it.
 func (h *handler) made() slog.Handler {
 	if h.to == nil {
 		h.to = h.make()
@@ -113,14 +112,14 @@ func (h *handler) made() slog.Handler {
 	return h.to
 }
 
-// A job is a record to be handled, or what to close when all before it are.
+// A job is a record to handle, or a channel to close when all records before it have been handled.
 type job struct {
 	of      *handler
 	record  func()
 	handled chan<- struct{}
 }
 
-// A queue has a goroutine while there are jobs.
+// A queue has a goroutine while it has jobs.
 type queue struct {
 	mu      sync.Mutex
 	jobs    []job
@@ -128,7 +127,7 @@ type queue struct {
 	dropped int
 }
 
-// add appends a job, if there is room. One of Flush's always has.
+// add appends a job, if there is room. There is always room for a job of Flush.
 func (q *queue) add(j job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,8 +153,8 @@ func (q *queue) run() {
 	}
 }
 
-// next returns the next job, and how many were dropped if that is to be told after it: once the handler has
-// caught up, or when it is that many behind again.
+// next returns the next job and how many dropped records to report after it. It reports them once the
+// handler has caught up, or when Most records were dropped.
 func (q *queue) next() (j job, dropped int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -170,13 +169,13 @@ func (q *queue) next() (j job, dropped int, ok bool) {
 	return j, dropped, true
 }
 
-// do does a job. A handler may end its goroutine, as a test's FailNow does: another one goes on.
+// do does a job. A handler may end its goroutine, as a test's FailNow does: then do starts a new one.
 func (q *queue) do(j job, dropped int) {
 	returned := false
 	defer func() {
 		if !returned {
 			q.mu.Lock()
-			q.dropped += dropped // not told
+			q.dropped += dropped // not reported
 			q.mu.Unlock()
 			go q.run()
 		}

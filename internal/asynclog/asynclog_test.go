@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/internal/asynclog"
 )
 
-// A handler hands each record's text to a function. It has a mark of its own.
+// A handler passes each record's text to a function, after its mark.
 type handler struct {
 	say  func(string)
 	mark string
@@ -44,14 +44,14 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// A handler that does not return delays nobody. What does not fit is dropped and counted.
+// A handler that does not return delays nobody, and records that do not fit are dropped and counted.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		stuck := make(chan struct{})
 		l := asynclog.New(slog.New(handler{say: func(s string) { <-stuck; said = append(said, s) }}))
 		began := time.Now()
-		l.Info("first") // which the handler has
+		l.Info("first") // the handler holds this one
 		synctest.Wait()
 		for i := range asynclog.Most + 5 {
 			l.Info(fmt.Sprint(i))
@@ -70,7 +70,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// locked is a handler with one lock for all that it does, but Enabled.
+// locked is a handler with one lock for all its methods except Enabled.
 type locked struct {
 	handler
 	mu *sync.Mutex
@@ -85,7 +85,7 @@ func (h locked) Handle(ctx context.Context, r slog.Record) error {
 	return h.handler.Handle(ctx, r)
 }
 
-// With waits for no handler either.
+// With does not wait for a handler either.
 func TestStuckWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})

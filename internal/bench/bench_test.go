@@ -14,8 +14,8 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// BenchmarkHandover measures handovers on memory in the form that benchstat reads, and counts what they
-// allocate. Give -benchtime 200x or so: the default of a second is over after a few.
+// BenchmarkHandover measures handovers on memory in the format that benchstat reads, and counts their
+// allocations. Use -benchtime 200x or so: the default of a second ends after a few.
 func BenchmarkHandover(b *testing.B) {
 	for _, s := range []elector.Strategy{fair.New(), unfair.New()} {
 		for _, n := range []int{3, 50, 500, 5000} {
@@ -40,7 +40,7 @@ func BenchmarkHandover(b *testing.B) {
 				b.ReportMetric(float64(sum)/float64(len(delays)), "ns/op")
 				b.ReportMetric(float64(d.P50), "p50-ns")
 				b.ReportMetric(float64(d.P99), "p99-ns")
-				b.ReportAllocs() // shows the two below, which are of the handover alone
+				b.ReportAllocs() // shows the two metrics below, which cover the handover alone
 				m := &match{field: f, l: &lab{cfg: config{samples: 20, idle: 5 * time.Millisecond}, service: silent{}}}
 				c, err := m.count(bout{before: nothing, do: f.handover, after: f.reenter})
 				require.NoError(b, err)
@@ -51,7 +51,7 @@ func BenchmarkHandover(b *testing.B) {
 	}
 }
 
-// silent is a service that tells of no messages.
+// silent is a service that counts no messages.
 type silent struct{ service }
 
 func (silent) sent() (s sent)         { return s }

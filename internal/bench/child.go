@@ -16,10 +16,10 @@ import (
 	"github.com/elector-go/elector/internal/program"
 )
 
-// childEnv tells a process that it is one to be measured, and how.
+// childEnv makes a process measure an errand, which is its value.
 const childEnv = "ELECTOR_BENCH_CHILD"
 
-// An errand is what a process of its own measures, and prints as JSON.
+// An errand is what a child process measures. It prints the result as JSON.
 type errand struct {
 	Service      string
 	Addr         string
@@ -29,11 +29,11 @@ type errand struct {
 	Settle, Rest time.Duration // for joining
 	Idle         time.Duration // for handovers
 	Samples      int           // of handovers; 0 for joining
-	Path         string        // of the election, for who is to be killed
-	Companion    bool          // which it is to have
+	Path         string        // of the election, for a process that is killed
+	Companion    bool          // whether it has one
 }
 
-// errand makes a process that runs one.
+// errand returns a process that runs an errand.
 func (l *lab) errand(ctx context.Context, e errand) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -49,7 +49,7 @@ func (l *lab) errand(ctx context.Context, e errand) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// inChild has a process of its own run an errand.
+// inChild runs an errand in a child process.
 func (l *lab) inChild(ctx context.Context, e errand, result any) error {
 	cmd, err := l.errand(ctx, e)
 	if err != nil {
@@ -64,7 +64,7 @@ func (l *lab) inChild(ctx context.Context, e errand, result any) error {
 	return json.Unmarshal(out, result)
 }
 
-// child is what the process does.
+// child runs the errand in the child process.
 func child(ctx context.Context, told string, stdout io.Writer) error {
 	var e errand
 	if err := json.Unmarshal([]byte(told), &e); err != nil {
@@ -102,22 +102,22 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(result)
 }
 
-// self is this process to the functions below.
+// self means this process in the functions below.
 const self = "self"
 
-// resident is the memory in bytes that the system has given to a process.
+// resident returns the memory in bytes that the system has given to a process.
 func resident(pid string) (float64, error) { return kilobytes(pid, "VmRSS") }
 
-// kilobytes is some of its memory, in bytes.
+// kilobytes returns a value of a process's status, converted to bytes.
 func kilobytes(pid, name string) (float64, error) {
 	kb, err := proc(pid+"/status", name)
 	return kb * 1024, err
 }
 
-// written is how often this process has written to a file or a connection.
+// written returns how often this process has written to a file or a connection.
 func written() (float64, error) { return proc(self+"/io", "syscw") }
 
-// proc reads a number that Linux keeps of a process.
+// proc reads a number that Linux keeps about a process.
 func proc(file, name string) (float64, error) {
 	text, err := os.ReadFile("/proc/" + file)
 	if err != nil {

@@ -11,33 +11,33 @@ import (
 	"time"
 )
 
-// config is what the flags say.
+// config is the values of the flags.
 type config struct {
 	quick, json, fsync bool
 
 	kinds        []kind // of services
 	parts        map[string]bool
-	n            []int // nil for what is usual with the service
+	n            []int // nil for the service's default numbers
 	memoryN      []int
 	dir          string // for the servers' files
 	samples      int
 	crashSamples int
-	join         int           // candidates that enrol at a time
+	join         int           // candidates that enrol in parallel
 	idle         time.Duration // before each sample
-	ttl          time.Duration // session timeout, but for the crash part
+	ttl          time.Duration // session timeout, except in the crash part
 	servers      int           // of the service
 	heapMB       int           // of ZooKeeper's server
-	elections    int           // whose candidates join on one session
-	rest         time.Duration // with nothing to do, after they have joined
+	elections    int           // elections whose candidates join on one session
+	rest         time.Duration // without work, after they have joined
 	at           string        // the server's address, for a process that is measured
 }
 
-// Limits of what can be asked for.
+// Limits of the flags.
 const (
 	maxN       = 100_000
 	maxSamples = 1_000_000
-	// herdN is the largest N of all parts but fair: the herd makes more of them
-	// slow and tells nothing new.
+	// herdN is the largest N of all parts except fair: the herd makes more of them slow, without new
+	// insight.
 	herdN = 500
 )
 
@@ -72,7 +72,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	if err := f.Parse(args); err != nil {
 		return cfg, err
 	}
-	if cfg.quick { // what is given comes later, and counts
+	if cfg.quick { // the given flags come later and override these
 		small := strings.Fields("-n=3,10 -memory-n=100,1000 -samples=8 -crash-samples=1 -elections=100 -rest=1s -idle=20ms -ttl=10s -server-heap=256")
 		if err := f.Parse(append(small, args...)); err != nil {
 			return cfg, err
@@ -142,7 +142,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	return cfg, errors.Join(errs...)
 }
 
-// numbers are those of candidates on the service.
+// numbers returns the numbers of candidates on the service.
 func (c config) numbers(f facts) []int {
 	if c.n == nil {
 		return f.n

@@ -43,10 +43,9 @@ func (s *consulService) facts() facts {
 	}
 }
 
-// start starts the server with room for the connections of all candidates, who come
-// from one address.
+// start starts the server with room for the connections of all candidates, which come from one address.
 func (s *consulService) start() (err error) {
-	const others, most = 500, 15_000 // the server refuses more than it may have files
+	const others, most = 500, 15_000 // the server refuses a limit above its number of files
 	room := min(s.facts().files*max(slices.Max(s.cfg.numbers(s.facts())), s.cfg.elections)+others, most)
 	s.Cluster, err = services.StartConsul(s.cfg.servers, servertest.ConsulConfig{
 		Dir:    s.cfg.dir,
@@ -68,7 +67,7 @@ func (s *consulService) open(ttl time.Duration) (seat, error) {
 	return seat{b, release}, err
 }
 
-// counted passes requests on and counts them.
+// counted passes on requests and counts them.
 type counted struct {
 	http.RoundTripper
 	to *traffic
@@ -96,11 +95,11 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// isLook tells whether a request comes with a renewal, and only asks whether what is awaited
-// is as it was, or reads a session's slot where nothing is. It returns the request to send.
+// isLook reports whether a request accompanies a renewal, and only asks whether the awaited entries are
+// unchanged, or reads an empty slot of a session. It returns the request to send.
 func isLook(r *http.Request) (*http.Request, bool, error) {
 	if query := r.URL.Query(); query.Has("keys") {
-		return r, !query.Has("separator"), nil // else it is a survey
+		return r, !query.Has("separator"), nil // otherwise it is a survey
 	}
 	if r.URL.Path != "/v1/txn" || !r.URL.Query().Has("consistent") {
 		return r, false, nil
@@ -114,7 +113,7 @@ func isLook(r *http.Request) (*http.Request, bool, error) {
 	return r, !bytes.Contains(body, []byte(`"get`)) || bytes.Contains(body, []byte(`".elector/`)), nil
 }
 
-// client makes a client with connections of its own, and what gives them up. to may be nil.
+// client returns a client with separate connections, and a function that closes them. to may be nil.
 func (s *consulService) client(to *traffic) (client *api.Client, release func(), err error) {
 	cfg := api.DefaultConfig()
 	cfg.Address = s.addr()
@@ -166,7 +165,7 @@ func (c bareConsul) close() {
 	c.release()
 }
 
-// named is Consul's form of a key.
+// named returns Consul's form of a key.
 func named(key string) string { return strings.TrimPrefix(key, "/") }
 
 func (c bareConsul) create(ctx context.Context, key string) error {
@@ -179,8 +178,7 @@ func (c bareConsul) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// watch sends the query from a goroutine of its own; nothing tells when the server
-// has it.
+// watch sends the query from another goroutine; nothing tells when the server has it.
 func (c bareConsul) watch(ctx context.Context, key string) (<-chan time.Time, error) {
 	pair, meta, err := c.client.KV().Get(named(key), new(api.QueryOptions).WithContext(ctx))
 	if err == nil && pair == nil {
@@ -198,7 +196,7 @@ func (c bareConsul) watch(ctx context.Context, key string) (<-chan time.Time, er
 	}), nil
 }
 
-// standing counts sessions: each has one, as soon as it is in Lock.
+// standing counts sessions: each user has one, as soon as it is in Lock.
 func (c bareConsul) standing(ctx context.Context, path string) (n int, err error) {
 	all, _, err := c.client.Session().List(new(api.QueryOptions).WithContext(ctx))
 	for _, one := range all {

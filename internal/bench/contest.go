@@ -14,18 +14,18 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// What contends.
+// Kinds of contenders.
 const (
 	ofCandidates = "candidates"
 	ofPlain      = "plain"
 	ofShared     = "candidates on one session"
 )
 
-// A lock is the lock or election that the service's own client library has, on a session and a connection
-// of its own. Of an Elector it has Campaign and Close alone.
+// A lock is the lock or election of the service's client library, on a separate session and connection. It
+// implements only Campaign and Close of an Elector.
 type lock struct {
 	elector.Elector
-	take  func(ctx context.Context) error // connects if need be, and blocks until the seat is its own
+	take  func(ctx context.Context) error // connects if necessary, and blocks until it has the seat
 	give  func(ctx context.Context) error
 	close func() // ends the session and the connection
 }
@@ -37,16 +37,16 @@ func (l *lock) Close(context.Context) error {
 	return nil
 }
 
-// A contest is contenders for a seat in this process: candidates, or locks of the service's own.
+// A contest is contenders for a seat in this process: candidates, or locks of the client library.
 type contest struct {
 	*crowd.Crowd
 	lab    *lab
 	errand errand
 	path   string
-	shared backend.Backend // of all candidates, if they are on one session
+	shared backend.Backend // of all candidates, if they share one session
 }
 
-// newContest makes one with nobody in it.
+// newContest returns a contest without contenders.
 func (l *lab) newContest(ctx context.Context, e errand, path string) (c *contest, err error) {
 	c = &contest{Crowd: crowd.New(ctx, e.N+fewFirst+1, patience), lab: l, errand: e, path: path}
 	if e.Of == ofShared {
@@ -55,7 +55,7 @@ func (l *lab) newContest(ctx context.Context, e errand, path string) (c *contest
 	return c, err
 }
 
-// share opens a backend whose sessions are one.
+// share opens a backend with a single session.
 func (l *lab) share(ttl time.Duration) (backend.Backend, error) {
 	at, err := l.service.open(ttl)
 	if err != nil {
@@ -87,10 +87,10 @@ func (c *contest) add(i int) error {
 	return err
 }
 
-// elections are those of contenders on one session: each has one of its own.
+// elections returns the election of contender i on a shared session: each has its own.
 func elections(path string, i int) string { return fmt.Sprintf("%s/%d", path, i) }
 
-// enter has n contenders more take the seat, or wait for it, all at once.
+// enter makes n more contenders take the seat or wait for it, all in parallel.
 func (c *contest) enter(n int) error {
 	for range n {
 		i := len(c.Candidates)
@@ -102,7 +102,7 @@ func (c *contest) enter(n int) error {
 	return nil
 }
 
-// await blocks until n stand behind the one that has the seat.
+// await blocks until n contenders wait behind the one that has the seat.
 func (c *contest) await(n int) error {
 	waiting := func() (int, error) { return c.Waiting(), nil }
 	if c.errand.Of == ofPlain {
@@ -132,7 +132,7 @@ func (c *contest) await(n int) error {
 	}
 }
 
-// end ends all. What it returns does not matter: all is measured by then.
+// end ends all contenders. Its errors do not matter: all is measured by then.
 func (c *contest) end() {
 	c.Fail(errors.New("the contest is over"))
 	_ = c.Leave(c.Candidates, patience)

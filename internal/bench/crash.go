@@ -13,11 +13,10 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// maxBehind is how long after the service has let go of a dead leader's entry the
-// next one may need.
+// maxBehind is how long the next leader may need after the service has removed the dead leader's entry.
 const maxBehind = 200 * time.Millisecond
 
-// A crash has delays from the cut of the connections.
+// A crash is delays from the cut of the connections.
 type crash struct {
 	raw      time.Duration // deletion event of the leader's entry at a bare client
 	takeover time.Duration // the next Campaign has returned
@@ -70,10 +69,9 @@ func (l *lab) crashesOf(ctx context.Context, kind crashKind, path string) (table
 	return t, nil
 }
 
-// crashOnce cuts off a leader. A client that was cut off takes its time to close: that goes on in
-// cleanups.
+// crashOnce cuts off a leader. A client that was cut off takes long to close: that continues in cleanups.
 func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanups *sync.WaitGroup) (c crash, err error) {
-	var clients []services.Client // the leader's, the next one's
+	var clients []services.Client // of the leader and of the next one
 	f, err := newField(ctx, 2, fair.New(), path, func() (seat, error) {
 		at, err := l.brief(kind)
 		clients = append(clients, at)
@@ -88,7 +86,7 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 	}
 	defer cleanups.Go(func() {
 		clients[0].Mend()
-		_ = f.close() // cannot confirm that a session is closed that is gone
+		_ = f.close() // cannot confirm the close of a session that is gone
 		watcher.close()
 	})
 	if _, err := f.enrol(1); err != nil {
@@ -105,8 +103,8 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 	stopped := make(chan time.Time, 1)
 	context.AfterFunc(old.Term.Context(), func() { stopped <- time.Now() })
 
-	// Where the server counts from the last packet it got, a read right before the
-	// cut makes that the same instant.
+	// If the server counts from the last packet it got, a read right before the cut makes that the same
+	// instant.
 	if _, err := old.Leader(ctx); err != nil {
 		return c, err
 	}
@@ -128,7 +126,7 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 	}
 }
 
-// brief makes a client whose sessions last as long as those of a kind.
+// brief returns a client whose sessions are of this kind.
 func (l *lab) brief(kind crashKind) (services.Client, error) {
 	at := services.Remote{URL: l.kind.scheme + "://" + l.service.addr() + kind.parameters}
 	return at.Client()

@@ -23,25 +23,25 @@ import (
 )
 
 const (
-	// deathTarget is what the median with a companion may be, and deathRatio what it may be in raw
-	// limits; the 99th percentile may be deathWorst.
+	// deathTarget is the limit for the median with a companion, deathRatio the same in raw limits, and
+	// deathWorst the limit for the 99th percentile.
 	deathTarget, deathRatio, deathWorst = 15 * time.Millisecond, 2.0, 100 * time.Millisecond
-	// weightTarget is the memory that a companion may take.
+	// weightTarget is the limit for a companion's memory.
 	weightTarget = 8 << 20
-	// mostMortals is how many of the candidates are processes of their own at a time.
+	// mostMortals is the maximum number of candidates that are separate processes at a time.
 	mostMortals = 10
-	// fewWithout is how many sessions are waited for that time out.
+	// fewWithout is how many sessions are measured that time out.
 	fewWithout = 3
 )
 
-// ofMortal is a candidate in a process that is killed, which has N sessions more.
+// ofMortal is a candidate in a process that is killed, which has N more sessions.
 const ofMortal = "mortal"
 
-// A word is what such a process says of itself, bit by bit.
+// A word is what such a process reports about itself, bit by bit.
 type word struct {
-	Companion int           `json:",omitempty"` // its process, once that has been told all
+	Companion int           `json:",omitempty"` // its process, once that knows everything
 	Stands    bool          `json:",omitempty"` // its candidate waits for its turn, or leads
-	Key       string        `json:",omitempty"` // its candidate's entry, once that leads
+	Key       string        `json:",omitempty"` // its candidate's entry, once the candidate leads
 	Will      *backend.Will `json:",omitempty"`
 }
 
@@ -49,9 +49,9 @@ func (w word) accompanied() bool { return w.Companion != 0 }
 func (w word) stands() bool      { return w.Stands }
 func (w word) leads() bool       { return w.Will != nil }
 
-// mortal is the process of a candidate, until it is killed.
+// mortal runs a candidate in its process until the process is killed.
 func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
-	say := func(w word) { _ = json.NewEncoder(stdout).Encode(w) } // if nobody listens it is killed
+	say := func(w word) { _ = json.NewEncoder(stdout).Encode(w) } // if nobody listens, the process is killed
 	open := func() (backend.Backend, error) {
 		if e.Companion {
 			at, err := l.service.open(e.TTL)
@@ -86,7 +86,7 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 	}
 	one, err := elector.New(elector.Config{
 		Backend: b, Strategy: fair.New(), Election: e.Path, ID: strconv.Itoa(os.Getpid()),
-		SurveyEvery: -1, // as those in the other process
+		SurveyEvery: -1, // like those in the other process
 		Hooks: elector.Hooks{Stage: func(ev elector.StageEvent) {
 			if ev.Stage == elector.StageReady && !ev.Completed {
 				say(word{Stands: true})
@@ -106,18 +106,18 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 		return err
 	}
 	say(word{Stands: true, Key: guard.Conditions[0].Entry.Key, Will: &will})
-	_, err = io.Copy(io.Discard, os.Stdin) // until nobody is there to kill it
+	_, err = io.Copy(io.Discard, os.Stdin) // until nobody is left to kill it
 	return err
 }
 
-// A victim is such a process, as the one sees it that kills it.
+// A victim is such a process, seen from the process that kills it.
 type victim struct {
 	cmd   *exec.Cmd
-	words chan word // each has what was said before, too
-	word            // what has been heard
+	words chan word // each word includes the ones before
+	word            // the latest word
 }
 
-// bear starts one, and waits until it has a companion, if it is to have one.
+// bear starts a victim, and waits until it has a companion, if it needs one.
 func (l *lab) bear(ctx context.Context, e errand) (v *victim, err error) {
 	v = &victim{words: make(chan word, 10)}
 	if v.cmd, err = l.errand(ctx, e); err != nil {
@@ -147,7 +147,7 @@ func (l *lab) bear(ctx context.Context, e errand) (v *victim, err error) {
 	return v, err
 }
 
-// hear blocks until it has said something.
+// hear blocks until what holds of the victim's words.
 func (v *victim) hear(ctx context.Context, what func(word) bool) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -170,13 +170,13 @@ func (v *victim) hear(ctx context.Context, what func(word) bool) error {
 	return nil
 }
 
-// kill returns when the process was killed.
+// kill kills the process, and returns the time just before that.
 func (v *victim) kill() (time.Time, error) {
 	began := time.Now()
 	return began, v.cmd.Process.Kill()
 }
 
-// bury kills it if it lives, lets the system forget it, and waits until its companion has done its work.
+// bury kills the victim if it is alive, reaps it, and waits until its companion has done its work.
 func (v *victim) bury() error {
 	if _, err := v.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -218,7 +218,7 @@ func deathPart(ctx context.Context, l *lab) (section, error) {
 	return result, nil
 }
 
-// deaths measures the deaths with all numbers of candidates.
+// deaths measures deaths with all numbers of candidates.
 func (l *lab) deaths(ctx context.Context) (table, error) {
 	t := table{
 		About: fmt.Sprintf("The leader is a process of its own, which is killed (SIGKILL): the delay from just before that to the return of the next Campaign, of N candidates, of which all others but up to %d are in the process that kills and measures. With a companion (lastwill.Start) the session timeout is %v; without, the leader has: %s. The raw limit, taken in turn with it: the same process, alone in its election, is killed; a goroutine here waits for it (a pidfd), and then ends its session, %s; the delay from just before the kill to the event of its entry's deletion at another bare client. %v idle before each. %s",
@@ -238,14 +238,14 @@ func (l *lab) deaths(ctx context.Context) (table, error) {
 	return t, nil
 }
 
-// shortest is the kind of sessions that are over soonest.
+// shortest returns the kind of sessions that end soonest.
 func (l *lab) shortest() crashKind { return l.facts.crashes[len(l.facts.crashes)-1] }
 
 func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int, t *table) error {
 	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
 		return err
 	}
-	// in takes samples of deaths, and of each other kind, in turn.
+	// in takes samples of deaths and of each other kind, in turn.
 	in := func(companion bool, samples int, others ...func(*queue) (time.Duration, error)) ([]crowd.Quantiles, int64, error) {
 		q, err := l.queue(ctx, n, companion, samples)
 		if err != nil {
@@ -281,16 +281,16 @@ func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int, t *table) error {
 	return nil
 }
 
-// A queue is the candidates of a fair election: some in processes of their own, to be killed, each with
-// one in this process right behind it.
+// A queue is the candidates of a fair election: some are in processes that are killed, each with a
+// candidate of this process right behind it.
 type queue struct {
-	*field // those in this process
+	*field // the candidates in this process
 	lab    *lab
-	to     errand    // of the others
-	line   []*victim // in their order, nil for one in this process
+	to     errand    // of the other processes
+	line   []*victim // in their order, nil for a candidate of this process
 }
 
-// queue lines up n candidates, of whom the first is to be killed.
+// queue lines up n candidates; the first one will be killed.
 func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (*queue, error) {
 	mortals := min(n/2, samples, mostMortals)
 	path := fmt.Sprintf("/bench/death-%d-%v", n, companion)
@@ -298,7 +298,7 @@ func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (*q
 	if err != nil {
 		return nil, err
 	}
-	f.present = len(f.Candidates) + 1 // with the leader, which is one of the others whenever that is asked
+	f.present = len(f.Candidates) + 1 // plus the leader, which is in another process whenever present is read
 	q := &queue{field: f, lab: l, to: errand{Of: ofMortal, Path: path, Companion: companion}}
 	for i := range mortals {
 		if err = q.bear(); err == nil {
@@ -315,7 +315,7 @@ func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (*q
 	return q, nil
 }
 
-// bear has a process enter at the end of the line.
+// bear makes a process enter at the end of the line.
 func (q *queue) bear() error {
 	v, err := q.lab.bear(q.Context(), q.to)
 	if err != nil {
@@ -325,14 +325,14 @@ func (q *queue) bear() error {
 	return v.hear(q.Context(), word.stands)
 }
 
-// enter has a candidate of this process enter at the end of the line.
+// enter makes a candidate of this process enter at the end of the line.
 func (q *queue) enter(c *crowd.Candidate) error {
 	q.line = append(q.line, nil)
 	return q.EnterAll([]*crowd.Candidate{c}, 1)
 }
 
-// death kills the leader, and returns how long it took until the next one's Campaign has returned.
-// Then the seat goes on until it is with another process.
+// death kills the leader, and returns the time until the next candidate's Campaign has returned. Then it
+// passes the seat on until a process has it.
 func (q *queue) death() (time.Duration, error) {
 	v := q.line[0]
 	if err := v.hear(q.Context(), word.leads); err != nil {
@@ -381,8 +381,8 @@ func (q *queue) close() (err error) {
 	return errors.Join(err, q.field.close())
 }
 
-// rawDeath kills a process of the same kind, whose candidate is alone. Somebody in this process waits for
-// that, and ends its session by the bare client, and another's watch on its entry fires: the delay from
+// rawDeath kills a process of the same kind, whose candidate is alone. A goroutine here waits for that and
+// ends the session with the bare client, and another client's watch on the entry fires: the delay is from
 // the kill to that.
 func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
 	ctx := q.Context()
@@ -399,7 +399,7 @@ func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
 			break
 		}
 		select {
-		case <-fired: // the candidate has written what it has to say as a leader
+		case <-fired: // the candidate has written its value as a leader
 			fired, err = r.watcher.watch(r.ctx, v.Key)
 		default:
 			quiet = true
@@ -421,7 +421,7 @@ func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
 	return at.Sub(killed), err
 }
 
-// weigh looks at a companion while nothing happens.
+// weigh measures a companion at rest.
 func (l *lab) weigh(ctx context.Context, sessions int, t *table) (err error) {
 	l.say("death: a companion of %d sessions at rest", sessions)
 	v, err := l.bear(ctx, errand{Of: ofMortal, N: sessions - 1, Path: fmt.Sprintf("/bench/weight-%d", sessions), Companion: true})
@@ -433,7 +433,7 @@ func (l *lab) weigh(ctx context.Context, sessions int, t *table) (err error) {
 	}
 	defer func() { err = errors.Join(err, v.bury()) }()
 	pid := strconv.Itoa(v.Companion)
-	if err := program.Sleep(ctx, time.Second); err != nil { // it has begun then
+	if err := program.Sleep(ctx, time.Second); err != nil { // by then it has started
 		return err
 	}
 	before, err := wakeups(pid)
@@ -461,7 +461,7 @@ func (l *lab) weigh(ctx context.Context, sessions int, t *table) (err error) {
 	return err
 }
 
-// wakeups is how often the threads of a process have waited for something.
+// wakeups returns how often the threads of a process have waited for something.
 func wakeups(pid string) (sum float64, err error) {
 	tasks, err := filepath.Glob("/proc/" + pid + "/task/*")
 	if err == nil && len(tasks) == 0 {

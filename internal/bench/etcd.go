@@ -63,13 +63,13 @@ func (s *etcdService) open(ttl time.Duration) (seat, error) {
 	if err != nil {
 		return seat{}, errors.Join(err, client.Close())
 	}
-	return seat{b, func() { _ = client.Close() }}, nil // reports its own context's end
+	return seat{b, func() { _ = client.Close() }}, nil // Close reports the end of its own context
 }
 
-// rpcs counts what gRPC clients send and receive.
+// rpcs counts the messages that gRPC clients send and receive.
 type rpcs struct{ *traffic }
 
-// counterKey is the context's key for the counter of what a call sends.
+// counterKey is the context's key for the counter of a call's requests.
 type counterKey struct{}
 
 func (r rpcs) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
@@ -100,11 +100,11 @@ func (r rpcs) HandleRPC(ctx context.Context, s stats.RPCStats) {
 func (rpcs) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (rpcs) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// client makes a client with a connection of its own.
+// client returns a client with a separate connection.
 func (s *etcdService) client(options ...grpc.DialOption) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: []string{"http://" + s.addr()}, DialOptions: options,
-		Logger: zap.NewNop(), // by default it warns of each call that was given up
+		Logger: zap.NewNop(), // by default it warns of each cancelled call
 	})
 }
 
@@ -142,7 +142,7 @@ func (s *etcdService) connect(context.Context) (bare, error) {
 	return bareEtcd{client}, err
 }
 
-func (c bareEtcd) close() { _ = c.client.Close() } // reports its own context's end
+func (c bareEtcd) close() { _ = c.client.Close() } // Close reports the end of its own context
 
 func (c bareEtcd) create(ctx context.Context, key string) error {
 	_, err := c.client.Put(ctx, key, "raw")
@@ -154,7 +154,7 @@ func (c bareEtcd) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// watch returns when the watch stands.
+// watch returns when the server has created the watch.
 func (c bareEtcd) watch(ctx context.Context, key string) (<-chan time.Time, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	answers := c.client.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithCreatedNotify(), clientv3.WithFilterPut())

@@ -16,13 +16,13 @@ import (
 // A field is the candidates of one election, in this process.
 type field struct {
 	*crowd.Crowd
-	release  []func()         // what gives their connections up
-	resigned *crowd.Candidate // who led before
+	release  []func()         // close their connections
+	resigned *crowd.Candidate // the leader before
 	present  int              // candidates that campaign or lead
-	trouble  atomic.Int64     // lost or suspended sessions, and campaigns begun again
+	trouble  atomic.Int64     // lost or suspended sessions, and repeated campaigns
 }
 
-// newField makes n candidates, each with what open returns. The caller closes it.
+// newField makes n candidates, each on the result of open. The caller closes the field.
 func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (seat, error)) (*field, error) {
 	f := &field{Crowd: crowd.New(ctx, n, patience)}
 	hooks := elector.Hooks{
@@ -41,7 +41,7 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 		f.release = append(f.release, at.release)
 		if _, err := f.Add(elector.Config{
 			Backend: at.backend, Strategy: s, Election: path, ID: strconv.Itoa(i), Hooks: hooks,
-			SurveyEvery: -1, // looks would be counted
+			SurveyEvery: -1, // surveys would be counted
 		}); err != nil {
 			return nil, errors.Join(err, f.close())
 		}
@@ -49,14 +49,14 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 	return f, nil
 }
 
-// enter has one candidate campaign.
+// enter makes one candidate campaign.
 func (f *field) enter(who *crowd.Candidate) {
 	f.present++
 	f.Enter(who)
 }
 
-// enrol has the first candidate lead and then all others enter, up to join at a
-// time, and returns how long that took.
+// enrol makes the first candidate lead and then all others enter, up to join at a time, and returns how
+// long that took.
 func (f *field) enrol(join int) (time.Duration, error) {
 	began := time.Now()
 	f.present += len(f.Candidates)
@@ -68,8 +68,7 @@ func (f *field) enrol(join int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// idle blocks until all who have entered but the leader have been waiting, and
-// nothing has moved, for d.
+// idle blocks until all that have entered, except the leader, have been waiting without any change for d.
 func (f *field) idle(d time.Duration) error {
 	all := max(f.present-1, 0)
 	for {
@@ -86,8 +85,8 @@ func (f *field) idle(d time.Duration) error {
 	}
 }
 
-// handover has the leader resign, and returns how long it took from just before
-// that until the next one's campaign returned. The old leader can enter again.
+// handover makes the leader resign, and returns the time from just before that until the next campaign has
+// returned. The old leader can enter again.
 func (f *field) handover() (time.Duration, error) {
 	began := time.Now()
 	if err := f.resign(); err != nil {
@@ -97,20 +96,20 @@ func (f *field) handover() (time.Duration, error) {
 	return f.Leader.At.Sub(began), err
 }
 
-// resign has the leader leave the seat.
+// resign makes the leader leave the seat.
 func (f *field) resign() error {
 	f.present--
 	f.resigned = f.Leader.Candidate
 	return f.Leader.Term.Resign(f.Context())
 }
 
-// reenter has the old leader enter again.
+// reenter makes the old leader enter again.
 func (f *field) reenter() error {
 	f.enter(f.resigned)
 	return nil
 }
 
-// close closes all candidates, waits for their campaigns, and gives their connections up.
+// close closes all candidates, waits for their campaigns, and closes their connections.
 func (f *field) close() error {
 	err := f.LeaveAll(patience)
 	for _, release := range f.release {

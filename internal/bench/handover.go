@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// target is what the median of a fair handover may be, in raw limits, and
-	// spread by how much the messages per handover may differ between N.
+	// target is the limit for the median of a fair handover, in raw limits, and spread the limit for the
+	// variation of the messages per handover with N.
 	target, spread = 1.3, 0.2
-	// fallbackN is measured instead where the machine cannot hold more.
+	// fallbackN is measured instead if the machine cannot hold more.
 	fallbackN = 2000
-	// otherFiles is how many open files the process has beside the candidates' connections.
+	// otherFiles is how many files the process has open besides the candidates' connections.
 	otherFiles = 200
 )
 
@@ -87,15 +87,15 @@ func (l *lab) handoverTable(s elector.Strategy) table {
 	return t
 }
 
-// A handoverRow is what was measured with one number of candidates.
+// A handoverRow is the results for one number of candidates.
 type handoverRow struct {
 	cells           []any
 	ratio, messages float64
 	trouble         int64
 }
 
-// handoversAt enrols n candidates and measures. Of a strategy whose waiting candidates have to claim the
-// seat, it also takes what bare clients need for that.
+// handoversAt enrols n candidates and measures handovers. If the strategy's waiting candidates must claim
+// the seat, it also measures bare clients that do so.
 func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n int) (row handoverRow, err error) {
 	l.say("%s: N = %d: enrolling", s.Name(), n)
 	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
@@ -141,10 +141,10 @@ func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n
 	return row, err
 }
 
-// claimsSeat tells whether a waiting candidate has to write before it leads: where there is
-// no order, whoever is woken races, and the best of those that are ranked takes the seat.
+// claimsSeat reports whether a waiting candidate must write before it leads: without an order all woken
+// candidates race, and the best ranked candidate takes the seat.
 func claimsSeat(s elector.Strategy) bool {
-	item, _ := catalog.Named(s.Name()) // it is from there
+	item, _ := catalog.Named(s.Name()) // s comes from the catalog
 	return !item.Ordered || item.Ranked
 }
 

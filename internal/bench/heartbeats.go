@@ -14,8 +14,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// heartbeatsPart measures what a number of elections on one session cost while nothing happens in any of
-// them.
+// heartbeatsPart measures the cost of elections on one session while nothing happens in any of them.
 func heartbeatsPart(ctx context.Context, l *lab) (section, error) {
 	const ttl = 10 * time.Second
 	elections, during := []int{1, 1000}, 20*time.Second
@@ -37,7 +36,7 @@ func heartbeatsPart(ctx context.Context, l *lab) (section, error) {
 	return section{l.facts.title + ": many elections on one session", []table{t}}, nil
 }
 
-// heartbeatsOf leads in n elections on one session, and counts.
+// heartbeatsOf leads in n elections on one session and counts.
 func (l *lab) heartbeatsOf(ctx context.Context, n int, ttl, during time.Duration) (row []any, err error) {
 	at, err := l.service.open(ttl)
 	if err != nil {
@@ -54,7 +53,7 @@ func (l *lab) heartbeatsOf(ctx context.Context, n int, ttl, during time.Duration
 	if err != nil {
 		return row, err
 	}
-	// The announcements, and what they wake, are over by then.
+	// By then the announcements and what they wake are over.
 	if err := program.Sleep(ctx, l.settleTime()); err != nil {
 		return row, err
 	}
@@ -72,7 +71,7 @@ func (l *lab) heartbeatsOf(ctx context.Context, n int, ttl, during time.Duration
 	return []any{n, float64(beats) / seconds, float64(messages) / seconds, figure{"%.1f ms", cpu.Seconds() * 1000 / seconds}, routines}, err
 }
 
-// leads leads in n elections, and returns who does.
+// leads leads in n elections and returns the leaders.
 func leads(ctx context.Context, b backend.Backend, path string, n int) (all []elector.Elector, err error) {
 	for i := range n {
 		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: elections(path, i), ID: "leads"})

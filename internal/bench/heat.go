@@ -9,8 +9,7 @@ import (
 	"github.com/elector-go/elector/internal/program"
 )
 
-// heatPart has the seat change hands without a pause, and from idle, among contenders in processes of
-// their own.
+// heatPart makes the seat change hands without a pause, and from idle, among contenders in a child process.
 func heatPart(ctx context.Context, l *lab) (section, error) {
 	rawIdle, rawHot, err := l.rawLimit(ctx)
 	if err != nil {
@@ -43,8 +42,8 @@ func heatPart(ctx context.Context, l *lab) (section, error) {
 	return section{l.facts.title + ": heat", []table{t}}, nil
 }
 
-// handovers has the seat go from one contender to the next, and takes the delay from just
-// before one gives it up until the next one has it. Who gave it up then enters again.
+// handovers passes the seat from one contender to the next, and measures the delay from just before one
+// gives it up until the next one has it. The old holder then enters again.
 func (c *contest) handovers() (crowd.Quantiles, error) {
 	e := c.errand
 	err := c.enter(e.N)

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// fewFirst are in a process before it is measured: with them comes what a process has once.
+	// fewFirst contenders are in a process before it is measured: they bring what a process needs once.
 	fewFirst = 10
-	// leanTarget is what a candidate may cost, compared with a user of the client library's own lock.
+	// leanTarget limits the cost of a candidate, relative to a user of the client library's own lock.
 	leanTarget = 1.2
 )
 
-// A joinRow is what N contenders in a process of their own have cost.
+// A joinRow is the cost of N contenders in a child process.
 type joinRow struct {
-	// Quiet is how long the process was busy after they had begun to join, all at once,
-	// and CPU what it has used of the processors for that.
+	// Quiet is how long the process was busy after they had begun to join, all in parallel, and CPU the
+	// processor time for that.
 	Quiet, CPU time.Duration
-	// Resident is what each takes of the memory that the process has, Kept what is left of
-	// it when the process has given back all that it does not use.
+	// Resident is the memory of the process per contender, and Kept what is left of it after the process
+	// has returned all unused memory.
 	Resident, Kept float64
-	// In a minute in which nothing happens, all together.
+	// In a minute in which nothing happens, for all together.
 	RestCPU    time.Duration
 	RestWrites float64
 }
@@ -71,7 +71,7 @@ func joinPart(ctx context.Context, l *lab) (section, error) {
 	return result(), err
 }
 
-// called is how the tables call contenders.
+// called returns the tables' name for contenders.
 func (l *lab) called(of string) string {
 	if of == ofPlain {
 		return l.facts.plain
@@ -79,10 +79,10 @@ func (l *lab) called(of string) string {
 	return of
 }
 
-// join has a few join, and measures N more.
+// join makes a few contenders join, and measures N more.
 func (c *contest) join() (row joinRow, err error) {
 	e := c.errand
-	if e.Of == ofShared { // each election is led, on another session
+	if e.Of == ofShared { // each election has a leader on another session
 		var other backend.Backend
 		if other, err = c.lab.share(e.TTL); err == nil {
 			_, err = leads(c.Context(), other, c.path, fewFirst+e.N)
@@ -112,8 +112,8 @@ func (c *contest) join() (row joinRow, err error) {
 	return row, err
 }
 
-// enterAll has n contenders more enter, all at once, and returns how long this process was
-// busy with that, and what it took of the processors. Then so many wait.
+// enterAll makes n more contenders enter, all in parallel, and returns how long this process was busy with
+// that, and its processor time. Then waiting contenders wait.
 func (c *contest) enterAll(n, waiting int) (time.Duration, time.Duration, error) {
 	cpu, began := cpuTime(), time.Now()
 	if err := c.enter(n); err != nil {
@@ -121,7 +121,7 @@ func (c *contest) enterAll(n, waiting int) (time.Duration, time.Duration, error)
 	}
 	const (
 		step = 10 * time.Millisecond
-		busy = step / 4 // what heartbeats take is less
+		busy = step / 4 // heartbeats take less
 		calm = time.Second
 	)
 	used, until := cpu, began
@@ -140,7 +140,7 @@ func (c *contest) enterAll(n, waiting int) (time.Duration, time.Duration, error)
 	return until.Sub(began), used - cpu, c.await(waiting)
 }
 
-// memory returns what is resident, as it is and when all that is free is given back.
+// memory returns the resident memory, before and after all free memory is returned to the system.
 func (c *contest) memory(settle time.Duration) (taken, kept float64, err error) {
 	if err := program.Sleep(c.Context(), settle); err != nil {
 		return 0, 0, err
@@ -153,7 +153,7 @@ func (c *contest) memory(settle time.Duration) (taken, kept float64, err error) 
 	return taken, kept, err
 }
 
-// atRest returns what a minute costs in which nothing happens.
+// atRest returns the cost of a minute in which nothing happens.
 func (c *contest) atRest(d time.Duration) (time.Duration, float64, error) {
 	cpu, began := cpuTime(), time.Now()
 	writes, err := written()

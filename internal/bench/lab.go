@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// maxTTL is the longest session timeout that can be asked for.
+	// maxTTL is the longest session timeout that the flags accept.
 	maxTTL = 10 * time.Minute
-	// patience bounds each single step: what takes longer is stuck.
+	// patience limits each single step: a longer one is stuck.
 	patience = 60 * time.Second
 )
 
-// A lab is what the parts share.
+// A lab is the state that the parts share.
 type lab struct {
 	cfg     config
 	log     io.Writer // progress
 	kind    kind
 	service service // nil for the parts that need none
 	facts   facts
-	steps   [][3]string // that the part "writes" has found: what, by which strategy, its cost
+	steps   [][3]string // results of the part "writes": step, strategy, cost
 }
 
 func newLab(cfg config, k kind, log io.Writer) *lab {
@@ -34,7 +34,7 @@ func newLab(cfg config, k kind, log io.Writer) *lab {
 	return &lab{cfg: cfg, log: log, kind: k, service: s, facts: s.facts()}
 }
 
-// onService starts a service's server.
+// onService starts the server of a service.
 func onService(ctx context.Context, cfg config, k kind, log io.Writer) (*lab, error) {
 	l := newLab(cfg, k, log)
 	l.say("starting the server")
@@ -60,17 +60,17 @@ func (l *lab) say(format string, args ...any) {
 	fmt.Fprintf(l.log, where+format+"\n", args...)
 }
 
-// opener opens backends at the server.
+// opener returns a function that opens backends at the server.
 func (l *lab) opener() func() (seat, error) {
 	return func() (seat, error) { return l.service.open(l.cfg.ttl) }
 }
 
-// few are the numbers of candidates on the service that are not too many for a herd.
+// few returns the numbers of candidates on the service that are not too many for a herd.
 func (l *lab) few() []int {
 	return slices.DeleteFunc(slices.Clone(l.cfg.numbers(l.facts)), func(n int) bool { return n > herdN })
 }
 
-// describe says where the numbers come from.
+// describe describes where the numbers come from.
 func describe(cfg config) string {
 	about := fmt.Sprintf("%s, %s/%s, %d CPUs (%s). Clients and server on this one machine, over loopback.", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), cpuModel())
 	if cfg.servers > 1 {
@@ -85,7 +85,7 @@ func describe(cfg config) string {
 	return about
 }
 
-// cpuModel is the processor's name where the system tells it.
+// cpuModel returns the processor's name if the system reports it.
 func cpuModel() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	if name := regexp.MustCompile(`(?m)^model name\s*: (.+)$`).FindSubmatch(text); name != nil {
@@ -94,8 +94,8 @@ func cpuModel() string {
 	return "model unknown"
 }
 
-// settleTime is how long connecting may leave traces, such as the timers and buffers
-// of handshakes, and until all have sent a heartbeat, whose traces stay.
+// settleTime is how long connecting may leave traces, such as the timers and buffers of handshakes. By then
+// all have sent a heartbeat, whose traces stay.
 func (l *lab) settleTime() time.Duration {
 	if l.cfg.quick {
 		return 100 * time.Millisecond

@@ -1,10 +1,10 @@
-// Command bench measures what docs/performance.md reports, and prints its method
-// and its tables as Markdown:
+// Command bench measures what docs/performance.md reports, and prints its method and its tables as
+// Markdown:
 //
 //	go run ./internal/bench [-backend etcd,consul] [-parts fair,crash] [-n 3,50] [-samples 200] [-quick] [-json]
 //
-// It starts the servers it needs by itself, one at a time. Everything that is
-// compared is measured in the same run, sample by sample in turn.
+// It starts the servers it needs, one at a time. Everything that is compared is measured in the same run,
+// sample by sample in turn.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func main() { program.Main("bench", run) }
 
-// A part measures one thing and says what it found.
+// A part measures one thing and returns a section.
 type part struct {
 	name    string
 	servers bool // needs a real server
@@ -92,8 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return out.Encode(results)
 }
 
-// runParts runs the parts that were asked for: those that need a server if l has one,
-// else the others.
+// runParts runs the requested parts: those that need a server if l has one, otherwise the others.
 func runParts(ctx context.Context, l *lab, show func(section)) (map[string]section, error) {
 	results := make(map[string]section)
 	for _, p := range parts() {

@@ -23,7 +23,7 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// TestMain has this program be the process that a part measures, too.
+// TestMain also lets this program be the child process that a part measures.
 func TestMain(m *testing.M) {
 	if _, filled := os.LookupEnv(childEnv); filled {
 		main()
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A quick run of the part that needs no server, so that the program does not rot.
+// A quick run of the part that needs no server succeeds.
 func TestQuickMemory(t *testing.T) {
 	args := []string{"-quick", "-parts", "memory", "-memory-n", "50,200"}
 	var out bytes.Buffer
@@ -56,7 +56,7 @@ func TestQuickMemory(t *testing.T) {
 	}
 }
 
-// The parts on real servers, smallest. Consul takes up to 20 s to notice a crash.
+// The smallest runs of the parts on real servers succeed. Consul takes up to 20 s to notice a crash.
 func TestQuickServers(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
 	for _, k := range kinds {
@@ -82,7 +82,7 @@ func TestQuickServers(t *testing.T) {
 	}
 }
 
-// Pings and the asking itself must not be taken for packets of a handover.
+// Neither pings nor the requests for the counters count as packets of a handover.
 func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
 	cfg := must.Get(parse([]string{"-quick"}, io.Discard))(t)

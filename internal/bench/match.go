@@ -10,17 +10,17 @@ import (
 	"github.com/elector-go/elector/internal/crowd"
 )
 
-// countCycles is how many times messages are counted.
+// countCycles is how often messages are counted.
 const countCycles = 50
 
-// A match is candidates in this process, and the bare clients that they are compared with.
+// A match is candidates in this process, with the bare clients that they are compared with.
 type match struct {
 	*field
 	l   *lab
 	raw *rawPair
 }
 
-// newMatch makes one with n candidates, who do not campaign yet.
+// newMatch makes a match of n candidates, which do not campaign yet.
 func (l *lab) newMatch(ctx context.Context, r *rawPair, n int, s elector.Strategy, path string) (*match, error) {
 	f, err := newField(ctx, n, s, path, l.opener())
 	if err != nil {
@@ -33,10 +33,10 @@ func (l *lab) newMatch(ctx context.Context, r *rawPair, n int, s elector.Strateg
 
 func (m *match) still() error { return m.idle(m.l.cfg.idle) }
 
-// A sampler takes one sample: how long something took.
+// A sampler takes one sample: the duration of something.
 type sampler = func() (time.Duration, error)
 
-// timed is a sampler of what is over when it returns.
+// timed returns a sampler for an action that is over when do returns.
 func timed(do func() error) sampler {
 	return func() (time.Duration, error) {
 		began := time.Now()
@@ -45,18 +45,18 @@ func timed(do func() error) sampler {
 	}
 }
 
-// A bout is one step to be measured.
+// A bout is one step to measure.
 type bout struct {
 	what string
-	// before makes the state that do is measured from, and after clears up.
+	// before sets up the state from which do is measured, and after cleans up.
 	before, after func() error
 	do            sampler
-	raw           sampler // what the bare client does instead, which is its limit
+	raw           sampler // the same by the bare client: the limit for do
 }
 
 func nothing() error { return nil }
 
-// sample takes the bout and the raw limits in turn, each after the same idle time.
+// sample runs the bout and the raw limits in turn, each after the same idle time.
 func (m *match) sample(b bout, raws ...sampler) ([]crowd.Quantiles, error) {
 	return inTurn(m.l.cfg.samples, append([]sampler{func() (time.Duration, error) {
 		if err := errors.Join(b.before(), m.still()); err != nil {
@@ -67,14 +67,14 @@ func (m *match) sample(b bout, raws ...sampler) ([]crowd.Quantiles, error) {
 	}}, raws...)...)
 }
 
-// A step is what a bout costs, of all candidates together.
+// A step is the cost of a bout, for all candidates together.
 type step struct {
 	trips                       int     // requests until the call has returned
-	requests, watches, messages float64 // until all is still, as the next two
+	requests, watches, messages float64 // until all is still, like the next two
 	allocations, bytes          float64
 }
 
-// count counts what the bout sends and allocates.
+// count counts the messages and allocations of the bout.
 func (m *match) count(b bout) (s step, err error) {
 	cycles := min(countCycles, m.l.cfg.samples)
 	add := func(to *float64, n int) { *to += float64(n) / float64(cycles) }
@@ -101,7 +101,7 @@ func (m *match) count(b bout) (s step, err error) {
 		if err != nil {
 			return s, err
 		}
-		// The fewest: others are on their way by then that nobody waits for.
+		// The minimum: more may include requests that nobody waits for.
 		if trips := done.requests - before.requests; i == 0 || trips < s.trips {
 			s.trips = trips
 		}

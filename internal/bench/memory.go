@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// memoryPart measures what N waiting candidates cost on the memory backend.
+// memoryPart measures the cost of N waiting candidates on the memory backend.
 func memoryPart(ctx context.Context, l *lab) (section, error) {
 	t := table{
 		About: "One leader and N others that enter all at once and then wait, each an Elector and a blocked Campaign. Heap, stacks and goroutines are the difference to before, per waiting candidate, after a garbage collection; the goroutine that called Campaign counts.",
@@ -31,7 +31,7 @@ func memoryPart(ctx context.Context, l *lab) (section, error) {
 	return section{"Waiting candidates on memory, fair", []table{t}}, nil
 }
 
-// memoryAt enrols a leader and n others, and looks at what is kept of each.
+// memoryAt enrols a leader and n others, and measures what is kept for each.
 func memoryAt(ctx context.Context, n int, shared bool) (enrol time.Duration, each stock, err error) {
 	before := takeStock()
 	var b backend.Backend = memory.New(memory.Options{})
@@ -46,7 +46,7 @@ func memoryAt(ctx context.Context, n int, shared bool) (enrol time.Duration, eac
 	if enrol, err = f.enrol(n); err != nil {
 		return 0, each, err
 	}
-	// The last ones have said that they begin to wait; let them.
+	// The last ones have reported that they begin to wait; wait until they do.
 	if err := f.idle(100 * time.Millisecond); err != nil {
 		return 0, each, err
 	}
@@ -57,9 +57,8 @@ func memoryAt(ctx context.Context, n int, shared bool) (enrol time.Duration, eac
 
 type stock struct{ heap, stack, routines float64 }
 
-// takeStock returns what is kept after some garbage collections: finalizers, and what
-// pools hold, need a second one, and each makes a stack that is too large half as large,
-// down from the 32 KB that a call of gRPC's may take.
+// takeStock measures what is kept after some garbage collections: finalizers and pools need a second one,
+// and each one halves a stack that is too large, down from the 32 KB that a gRPC call may take.
 func takeStock() stock {
 	for range 5 {
 		runtime.GC()

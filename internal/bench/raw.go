@@ -10,18 +10,18 @@ import (
 	"github.com/elector-go/elector/internal/program"
 )
 
-// rawPair is two bare clients: one deletes a key, the other's watch on it fires.
-// No election by such keys can be faster than that.
+// rawPair is two bare clients: one deletes a key, and the other's watch on it fires. No election by such
+// keys can be faster than that.
 type rawPair struct {
 	owner, watcher bare
 
 	ctx   context.Context
-	fired <-chan time.Time // of the watch on the key that is deleted next
+	fired <-chan time.Time // by the watch on the key that is deleted next
 	idle  func() error     // blocks for the idle time before a sample
 }
 
-// newRawPair connects a pair, and has the server compile its code and fill its caches
-// before anything is measured. The caller closes it.
+// newRawPair connects a pair, and lets the server compile its code and fill its caches before anything is
+// measured. The caller closes the pair.
 func (l *lab) newRawPair(ctx context.Context) (r *rawPair, err error) {
 	r = &rawPair{ctx: ctx, idle: func() error { return nil }}
 	if r.owner, err = l.service.connect(ctx); err != nil {
@@ -53,7 +53,7 @@ func (r *rawPair) close() {
 	r.watcher.close()
 }
 
-// arm makes the key that is deleted next, and watches it.
+// arm creates the key that is deleted next, and watches it.
 func (r *rawPair) arm() (err error) {
 	if err := r.owner.create(r.ctx, rawKey); err != nil {
 		return fmt.Errorf("create %s: %w", rawKey, err)
@@ -64,9 +64,9 @@ func (r *rawPair) arm() (err error) {
 	return nil
 }
 
-// sample takes the delay from just before the deletion to the watch. All else is done right after, as
-// candidates enter again right after a handover: then the connections of either have been idle for as
-// long when their turn comes.
+// sample measures the delay from just before the deletion to the watch. It does everything else right after
+// that, as candidates enter again right after a handover: so both kinds of connections have been idle for
+// the same time at their next turn.
 func (r *rawPair) sample() (time.Duration, error) {
 	d, err := r.notice()
 	if err != nil {
@@ -87,8 +87,8 @@ func (r *rawPair) notice() (time.Duration, error) {
 	return at.Sub(began), err
 }
 
-// sampleClaim takes the delay from just before the deletion until the watcher, told of
-// it, has claimed a seat by a write of its own.
+// sampleClaim measures the delay from just before the deletion until the watcher has noticed it and claimed
+// a seat by a write.
 func (r *rawPair) sampleClaim() (time.Duration, error) {
 	notice, err := r.notice()
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *rawPair) sampleClaim() (time.Duration, error) {
 	return notice + claim, r.arm()
 }
 
-// claim takes how long one of the two needs to claim a seat, which it gives up again.
+// claim measures how long one of the two needs to claim a seat, and gives the seat up again.
 func (r *rawPair) claim(who bare) (time.Duration, error) {
 	began := time.Now()
 	if err := who.claim(r.ctx); err != nil {
@@ -114,8 +114,8 @@ func (r *rawPair) claim(who bare) (time.Duration, error) {
 	return d, nil
 }
 
-// inTurn takes one sample of each kind, and so on. Which of them comes first changes from turn to turn,
-// lest one always profits from what another leaves behind.
+// inTurn takes one sample of each kind per turn. The order alternates from turn to turn, so that no kind
+// always profits from what another leaves behind.
 func inTurn(turns int, kinds ...sampler) ([]crowd.Quantiles, error) {
 	delays := make([][]time.Duration, len(kinds))
 	for turn := range turns {
@@ -152,7 +152,7 @@ func await(ctx context.Context, fired <-chan time.Time) (time.Time, error) {
 	}
 }
 
-// rawLimit takes the limit from idle and without a pause, with no other connections.
+// rawLimit measures the limit from idle and without a pause, with no other connections.
 func (l *lab) rawLimit(ctx context.Context) (idle, busy crowd.Quantiles, err error) {
 	l.say("raw: the limit with no other connections")
 	r, err := l.newRawPair(ctx)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A section is what a part has found. It prints as Markdown, and marshals as JSON, with delays in
+// A section is the result of a part. It prints as Markdown, and marshals as JSON with delays in
 // nanoseconds.
 type section struct {
 	Title  string  `json:"title"`
 	Tables []table `json:"tables"`
 }
 
-// A table has text before it, which says how it was measured, and notes after it.
+// A table has a text before it, which says how it was measured, and notes after it.
 type table struct {
 	About string   `json:"about,omitempty"`
 	Head  []string `json:"head"`
@@ -56,7 +56,7 @@ func (s section) markdown(w io.Writer) {
 	}
 }
 
-// text is a cell as it is printed.
+// text returns a cell as it is printed.
 func text(cell any) string {
 	switch v := cell.(type) {
 	case time.Duration:
@@ -75,7 +75,7 @@ func ms(d time.Duration) string {
 	return fmt.Sprintf("%.2f ms", float64(d)/1e6)
 }
 
-// A figure is a number that is printed in a form of its own.
+// A figure is a number with a format.
 type figure struct {
 	form  string
 	value float64

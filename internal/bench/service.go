@@ -9,30 +9,30 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-// A service is a coordination service to measure on: its server, the backend for it,
-// and its bare client, which shows what the service by itself takes.
+// A service is a coordination service to measure: its server, the backend for it, and its bare client,
+// which shows the cost of the service alone.
 type service interface {
 	facts() facts
 	// start starts the server, which Close ends.
 	start() error
 	Close() error
 	addr() string
-	// open makes a backend for one candidate, with connections of its own.
+	// open makes a backend for one candidate, with separate connections.
 	open(ttl time.Duration) (seat, error)
 	// connect connects a bare client.
 	connect(ctx context.Context) (bare, error)
 	// lock makes a contender that uses the client library's own lock with its defaults.
 	lock(path string, ttl time.Duration) (*lock, error)
-	// sent tells what the candidates have sent so far.
+	// sent returns what the candidates have sent so far.
 	sent() sent
-	// messages returns how many messages the candidates have sent and received since
-	// the last call, heartbeats left out.
+	// messages returns how many messages the candidates have sent and received since the last call, without
+	// heartbeats.
 	messages() (int, error)
 }
 
 // A site is what all services have.
 type site struct {
-	*services.Cluster // nil in a process of its own that is measured, whose traffic is not counted
+	*services.Cluster // nil in a child process, whose traffic is not counted
 	cfg               config
 }
 
@@ -40,10 +40,10 @@ func (s *site) addr() string {
 	if s.Cluster == nil {
 		return s.cfg.at
 	}
-	return s.Servers[0].Addr() // the agent beside a cluster of Consul's has room for few connections
+	return s.Servers[0].Addr() // the agent beside a Consul cluster has room for few connections
 }
 
-// seat is what a candidate sits on. release gives its connections up when the candidate has closed.
+// seat is a candidate's backend. release closes its connections when the candidate has closed.
 type seat struct {
 	backend backend.Backend
 	release func()
@@ -51,32 +51,31 @@ type seat struct {
 
 // sent is what clients have sent.
 type sent struct {
-	requests   int // each has one answer, for which somebody may wait
-	watches    int // requests whose answer is a change; what is no request of its own is left out
-	heartbeats int // which are not among the requests
+	requests   int // each has one reply, for which somebody may wait
+	watches    int // requests whose reply is a change; watches that are no separate request do not count
+	heartbeats int // not included in requests
 }
 
-// A bare client is the service's own one, used directly.
+// A bare client is the service's own client, used directly.
 type bare interface {
-	// create makes what remove deletes. rawEpoch outlives the client.
+	// create creates a key that remove deletes. rawEpoch outlives the client.
 	create(ctx context.Context, key string) error
 	remove(ctx context.Context, key string) error
-	// watch watches a key that exists. The channel gets the instant at which its
-	// deletion has come to the watcher's goroutine; it is closed after that, or if
-	// something else has happened.
+	// watch watches an existing key. The channel gets the instant at which the watcher's goroutine has
+	// received its deletion. The channel is closed after that, or if something else has happened.
 	watch(ctx context.Context, key string) (<-chan time.Time, error)
 	// claim writes rawEpoch and creates rawSeat in one transaction.
 	claim(ctx context.Context) error
-	// write checks that rawEpoch is there and writes it in one transaction.
+	// write checks that rawEpoch exists and writes it in one transaction.
 	write(ctx context.Context) error
 	// standing counts the users of the client library's own lock that have it or wait for it.
 	standing(ctx context.Context, path string) (int, error)
-	// end ends the session of a will, whose process is dead.
+	// end ends the session of a will whose process is dead.
 	end(ctx context.Context, w backend.Will) error
 	close()
 }
 
-// The keys of bare clients.
+// Keys of bare clients.
 const (
 	rawKey   = "/bench-raw"
 	rawSeat  = "/bench-raw-seat"
@@ -86,8 +85,8 @@ const (
 // traffic counts what clients send and receive.
 type traffic struct {
 	requests, watches, heartbeats atomic.Int64
-	all                           atomic.Int64 // messages, of which heartbeats are none
-	last                          int64        // of all
+	all                           atomic.Int64 // messages except heartbeats
+	last                          int64        // value of all
 }
 
 func (t *traffic) sent() sent {
@@ -100,8 +99,7 @@ func (t *traffic) messages() (int, error) {
 	return int(t.last - last), nil
 }
 
-// fires returns a channel that gets the instant at which wait has returned, if it says that it has
-// waited for a deletion.
+// fires returns a channel that gets the instant at which wait has returned, if wait reports a deletion.
 func fires(wait func() (deleted bool)) <-chan time.Time {
 	fired := make(chan time.Time, 1)
 	go func() {
@@ -113,23 +111,23 @@ func fires(wait func() (deleted bool)) <-chan time.Time {
 	return fired
 }
 
-// facts are what the printed method says of a service.
+// facts are what the printed method says about a service.
 type facts struct {
 	title    string
-	plain    string        // what the client library calls its own lock or election
-	n        []int         // numbers of candidates if none are asked for
-	files    int           // open files of a candidate
+	plain    string        // the client library's name for its own lock or election
+	n        []int         // default numbers of candidates
+	files    int           // open files per candidate
 	minTTL   time.Duration // of a session
-	raw      string        // what the raw limit consists in
+	raw      string        // what the raw limit consists of
 	clients  string        // what a candidate connects with
-	messages string        // what is counted as one, and where
-	sync     string        // what the server's disk has to do with it
-	crashes  []crashKind   // the kinds of sessions that a crashed leader may have had, the shortest last
-	expiry   string        // when the service ends the session of one who is silent
-	ends     string        // how the bare client ends a session that is another's
+	messages string        // what counts as a message, and where
+	sync     string        // how the server's disk affects the results
+	crashes  []crashKind   // the kinds of sessions for a crashed leader, the shortest last
+	expiry   string        // when the service ends the session of a silent client
+	ends     string        // how the bare client ends another client's session
 }
 
-// syncing says what the server's disk has to do with it, if it does not sync by this setting.
+// syncing describes how the server's disk affects the results. This setting stops the server from syncing.
 func (c config) syncing(setting string) string {
 	if c.fsync {
 		return "The server syncs its log to disk before it answers."
@@ -137,10 +135,10 @@ func (c config) syncing(setting string) string {
 	return "The server does not sync its log (" + setting + "): a sync would add its time to both sides of every ratio and hide the difference."
 }
 
-// A crashKind is a kind of session, by the parameters of a URL.
+// A crashKind is a kind of session, given by the parameters of a URL.
 type crashKind struct{ name, parameters string }
 
-// A kind of service is one that -backend names.
+// A kind is a service that -backend can name.
 type kind struct {
 	name, scheme string
 	make         func(cfg config) service

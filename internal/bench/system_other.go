@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// cpuTime cannot tell here.
+// cpuTime returns 0: the time is unknown here.
 func cpuTime() time.Duration { return 0 }

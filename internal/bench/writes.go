@@ -24,7 +24,7 @@ func writesPart(ctx context.Context, l *lab) (section, error) {
 			min(countCycles, l.cfg.samples), l.facts.messages, l.cfg.idle, l.facts.sync),
 		Head: []string{"", "strategy", "round trips", "requests", "watch requests", "messages", "p50", "p90", "raw p50", "p50 / raw p50"},
 	}
-	for _, s := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} { // parentwatch writes as fair does
+	for _, s := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} { // parentwatch writes like fair
 		l.say("writes: %s", s.Name())
 		m, err := l.newMatch(ctx, r, 2, s, "/bench-writes/"+s.Name())
 		if err != nil {
@@ -53,7 +53,7 @@ func writesPart(ctx context.Context, l *lab) (section, error) {
 
 const writeKey = "/bench-writes/data"
 
-// A writer is two candidates, of whom the second stands by.
+// A writer is two candidates; the second one stands by.
 type writer struct {
 	*match
 	version uint64 // of the key that commits write
@@ -84,7 +84,7 @@ func (w *writer) commit(op elector.Op) error {
 	return err
 }
 
-// claim campaigns on this goroutine, with nobody else there.
+// claim campaigns on this goroutine, without other candidates.
 func (w *writer) claim() error {
 	first := w.Candidates[0]
 	term, err := first.Campaign(w.Context())
@@ -95,7 +95,7 @@ func (w *writer) claim() error {
 	return err
 }
 
-// lead leads, if nobody does yet, and reads the version that is to be compared.
+// lead leads, if nobody does yet, and reads the version to compare.
 func (w *writer) lead() error {
 	if w.present == 0 {
 		if err := w.claim(); err != nil {
@@ -105,7 +105,7 @@ func (w *writer) lead() error {
 	return w.commit(elector.Put(writeKey, []byte("0")))
 }
 
-// follow has the other one enter, and returns when it waits.
+// follow makes the other candidate enter, and returns when it waits.
 func (w *writer) follow() error {
 	for _, c := range w.Candidates {
 		if c != w.Leader.Candidate {
@@ -115,7 +115,7 @@ func (w *writer) follow() error {
 	return w.Await(1)
 }
 
-// leadFollowed leads with the other one waiting.
+// leadFollowed leads while the other candidate waits.
 func (w *writer) leadFollowed() error {
 	if err := w.lead(); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (w *writer) leadFollowed() error {
 	return w.follow()
 }
 
-// clear has all leave.
+// clear makes all candidates leave.
 func (w *writer) clear() error {
 	for w.present > 1 {
 		if _, err := w.handover(); err != nil {
@@ -147,7 +147,7 @@ func (w *writer) rawWrite() (time.Duration, error) {
 	return timed(func() error { return w.raw.owner.write(w.Context()) })()
 }
 
-// stepsOf are the steps of all services, to be seen side by side.
+// stepsOf returns the steps of all services side by side.
 func stepsOf(labs []*lab) section {
 	t := table{
 		About: "Until the call returns; in brackets the messages of all candidates concerned until all is still. See above for what is counted.",

@@ -17,21 +17,21 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-// tick is the server's: it expires sessions in steps of this.
+// tick is the server's unit: it expires sessions in steps of this.
 const tick = 200 * time.Millisecond
 
 type zooKeeper struct {
 	site
 	traffic services.Traffic
 
-	last     int // of the server's counters
-	overhead int // of asking for them
+	last     int // value of the server's counters
+	overhead int // packets of one request for them
 }
 
 func newZooKeeper(cfg config) service { return &zooKeeper{site: site{cfg: cfg}} }
 
 func (z *zooKeeper) facts() facts {
-	const ttl = 10 * tick // a whole number, so that the server grants it as it is
+	const ttl = 10 * tick // a multiple of tick, which the server grants unchanged
 	return facts{
 		title:    "ZooKeeper",
 		plain:    "go-zookeeper's Lock",
@@ -77,8 +77,7 @@ func (z *zooKeeper) sent() sent {
 	return sent{requests: int(z.traffic.Requests.Load()), heartbeats: int(z.traffic.Heartbeats.Load())}
 }
 
-// messages asks the server, which counts that, too: so it is asked twice in a row
-// each time.
+// messages asks the server, which counts the question, too: so it asks twice in a row.
 func (z *zooKeeper) messages() (int, error) {
 	first, err := z.packets()
 	if err != nil {
@@ -93,8 +92,8 @@ func (z *zooKeeper) messages() (int, error) {
 	return n, nil
 }
 
-// packets are those that were no pings. A ping that is sent meanwhile may be counted or
-// not, so it asks again then; with many sessions there always is one.
+// packets returns the number of packets that are not pings. A ping sent meanwhile may be counted or not, so
+// it then asks again; with many sessions there always is one.
 func (z *zooKeeper) packets() (int, error) {
 	var n int
 	for range 5 {

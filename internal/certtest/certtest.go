@@ -1,5 +1,5 @@
-// Package certtest makes certificate authorities and certificates for tests, valid for an hour,
-// and files of them for servers and clients that read them from there.
+// Package certtest makes certificate authorities and certificates for tests, valid for an hour, and writes
+// them to files for servers and clients that read files.
 package certtest
 
 import (
@@ -29,7 +29,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// New makes an authority of its own.
+// New makes a new authority.
 func New() (*Authority, error) {
 	a := new(Authority)
 	made, err := a.sign(&x509.Certificate{
@@ -43,7 +43,7 @@ func New() (*Authority, error) {
 	return a, nil
 }
 
-// Pool holds the authority, and nothing else.
+// Pool returns a pool that holds only the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -53,14 +53,13 @@ func (a *Authority) Pool() *x509.CertPool {
 // A Change alters a certificate before it is signed.
 type Change func(*x509.Certificate)
 
-// Expired makes a certificate that has run out.
+// Expired makes a certificate that has expired.
 func Expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 
 // Elsewhere makes a certificate for another host.
 func Elsewhere(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"elsewhere.example"} }
 
-// Issue makes a certificate for clients, and for servers at 127.0.0.1 and localhost, with
-// this common name.
+// Issue makes a certificate with this common name for clients, and for servers at 127.0.0.1 and localhost.
 func (a *Authority) Issue(name string, changes ...Change) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -104,10 +103,10 @@ type Files struct {
 	CA   string // the authority's certificate
 	Cert string
 	Key  string
-	Both string // the key and the certificate, as ZooKeeper's servers want them
+	Both string // the key and the certificate, as ZooKeeper's servers need them
 }
 
-// ForTest issues a certificate, and writes it to a temporary folder of the test.
+// ForTest issues a certificate and writes it to a temporary folder of the test.
 func (a *Authority) ForTest(t testing.TB, name string, changes ...Change) Files {
 	t.Helper()
 	made := must.Get(a.Issue(name, changes...))(t)

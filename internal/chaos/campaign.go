@@ -24,22 +24,22 @@ const (
 	historyFile = "history.jsonl"
 	drawing     = "history.html" // if there are violations
 
-	// calm is how long a campaign goes on without faults in the end.
+	// calm is how long a campaign continues without faults at its end.
 	calm = time.Second
 )
 
-// A trial is one campaign of faults: what it is of.
+// A trial describes one campaign of faults.
 type trial struct {
 	backend  string
 	servers  int
 	strategy string
 	faults   []string // groups of kinds
 	seed     uint64
-	length   time.Duration // of its plan
+	length   time.Duration // of the plan
 	program  string        // of candidates whose clock can be stepped, or ""
-	broken   string        // how its candidates are; "" for the sound
-	elector  string        // the command of which they are an elector run, or ""
-	stock    bool          // the servers are as they are installed
+	broken   string        // how its candidates are broken; "" for sound ones
+	elector  string        // the elector command whose run its candidates are, or ""
+	stock    bool          // the servers have the settings of an installation
 }
 
 func (t trial) String() string {
@@ -60,19 +60,18 @@ type campaign struct {
 
 	mu       sync.Mutex
 	children []*child
-	met      []meeting // faults that were injected
-	outages  []meeting // of the service; not before watch has ended
-	wrong    []string  // what candidates did that no history tells
+	met      []meeting // injected faults
+	outages  []meeting // of the service; only after watch has ended
+	wrong    []string  // faults of candidates that are not in the history
 }
 
-// A meeting is a fault as it came about.
+// A meeting is a fault that was injected.
 type meeting struct {
 	kind       *kind
 	begin, end int64
 }
 
-// run does a trial and says what came of it. dir is a folder of its own, which is to hold
-// all that was recorded.
+// run does a trial and returns its result. All that is recorded goes to dir, a folder for this trial only.
 func (t trial) run(ctx context.Context, dir string, log io.Writer) (res *result, err error) {
 	service, err := t.startService()
 	if err != nil {
@@ -103,7 +102,7 @@ func (c *campaign) say(format string, args ...any) {
 	fmt.Fprintf(c.log, "%v: %s\n", c.trial, fmt.Sprintf(format, args...))
 }
 
-// do lets the candidates run, injects the faults, and ends it all.
+// do lets the candidates run, injects the faults, and ends everything.
 func (c *campaign) do(ctx context.Context) error {
 	var err error
 	if c.clock, err = history.Machine(); err != nil {
@@ -120,7 +119,7 @@ func (c *campaign) do(ctx context.Context) error {
 	}
 	number := candidates
 	if c.wills() {
-		number++ // half of them have the agent
+		number++ // half of them use the agent
 		c.agent = &agent{campaign: c, socket: filepath.Join(c.dir, "agent.sock")}
 		if err := c.agent.start(); err != nil {
 			return err
@@ -163,10 +162,10 @@ func (c *campaign) underFaults(ctx context.Context) error {
 	return program.Sleep(ctx, calm)
 }
 
-// watch finds when the service was away, whatever made it so, until ctx ends.
+// watch finds when the service was away, for any reason, until ctx ends.
 func (c *campaign) watch(ctx context.Context) {
 	const every, patience = 250 * time.Millisecond, time.Second
-	served := c.clock.Now() // it did then
+	served := c.clock.Now() // it serves at the start
 	for away := false; ; {
 		asked := c.clock.Now()
 		_, err := c.service.Leader()
@@ -186,11 +185,10 @@ func (c *campaign) watch(ctx context.Context) {
 	}
 }
 
-// ended is the note of the end of a campaign. What comes after is not judged by how long
-// nobody leads.
+// ended is the note at the end of a campaign. Time without a leader after it is not judged.
 const ended = "the campaign ends"
 
-// inject does what is planned, and returns when all of it is undone.
+// inject does the plan, and returns when all faults have been undone.
 func (c *campaign) inject(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -239,8 +237,8 @@ func (c *campaign) begin(s step) (end func() error, err error) {
 	}, nil
 }
 
-// awaitWork waits until a leader has worked since now. That it takes too long is for the
-// history to tell; that it never happens is told here.
+// awaitWork waits until a leader has worked since now. The history shows whether that took too long; an
+// error reports that it never happened.
 func (c *campaign) awaitWork(ctx context.Context) error {
 	const bound = time.Minute
 	since := c.clock.Now()
@@ -264,7 +262,7 @@ func (c *campaign) awaitWork(ctx context.Context) error {
 	}
 }
 
-// end ends the candidates: the first by killing it, the others in order.
+// end ends the candidates: it kills the first, and stops the others in order.
 func (c *campaign) end() {
 	for i, s := range c.slots {
 		var err error
@@ -293,7 +291,7 @@ func (c *campaign) complain(format string, args ...any) {
 	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 }
 
-// close ends what still runs.
+// close ends all processes that still run.
 func (c *campaign) close() error {
 	var errs []error
 	for _, x := range c.children {
@@ -303,7 +301,7 @@ func (c *campaign) close() error {
 			errs = append(errs, x.kill())
 		}
 		if x.companion != nil {
-			_ = x.companion.Kill() // one that was frozen, and never woken
+			_ = x.companion.Kill() // it may have been frozen and never resumed
 		}
 	}
 	for _, s := range c.slots {
@@ -312,7 +310,7 @@ func (c *campaign) close() error {
 	return errors.Join(append(errs, c.service.close())...)
 }
 
-// keepLogs puts the servers' logs to what was recorded.
+// keepLogs adds the servers' logs to the recordings.
 func (c *campaign) keepLogs() error {
 	return os.WriteFile(filepath.Join(c.dir, "servers.log"), []byte(c.service.Log()), 0o644)
 }

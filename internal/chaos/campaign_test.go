@@ -20,20 +20,20 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// TestMain makes this binary a candidate where it is started as one.
+// TestMain makes this binary a candidate if it was started as one.
 func TestMain(m *testing.M) {
 	candidateOnly()
 	os.Exit(m.Run())
 }
 
-// short is how long the campaigns of the tests are planned to last, and longer those of
-// faults between servers, of which each takes longer.
+// short is the planned length of the tests' campaigns, and longer that of campaigns with faults between
+// servers, each of which takes longer.
 const (
 	short  = 24 * time.Second
 	longer = 32 * time.Second
 )
 
-// TestSteppedCandidate builds the candidate whose clock can be stepped.
+// The candidate whose clock can be stepped can be built.
 func TestSteppedCandidate(t *testing.T) {
 	servertest.Long(t, "a build of the standard library")
 	program := must.Get(buildStepped(t.Context(), t.TempDir()))(t)
@@ -42,12 +42,12 @@ func TestSteppedCandidate(t *testing.T) {
 	assert.Contains(t, string(about), "-tags="+clockTag)
 }
 
-// onProxies are the groups of faults that take no network of the servers'.
+// onProxies are the groups of faults that need no network of the servers.
 var onProxies = []string{ofCandidates, ofServers}
 
-// TestCampaigns is a short campaign on each service, with one server and with three, and
-// one of faults between servers. In all of them together each kind of fault occurs, and each
-// strategy but parentwatch.
+// A short campaign on each service, with one server and with three, and one with faults between servers,
+// find no violation. In all of them together each kind of fault and each strategy except parentwatch
+// occurs.
 func TestCampaigns(t *testing.T) {
 	servertest.Long(t, "campaigns of faults")
 	var mu sync.Mutex
@@ -91,7 +91,7 @@ func TestCampaigns(t *testing.T) {
 				r := campaignForTest(t, c)
 				assert.Empty(t, r.violations)
 				if c.length == longer {
-					assert.Greater(t, r.commits, 20) // of leaders that are quiet mostly
+					assert.Greater(t, r.commits, 20) // of leaders that are mostly quiet
 				} else {
 					assert.Greater(t, r.commits, 50)
 				}
@@ -109,17 +109,17 @@ func TestCampaigns(t *testing.T) {
 		assert.True(t, tried[item.Strategy.Name()] || toCompareWith, "no campaign tries the strategy %s: add one", item.Strategy.Name())
 	}
 	for _, k := range kinds() {
-		if skipped && k.group == ofMembers || k.group == ofCompanions { // for the latter see TestDeaths
+		if skipped && k.group == ofMembers || k.group == ofCompanions { // TestDeaths covers the latter
 			continue
 		}
 		assert.NotZero(t, met[k.name], k.name)
 	}
 }
 
-// few keeps what runs at the same time to what a small machine can do in time.
+// few limits the number of parallel campaigns to what a small machine can do in time.
 var few = make(chan struct{}, 4)
 
-// campaignForTest does a campaign, and keeps what it has recorded if the test fails.
+// campaignForTest does a campaign, and keeps its recordings if the test fails.
 func campaignForTest(t *testing.T, c trial) *result {
 	t.Helper()
 	few <- struct{}{}
@@ -143,8 +143,8 @@ type testLog struct{ t *testing.T }
 
 func (l testLog) Write(p []byte) (int, error) { l.t.Logf("%s", p); return len(p), nil }
 
-// TestDeaths is a campaign on each service with candidates whose sessions are ended when they die, half of
-// them by a companion, half by an agent, which are killed and frozen, too. No session of a living one is.
+// On each service the sessions of candidates that die are ended, half by a companion, half by an agent,
+// which are killed and frozen, too. No session of a living candidate is ended.
 func TestDeaths(t *testing.T) {
 	servertest.Long(t, "campaigns of faults")
 	for _, c := range []trial{
@@ -168,8 +168,7 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// TestBroken has candidates that break a promise, or sessions of living candidates that are ended, and holds
-// that a campaign finds it.
+// A campaign finds candidates that break a promise, and sessions of living candidates that are ended.
 func TestBroken(t *testing.T) {
 	servertest.Long(t, "campaigns of faults")
 	for _, c := range []struct {
@@ -188,8 +187,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestElectorRun is a campaign in which each candidate is the command elector run: none of their commands,
-// nor what these have started, lives on when the next has begun.
+// If each candidate is the command elector run, no command, and no process that it has started, is alive
+// when the next command has begun.
 func TestElectorRun(t *testing.T) {
 	servertest.Long(t, "a campaign of faults")
 	t.Parallel()

@@ -24,51 +24,49 @@ import (
 const (
 	election = "/chaos/election"
 	register = "/chaos/register"
-	filler   = "/chaos-filler" // what nobody reads
+	filler   = "/chaos-filler" // nobody reads it
 
-	// readEvery is how often a leader asks whether its term holds, workEvery the
-	// pause between writes, and tellEvery how often it tells of them.
+	// readEvery is how often a leader asks whether its term holds, workEvery the pause between writes, and
+	// tellEvery how often the leader reports its writes.
 	readEvery = 5 * time.Millisecond
 	workEvery = 10 * time.Millisecond
 	tellEvery = 200 * time.Millisecond
 
-	// moment is what a write to the unfenced log takes after the look at Valid.
+	// moment is the time from the check of Valid to the write to the unfenced log.
 	moment = 8 * time.Millisecond
 
-	// longestTerm bounds the terms that end by a resignation.
+	// longestTerm limits terms that end by a resignation.
 	longestTerm = 4 * time.Second
 
-	// beforeQuiet is how long a leader works that then asks nothing of the service, and
-	// quietTerm how long its term lasts at most: longer than a leader among the servers goes
-	// on that was left.
+	// beforeQuiet is how long a leader works before it stops asking the service, and quietTerm the maximum
+	// length of its term: longer than a server that the others have left continues to lead.
 	beforeQuiet = time.Second
 	quietTerm   = 8 * time.Second
 
-	// hauntFor is how long the service is asked to take writes of a term that is over.
+	// hauntFor is how long the candidate tries to write for a term that is over.
 	hauntFor = 5 * time.Second
 
-	// retryMax bounds the pauses of a campaign between attempts.
+	// retryMax limits the pauses between attempts to campaign.
 	retryMax = 500 * time.Millisecond
 )
 
-// candidateOptions is what a process is told that is to be a candidate.
+// candidateOptions are the options of a candidate's process.
 type candidateOptions struct {
 	ID, Name string // of the candidate, and of this process
 	URL      string
 	Strategy string
-	History  string // file of the process's own
-	Log      string // unfenced, of all candidates
+	History  string // file of this process
+	Log      string // unfenced, shared by all candidates
 	Seed     uint64
-	Quiet    bool   // there are to be terms in which it soon asks nothing more of the service; none is endless
-	Broken   string // how it is to misbehave, so that it has to be found out
-	Elector  string // the command of which it is an elector run, or "": see beCommand
-	Wills    bool   // its sessions are to be ended when it dies: package lastwill
-	Agent    string // the socket of the agent that is to do that; "": a companion of its own
+	Quiet    bool   // in some terms it soon stops asking the service; all terms end
+	Broken   string // how it must misbehave, for a campaign to find
+	Elector  string // the command whose elector run it is, or "": see beCommand
+	Wills    bool   // its sessions are ended when it dies: package lastwill
+	Agent    string // the socket of the agent that does that, or "" for a companion
 	Serves   bool   // it is that agent
 }
 
-// beCandidate is the candidate's process: it campaigns and leads until it is told to
-// end.
+// beCandidate is the candidate's process: it campaigns and leads until it is asked to end.
 func beCandidate(options string) error {
 	var o candidateOptions
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
@@ -82,7 +80,7 @@ func beCandidate(options string) error {
 	if o.Serves {
 		return beAgent(ctx, o)
 	}
-	b, err := openBackend(ctx, o) // in a companion it does not return
+	b, err := openBackend(ctx, o) // does not return in a companion
 	if err != nil {
 		return err
 	}
@@ -98,7 +96,7 @@ func beCandidate(options string) error {
 	return err
 }
 
-// takeSteps steps this process's clock as it is told to, for as long as it lives.
+// takeSteps steps this process's clock on each order, while the process lives.
 func takeSteps() {
 	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
 		if by, err := time.ParseDuration(orders.Text()); err == nil {
@@ -108,7 +106,7 @@ func takeSteps() {
 	}
 }
 
-// A candidate is one in a process of its own.
+// A candidate is the one candidate of a process.
 type candidate struct {
 	options candidateOptions
 	elector elector.Elector
@@ -116,10 +114,10 @@ type candidate struct {
 	clock   history.Clock
 	history *history.Recorder
 	log     *os.File   // unfenced
-	random  *rand.Rand // of the goroutine that campaigns
+	random  *rand.Rand // only for the goroutine that campaigns
 
-	seq    atomic.Uint64  // of the values it writes
-	zombie sync.WaitGroup // writing after the end of terms
+	seq    atomic.Uint64  // of the values that it writes
+	zombie sync.WaitGroup // writes after the end of terms
 }
 
 // closer is a Backend that the candidate closes.
@@ -128,7 +126,7 @@ type closer interface {
 	io.Closer
 }
 
-// nobodyReads is every candidate's log: a pipe that is full, as it were. It takes nothing.
+// nobodyReads is every candidate's log. It is like a full pipe: writes block forever.
 var nobodyReads = slog.New(slog.NewTextHandler(full{}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
 type full struct{}
@@ -137,7 +135,7 @@ func (full) Write([]byte) (int, error) { select {} }
 
 func newCandidate(o candidateOptions, b closer) (*candidate, error) {
 	c := &candidate{options: o, backend: b, random: rand.New(rand.NewPCG(o.Seed, 0))}
-	strategy, _ := catalog.Named(o.Strategy) // New refuses one that there is not
+	strategy, _ := catalog.Named(o.Strategy) // New refuses an unknown one
 	var err error
 	if c.clock, err = history.Machine(); err != nil {
 		return nil, err
@@ -166,7 +164,7 @@ func (c *candidate) run(ctx context.Context) error {
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	// Not confirmed is no fault of ours; what is left is found by who looks for it.
+	// An unconfirmed Close is not our fault; others find what is left.
 	_ = c.elector.Close(closing)
 	c.zombie.Wait()
 	_ = c.backend.Close()
@@ -179,7 +177,7 @@ func (c *candidate) run(ctx context.Context) error {
 	return err
 }
 
-// campaign wins a term and leads until that is over, or resigns after a while.
+// campaign wins a term and leads until the term is over, or resigns after a while.
 func (c *candidate) campaign(ctx context.Context) error {
 	call := c.history.Start(history.Event{Kind: history.Campaign, Candidate: c.options.ID})
 	t, err := c.elector.Campaign(ctx)
@@ -196,17 +194,16 @@ func (c *candidate) campaign(ctx context.Context) error {
 	fmt.Println(saysLeads, t.Token())
 	c.lead(ctx, watched)
 
-	// As elector.Run does it: the work has stopped.
+	// As elector.Run does: the work has stopped.
 	resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = watched.Resign(resigning) // goes on in the background
+	_ = watched.Resign(resigning) // continues in the background
 	fmt.Println(saysOver, t.Token())
 	c.zombie.Go(func() { c.haunt(ctx, t) })
 	return nil
 }
 
-// lead works until the term is over, or ctx; or for a while, where no fault is waited
-// for.
+// lead works until the term or ctx is over, or for a random time.
 func (c *candidate) lead(ctx context.Context, t *elector.Term) {
 	leading, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -19,30 +19,30 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 )
 
-// A child is one process that is a candidate, from its start to its end.
+// A child is one process of a candidate, from its start to its end.
 type child struct {
-	name string // of the candidate, and the how manieth process it is: "2.1"
+	name string // the candidate's ID and the number of its process: "2.1"
 	cmd  *exec.Cmd
 	runs bool // it is an elector run
 
-	stdin   io.Writer      // takes durations, a line each, to step its clock by
-	stepped chan time.Time // its clock afterwards
-	ahead   time.Duration  // how far it was stepped; of the fault that has it
+	stdin   io.Writer      // takes durations, one per line, by which to step its clock
+	stepped chan time.Time // its clock after a step
+	ahead   time.Duration  // how far its clock was stepped; used by the fault that has it
 
 	clock  history.Clock
-	exited chan struct{} // closed when it is gone, and all it said was heard
-	stderr string        // the file that it and its companion write to
+	exited chan struct{} // closed when it is gone and all its output was read
+	stderr string        // file for its standard error and its companion's
 
 	mu        sync.Mutex
-	leads     uint64      // token; 0: it does not
-	worked    int64       // when it last said that a commit was done
-	failure   string      // why it has given up
+	leads     uint64      // token; 0 if it does not lead
+	worked    int64       // when it last reported a commit
+	failure   string      // why it gave up
 	losses    []loss      // of sessions
-	companion *os.Process // nil: it has none at the moment, or the agent
+	companion *os.Process // nil if it has none at the moment, or uses the agent
 	ended     bool        // by us
 }
 
-// environment is the variable by which a process is told to be a candidate.
+// environment is the variable that makes a process a candidate.
 const environment = "ELECTOR_CHAOS_CANDIDATE"
 
 // launch starts the next process of a candidate, or of the agent.
@@ -59,8 +59,7 @@ func (c *campaign) launch(of **child, o candidateOptions) error {
 	return nil
 }
 
-// startChild starts a candidate: this very program, or another build of it, told so by its
-// environment.
+// startChild starts a candidate: this program, or another build of it, with environment set.
 func startChild(clock history.Clock, program string, o candidateOptions) (*child, error) {
 	if program == "" {
 		self, err := os.Executable()
@@ -79,7 +78,7 @@ func startChild(clock history.Clock, program string, o candidateOptions) (*child
 	}
 	c := &child{name: o.Name, cmd: candidate, runs: o.Elector != "", clock: clock, exited: make(chan struct{}), stepped: make(chan time.Time, 1),
 		stderr: filepath.Join(filepath.Dir(o.Log), "said-by-"+o.Name+".log")}
-	stderr, err := os.Create(c.stderr) // and no pipe, which a companion would keep open
+	stderr, err := os.Create(c.stderr) // not a pipe, which a companion would keep open
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +95,7 @@ func startChild(clock history.Clock, program string, o candidateOptions) (*child
 	}
 	started := make(chan error)
 	go func() {
-		// The thread that has started the child is kept, for its end kills the child.
+		// Keep the thread that has started the child: its end kills the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := c.cmd.Start()
@@ -105,7 +104,7 @@ func startChild(clock history.Clock, program string, o candidateOptions) (*child
 			return
 		}
 		c.listen(stdout)
-		_ = c.cmd.Wait() // how it ended is told by failure, and by who ended it
+		_ = c.cmd.Wait() // failure, or the process that ended it, tells how it ended
 		close(c.exited)
 	}()
 	if err := <-started; err != nil {
@@ -114,15 +113,15 @@ func startChild(clock history.Clock, program string, o candidateOptions) (*child
 	return c, nil
 }
 
-// What a candidate says on its standard output, a line each.
+// Words that a candidate prints on its standard output, one per line.
 const (
 	saysLeads  = "leads"  // and the token
-	saysOver   = "over"   // that term is
-	saysWorks  = "works"  // a commit was done; not each one is told
-	saysFailed = "failed" // and why it gives up
-	saysClock  = "clock"  // was stepped, and what it shows, in seconds
-	saysEnds   = "ends"   // its sessions when it dies: the process that is its companion; 0 if there is none
-	saysLost   = "lost"   // a session that it has not closed, so long before it would have ceased to trust it
+	saysOver   = "over"   // the term with that token
+	saysWorks  = "works"  // a commit was done; not every commit is reported
+	saysFailed = "failed" // and why it gave up
+	saysClock  = "clock"  // it was stepped, and its time in seconds
+	saysEnds   = "ends"   // its companion process, which ends its sessions when it dies; 0 if there is none
+	saysLost   = "lost"   // a session that it has not closed, and how long it would still have trusted it
 )
 
 func (c *child) listen(stdout io.Reader) {
@@ -153,21 +152,21 @@ func (c *child) listen(stdout io.Reader) {
 	}
 }
 
-// token returns that of its term as far as it has told; 0 if it does not lead.
+// token returns the token of its term, as last reported, or 0 if it does not lead.
 func (c *child) token() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leads
 }
 
-// workedAt returns when it last told that it had done work.
+// workedAt returns when it last reported a commit.
 func (c *child) workedAt() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.worked
 }
 
-// complaint is what is wrong with a candidate that was not ended by us, or "".
+// complaint describes a candidate that ended without our doing, or returns "".
 func (c *child) complaint() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +183,7 @@ func (c *child) complaint() string {
 	return ""
 }
 
-// said is what the process, and its companion, have written to their standard error.
+// said returns what the process and its companion have written to standard error.
 func (c *child) said() []byte {
 	text, err := os.ReadFile(c.stderr)
 	if err != nil {
@@ -193,7 +192,7 @@ func (c *child) said() []byte {
 	return text
 }
 
-// kill ends the process without notice. It may be stopped.
+// kill ends the process without notice. The process may be stopped.
 func (c *child) kill() error {
 	if err := c.hit(); err != nil {
 		return err
@@ -202,7 +201,7 @@ func (c *child) kill() error {
 	return nil
 }
 
-// hit is kill, and does not wait.
+// hit is kill without waiting.
 func (c *child) hit() error {
 	c.expectEnd()
 	if err := unlessDone(c.cmd.Process.Kill()); err != nil {
@@ -211,7 +210,7 @@ func (c *child) hit() error {
 	return nil
 }
 
-// pause stops the process, and resume lets it go on. One that has ended is none.
+// pause stops the process, and resume continues it. They ignore a process that has ended.
 func (c *child) pause() error  { return unlessDone(pauseProcess(c.cmd.Process)) }
 func (c *child) resume() error { return unlessDone(resumeProcess(c.cmd.Process)) }
 
@@ -222,7 +221,7 @@ func unlessDone(err error) error {
 	return err
 }
 
-// stepClock steps the wall clock of the process, and makes sure that it did.
+// stepClock steps the wall clock of the process and checks that it did.
 func (c *child) stepClock(by time.Duration) error {
 	was := time.Now().Add(c.ahead)
 	if _, err := fmt.Fprintln(c.stdin, by); err != nil {
@@ -236,11 +235,11 @@ func (c *child) stepClock(by time.Duration) error {
 		c.ahead += by
 		return nil
 	case <-c.exited:
-		return nil // it has given up, and said so
+		return nil // it gave up and reported that
 	}
 }
 
-// leave asks the process to end, as one does who has time.
+// leave asks the process to end, without haste.
 func (c *child) leave(patience time.Duration) error {
 	c.expectEnd()
 	if err := unlessDone(c.cmd.Process.Signal(syscall.SIGTERM)); err != nil {
@@ -251,10 +250,10 @@ func (c *child) leave(patience time.Duration) error {
 	case <-c.exited:
 	case <-time.After(patience):
 		late = fmt.Errorf("candidate %s did not end in %v", c.name, patience)
-		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // which has it say where it hangs
+		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // makes it print where it hangs
 		<-c.exited
 	}
-	// An elector run has its command's exit code, or one that says that it was interrupted.
+	// An elector run has its command's exit code, or a code that says that it was interrupted.
 	if late == nil && !c.cmd.ProcessState.Success() && !(c.runs && c.cmd.ProcessState.ExitCode() > 128) {
 		late = fmt.Errorf("candidate %s ended with %v", c.name, c.cmd.ProcessState)
 	}
@@ -264,7 +263,7 @@ func (c *child) leave(patience time.Duration) error {
 	return nil
 }
 
-// expectEnd is called before the process is ended by us, if it has not ended by itself.
+// expectEnd is called before we end the process. It has no effect if the process has already ended.
 func (c *child) expectEnd() {
 	select {
 	case <-c.exited:

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Setting the machine's clock takes rights, and the clock is everybody's. So a candidate
-// whose clock is to be stepped is this program built with a package time that adds
-// something to what it reads of the wall clock. Nothing else is different.
+// Setting the machine's clock takes rights, and the clock is everybody's. So a candidate whose clock can be
+// stepped is this program built with a package time that adds an offset to the wall clock that it reads.
+// Nothing else is different.
 
 // stepBy is how far a clock is stepped.
 const stepBy = time.Hour
@@ -20,7 +20,7 @@ const stepBy = time.Hour
 // clockTag is the build tag of a candidate whose clock can be stepped.
 const clockTag = "steppedclock"
 
-// What Now is in package time, and what it is to be.
+// Part of Now in package time, before and after the change.
 const (
 	readWall = "\tsec, nsec, mono := runtimeNow()\n\tif mono == 0 {\n"
 	stepWall = "\tsec, nsec, mono := runtimeNow()\n\tsec += wallStep.Load()\n\tif mono == 0 {\n"
@@ -35,8 +35,8 @@ func StepWall(d Duration) { wallStep.Add(int64(d / Second)) }
 `
 )
 
-// buildStepped builds a candidate whose clock can be stepped, in dir, and returns its path.
-// The first time on a machine it takes long: all that uses package time is built anew.
+// buildStepped builds a candidate whose clock can be stepped, in dir, and returns its path. The first build
+// on a machine takes long: everything that uses package time is rebuilt.
 func buildStepped(ctx context.Context, dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -4,6 +4,6 @@ package main
 
 import "time"
 
-// stepClock does nothing: this program was not built for it. That is found out, for who
-// asks for a step looks at the clock.
+// stepClock does nothing: this program was not built for it. The caller notices that, as it checks the
+// clock.
 func stepClock(time.Duration) {}

@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// stepClock steps the wall clock of this process. See clock.go for where StepWall is from.
+// stepClock steps the wall clock of this process. StepWall comes from clock.go.
 func stepClock(d time.Duration) { time.StepWall(d) }

@@ -19,14 +19,14 @@ import (
 	"github.com/elector-go/elector/internal/program"
 )
 
-// Evidence is what a campaign has left.
+// evidence is all that a campaign has recorded.
 type evidence struct {
 	history  *history.History // with the ledger of the register
 	lines    []line           // of the unfenced log
 	faults   []meeting
 	outages  []meeting
 	failover failover // of the service
-	ghosts   []string // entries that nobody is behind
+	ghosts   []string // entries that no candidate owns
 	wrong    []string // what the controller has seen go wrong
 	losses   []loss   // of sessions of living candidates
 	executed int      // sessions that companions have ended
@@ -52,11 +52,11 @@ func (c *campaign) collect(ctx context.Context) (*evidence, error) {
 	}
 	e := &evidence{history: h, lines: lines, faults: c.met, outages: c.outages, failover: c.service.failover, ghosts: ghosts, wrong: c.wrong}
 	for _, x := range c.children {
-		e.losses = append(e.losses, x.losses...) // it has ended
+		e.losses = append(e.losses, x.losses...) // x has ended
 		e.executed += bytes.Count(x.said(), []byte("ended the session of a dead process"))
 	}
 	if c.elector != "" {
-		return e, nil // nobody has written to the register, nor recorded a history
+		return e, nil // nobody has written to the register or recorded a history
 	}
 	last, err := c.read(ctx)
 	if err != nil {
@@ -68,8 +68,7 @@ func (c *campaign) collect(ctx context.Context) (*evidence, error) {
 	return e, h.Save(filepath.Join(c.dir, historyFile))
 }
 
-// ghosts returns the entries that are there after those of killed candidates must have
-// gone.
+// ghosts returns the entries that still exist when those of killed candidates must be gone.
 func (c *campaign) ghosts(ctx context.Context) ([]string, error) {
 	deadline := time.Now().Add(c.service.failover.most() + recovery)
 	for {
@@ -85,7 +84,7 @@ func (c *campaign) ghosts(ctx context.Context) ([]string, error) {
 	}
 }
 
-// read returns what the register holds.
+// read returns the value of the register.
 func (c *campaign) read(ctx context.Context) (value string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -103,7 +102,7 @@ func (c *campaign) read(ctx context.Context) (value string, err error) {
 	return string(e.Value), err
 }
 
-// keepLedger adds to the history what the register has held, to the last value.
+// keepLedger adds all values of the register to the history, up to the last.
 func (e *evidence) keepLedger(last string) error {
 	values, err := chain(e.history, last)
 	if err != nil {
@@ -118,8 +117,8 @@ func (e *evidence) keepLedger(last string) error {
 	return nil
 }
 
-// chain returns all values that the register has held, the last one given: each names
-// the one before.
+// chain returns all values that the register has had, up to the given last one: each value names the one
+// before.
 func chain(h *history.History, last string) ([]string, error) {
 	byName := map[string]string{}
 	for _, e := range h.Events {
@@ -142,8 +141,8 @@ func chain(h *history.History, last string) ([]string, error) {
 	return values, nil
 }
 
-// loadLines reads the unfenced log, in its order. What was torn when its process was
-// killed is left out; the next line may stand behind it.
+// loadLines reads the unfenced log in its order. It leaves out a line that was torn when its process was
+// killed; the next line may follow it directly.
 func loadLines(path string) ([]line, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -21,17 +21,17 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 )
 
-// A candidate may be an `elector run`. Then this program is its command: it tells that it lives, and so
-// does a process that it has started. No two that have different tokens may live at the same time.
+// A candidate may be an `elector run`. Then this program is its command: it reports that it is alive, and
+// so does a process that it has started. No two with different tokens may be alive at the same time.
 
 const (
-	// liveEvery is how often a command tells that it lives.
+	// liveEvery is how often a command reports that it is alive.
 	liveEvery = 5 * time.Millisecond
 
-	// longestLife is when a command ends that nobody has ended: elector has failed to.
+	// longestLife is when a command ends by itself: elector has failed to end it.
 	longestLife = time.Minute
 
-	// descendant is the variable by which a process is told that it is what a command has started.
+	// descendant is the variable that tells a process that a command has started it.
 	descendant = "ELECTOR_CHAOS_DESCENDANT"
 )
 
@@ -45,11 +45,11 @@ func buildElector(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = runGo(ctx, "-C", filepath.Join(root, "cmd", "elector"), "build", "-o", program, ".") // it is in a module of its own
+	_, err = runGo(ctx, "-C", filepath.Join(root, "cmd", "elector"), "build", "-o", program, ".") // it is in another module
 	return program, err
 }
 
-// runGo returns what the go command prints.
+// runGo returns the output of the go command.
 func runGo(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", args...).Output()
 	var failed *exec.ExitError
@@ -59,14 +59,13 @@ func runGo(ctx context.Context, args ...string) (string, error) {
 	return string(bytes.TrimSpace(out)), err
 }
 
-// electorRun is a candidate that has command for its command.
+// electorRun returns a candidate whose command is command.
 func electorRun(o candidateOptions, command string) *exec.Cmd {
 	return exec.Command(o.Elector, "run", o.URL, election, "--id", o.ID, "--strategy", o.Strategy,
 		"--restart", "--grace", "500ms", "--", command)
 }
 
-// beCommand lives, and tells of it, until it is killed, or is asked to end and heeds that, or a while has
-// passed.
+// beCommand reports that it is alive until it is killed, obeys a request to end, or a while has passed.
 func beCommand(o candidateOptions) error {
 	token, err := strconv.ParseUint(os.Getenv("ELECTOR_TOKEN"), 10, 64)
 	if err != nil {
@@ -84,7 +83,7 @@ func beCommand(o candidateOptions) error {
 		at := clock.Now()
 		return json.NewEncoder(log).Encode(line{Process: o.Name, Token: token, Asked: at, Written: at}) // in one write
 	}
-	if err := live(); err != nil { // before all else
+	if err := live(); err != nil { // before everything else
 		return err
 	}
 	random := rand.New(rand.NewPCG(o.Seed, uint64(os.Getpid())))
@@ -121,7 +120,7 @@ func beCommand(o candidateOptions) error {
 	return nil
 }
 
-// startDescendant starts a process that does as the command does, in the command's group or out of it.
+// startDescendant starts a process that does what the command does, in the command's group or outside it.
 func startDescendant(leaves bool) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -133,7 +132,7 @@ func startDescendant(leaves bool) error {
 	return cmd.Start()
 }
 
-// checkLives finds commands that lived on when that of a later term had begun.
+// checkLives finds commands that were alive after the command of a later term had begun.
 func (r *result) checkLives(e *evidence) {
 	r.unfenced.lines = len(e.lines)
 	first, last := map[uint64]line{}, map[uint64]line{}

@@ -18,10 +18,10 @@ import (
 	"github.com/elector-go/elector/lastwill"
 )
 
-// wills tells whether something ends the sessions of candidates that die.
+// wills reports whether something ends the sessions of candidates that die.
 func (t trial) wills() bool { return slices.Contains(t.groups(), ofCompanions) }
 
-// groups are those of the faults. An elector run has a companion by itself, which nobody knows here.
+// groups returns the groups of faults. An elector run has a companion of its own, which is not known here.
 func (t trial) groups() []string {
 	return slices.DeleteFunc(slices.Clone(t.faults), func(group string) bool { return t.elector != "" && group == ofCompanions })
 }
@@ -39,7 +39,7 @@ func openBackend(ctx context.Context, o candidateOptions) (closer, error) {
 				fmt.Println(saysEnds, e.PID)
 			case lastwill.Lost:
 				fmt.Println(saysEnds, 0)
-			default: // nobody has asked for that
+			default: // not requested
 				fmt.Println(saysFailed, e.Kind, e.Err)
 			}
 		},
@@ -57,7 +57,7 @@ func beAgent(ctx context.Context, o candidateOptions) error {
 		return err
 	}
 	defer b.Close()
-	if err := os.Remove(o.Agent); err != nil && !errors.Is(err, os.ErrNotExist) { // of one that was killed
+	if err := os.Remove(o.Agent); err != nil && !errors.Is(err, os.ErrNotExist) { // the socket of an agent that was killed
 		return err
 	}
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: o.Agent, Net: "unixpacket"})
@@ -67,15 +67,15 @@ func beAgent(ctx context.Context, o candidateOptions) error {
 	return lastwill.Serve(ctx, l, lastwill.ServeOptions{Backends: []backend.Backend{b}})
 }
 
-// A loss is that of a session that was over though its process trusted it, and had not closed it.
+// A loss is a session that ended although its process trusted it and had not closed it.
 type loss struct {
 	name    string // of the process
 	session string
-	left    time.Duration // that it would have been trusted for
+	left    time.Duration // how long it would still have been trusted
 }
 
-// watched has this process say so when it loses a session like that. A session that times out, or is frozen
-// for too long, is not trusted any more by then.
+// watched makes this process report such a loss. A session that times out, or is frozen for too long, is no
+// longer trusted by then.
 func watched(b closer, o candidateOptions) closer {
 	return struct {
 		backend.Backend
@@ -92,7 +92,7 @@ func watched(b closer, o candidateOptions) closer {
 			}
 		}()
 		if will, err := s.Will(); err == nil && o.Broken == brokenHasty {
-			time.AfterFunc(time.Second, func() { _ = backend.Execute(context.Background(), b, will) }) // it shows, or not
+			time.AfterFunc(time.Second, func() { _ = backend.Execute(context.Background(), b, will) }) // its error does not matter: the effect shows, or not
 		}
 		return backend.Layer{Call: func(ctx context.Context, call *backend.Call, next func(context.Context) error) error {
 			if call.Kind == backend.CallClose {
@@ -103,8 +103,8 @@ func watched(b closer, o candidateOptions) closer {
 	}), b}
 }
 
-// setCompanion is called with the lock. What is found keeps to that process: it never is another one with the
-// same number.
+// setCompanion is called with the lock held. The os.Process that it finds always means that process, never
+// another one with the same number.
 func (c *child) setCompanion(text string) {
 	c.companion = nil
 	if pid, _ := strconv.Atoi(text); pid != 0 {
@@ -112,16 +112,16 @@ func (c *child) setCompanion(text string) {
 	}
 }
 
-// An agent ends the sessions of candidates that have none of their own.
+// An agent ends the sessions of candidates that have no companion.
 type agent struct {
 	campaign *campaign
 	socket   string
 	child    *child // its latest process
 	started  int
-	busy     sync.Mutex // held by a fault that has it
+	busy     sync.Mutex // held by a fault that uses the agent
 }
 
-// start starts its next process.
+// start starts the agent's next process.
 func (a *agent) start() error {
 	c := a.campaign
 	a.started++
@@ -130,7 +130,7 @@ func (a *agent) start() error {
 	})
 }
 
-// agent is the socket of the agent, for every second candidate.
+// agent returns the agent's socket for every second candidate, and "" for the others.
 func (s *slot) agent() string {
 	if n, _ := strconv.Atoi(s.id); s.campaign.agent == nil || n%2 > 0 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"github.com/elector-go/elector/internal/proxytest"
 )
 
-// onCandidate is a fault that begin makes of one candidate, and undo ends.
+// onCandidate is a fault of one candidate, which begin starts and undo ends.
 func onCandidate(begin func(x *slot, s step) (undo func() error, err error)) beginner {
 	return func(c *campaign, s step) (string, func() error, error) {
 		x, release := c.take(s)
@@ -25,7 +25,7 @@ func beginStop(x *slot, _ step) (undo func() error, err error) {
 	return x.child.resume, x.child.pause()
 }
 
-// beginClock steps a candidate's wall clock, and back in the end.
+// beginClock steps a candidate's wall clock, and back at the end.
 func beginClock(x *slot, s step) (undo func() error, err error) {
 	by := stepBy
 	if s.Kind.way(s) == "back" {
@@ -34,8 +34,8 @@ func beginClock(x *slot, s step) (undo func() error, err error) {
 	return func() error { return x.child.stepClock(-by) }, x.child.stepClock(by)
 }
 
-// onLinks is a fault of a candidate's links, which cannot fail. A fault does one thing to
-// each as it begins, and another as it ends.
+// onLinks is a fault of a candidate's links, which cannot fail. It calls one function for each link as it
+// begins, and another as it ends.
 func onLinks(of func(s step) (begin, undo func(*proxytest.Proxy))) beginner {
 	return onCandidate(func(x *slot, s step) (func() error, error) {
 		begin, undo := of(s)
@@ -52,8 +52,8 @@ func cutLinks(s step) (begin, undo func(*proxytest.Proxy)) {
 	}, func(p *proxytest.Proxy) { p.Refuse(false) }
 }
 
-// halfOpen has nothing arrive, in either direction, without a word to anybody. In the end
-// it all arrives late, or never.
+// halfOpen lets nothing arrive, in either direction, without notice. At the end it all arrives late, or
+// never.
 func halfOpen(s step) (begin, undo func(*proxytest.Proxy)) {
 	return (*proxytest.Proxy).Stall, func(p *proxytest.Proxy) {
 		if s.Kind.way(s) == "then cut" {
@@ -70,8 +70,8 @@ func slowLinks(s step) (begin, undo func(*proxytest.Proxy)) {
 	return func(p *proxytest.Proxy) { p.Delay(delay, jitter) }, func(p *proxytest.Proxy) { p.Delay(0, 0) }
 }
 
-// loseReplies has what the servers answer held back, and then lost with the connections:
-// they have done what was asked, and nobody was told.
+// loseReplies holds the servers' replies back and then loses them with the connections: the servers have
+// done the requests, but nobody knows.
 func loseReplies(step) (begin, undo func(*proxytest.Proxy)) {
 	return (*proxytest.Proxy).StallToClient, func(p *proxytest.Proxy) {
 		p.Cut()

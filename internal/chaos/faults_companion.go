@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A keeper is what ends the sessions of one candidate, as a fault has it.
+// A keeper is the companion or agent that ends the sessions of one candidate, during a fault.
 type keeper struct {
-	process *os.Process // nil: there is none at the moment
-	agent   *agent      // nil: it is the candidate's own
+	process *os.Process // nil if there is none at the moment
+	agent   *agent      // nil if it is the candidate's companion
 	killed  bool
 }
 
-// keeper takes that of a candidate, until release.
+// keeper takes the keeper of a candidate until release.
 func (s *slot) keeper() *keeper {
 	if s.agent() == "" {
 		s.child.mu.Lock()
@@ -35,7 +35,7 @@ func (k *keeper) do(what func(*os.Process) error) error {
 func (k *keeper) pause() error  { return k.do(pauseProcess) }
 func (k *keeper) resume() error { return k.do(resumeProcess) }
 
-// kill does not wait.
+// kill does not wait for the end.
 func (k *keeper) kill() error {
 	k.killed = true
 	if k.agent != nil {
@@ -44,7 +44,7 @@ func (k *keeper) kill() error {
 	return k.do((*os.Process).Kill)
 }
 
-// release has an agent be there again. A candidate sees to its own companion.
+// release starts a killed agent again. A candidate starts its companion itself.
 func (k *keeper) release() error {
 	if k.agent == nil {
 		return nil
@@ -56,8 +56,7 @@ func (k *keeper) release() error {
 	return nil
 }
 
-// beginCompanionKilled kills what ends a candidate's sessions, alone or some milliseconds before or after the
-// candidate.
+// beginCompanionKilled kills the keeper, alone or some milliseconds before or after its candidate.
 func beginCompanionKilled(x *slot, s step) (undo func() error, err error) {
 	k, way := x.keeper(), s.Kind.way(s)
 	pause := time.Duration(s.random().Int64N(int64(20 * time.Millisecond)))
@@ -83,8 +82,8 @@ func beginCompanionKilled(x *slot, s step) (undo func() error, err error) {
 	}, err
 }
 
-// beginCompanionFrozen stops it, alone or together with the candidate, or while the candidate is killed and
-// its next process starts.
+// beginCompanionFrozen stops the keeper, alone, together with its candidate, or while the candidate is
+// killed and its next process starts.
 func beginCompanionFrozen(x *slot, s step) (undo func() error, err error) {
 	k, way, random := x.keeper(), s.Kind.way(s), s.random()
 	err = k.pause()

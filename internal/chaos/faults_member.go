@@ -11,15 +11,15 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-// cut is a fault of the network: few servers, with the one that the step asks for, and most.
+// cut is a fault of the network between few servers, including the one of the step, and most servers.
 type cut struct {
 	few, most []services.Server
 	met       string
 	heal      func() error
 }
 
-// cutOff picks who is to be cut off. Mostly one candidate depends on a server of these, and
-// another one reaches none of them: all would go to the servers that answer still.
+// cutOff picks the servers to cut off. Usually one candidate depends on one of these and another reaches
+// none of them: otherwise all would go to the servers that still answer.
 func (c *campaign) cutOff(s step, first services.Server) cut {
 	x := cut{few: []services.Server{first}, met: first.Name(), heal: c.heal}
 	size := 1 + s.Way/max(1, len(s.Kind.ways))%(len(c.service.Servers)/2)
@@ -40,12 +40,12 @@ func (c *campaign) cutOff(s step, first services.Server) cut {
 			defer readmit()
 			return c.heal()
 		}
-		time.Sleep(500 * time.Millisecond) // the candidate goes there
+		time.Sleep(500 * time.Millisecond) // so that the candidate goes there
 	}
 	return x
 }
 
-// between does something to each two servers of two sides.
+// between calls do for each two servers of two sides.
 func between(these, those []services.Server, do func(this, that int) error) error {
 	for _, this := range these {
 		for _, that := range those {
@@ -65,8 +65,8 @@ func names(servers ...services.Server) string {
 	return strings.Join(all, " and ")
 }
 
-// heal ends what is wrong with the network. What was held back arrives late. A connection
-// over which nothing came for long is tried again seldom, so they are reset in the end.
+// heal ends all faults of the network. What was held back arrives late. TCP rarely retries a connection
+// that was silent for long, so heal resets such connections at the end.
 func (c *campaign) heal() error {
 	const late = 10 * time.Second
 	w := c.service.network
@@ -79,8 +79,8 @@ func (c *campaign) heal() error {
 	return errors.Join(between(c.service.Servers, c.service.Servers, w.Reset), c.service.settle(patience))
 }
 
-// beginCutOff drops all between a minority and the others. When these reset their
-// connections, they know of it at once; who does not know goes on until it misses something.
+// beginCutOff drops all packets between a minority and the others. If the others reset their connections,
+// they know at once; a server that does not know continues until it misses something.
 func beginCutOff(c *campaign, s step) (string, func() error, error) {
 	x, w := c.cutOff(s, c.service.pick(s.Leader, s.Way)), c.service.network
 	err := between(x.few, x.most, w.Cut)
@@ -90,8 +90,8 @@ func beginCutOff(c *campaign, s step) (string, func() error, error) {
 	return x.met, x.heal, err
 }
 
-// beginOneWay drops all that a minority sends to the others, or they to it. Who hears
-// nothing resets its connections, and the others are told; or it does not.
+// beginOneWay drops all packets from a minority to the others, or to it. The side that hears nothing may
+// reset its connections, so that the other side knows.
 func beginOneWay(c *campaign, s step) (string, func() error, error) {
 	x, w := c.cutOff(s, c.service.pick(s.Leader, s.Way)), c.service.network
 	sending, hearing := x.few, x.most
@@ -105,8 +105,8 @@ func beginOneWay(c *campaign, s step) (string, func() error, error) {
 	return x.met, x.heal, err
 }
 
-// beginFrozen freezes the leader and has it continue. When it is cut off besides, and the
-// others know, it still leads for itself for a while when it continues.
+// beginFrozen freezes the leader and resumes it. If the leader is also cut off, and the others know, it
+// still considers itself the leader for a while.
 func beginFrozen(c *campaign, s step) (string, func() error, error) {
 	leader := c.service.pick(true, s.Way)
 	x := c.cutOff(s, leader)
@@ -126,13 +126,13 @@ func beginFrozen(c *campaign, s step) (string, func() error, error) {
 	}, err
 }
 
-// leave cuts one server off, without a word to it; the others know at once.
+// leave cuts one server off without its notice; the others know at once.
 func (c *campaign) leave(x services.Server) error {
 	these, others := []services.Server{x}, c.others(x)
 	return errors.Join(between(these, others, c.service.network.Cut), between(others, these, c.service.network.Reset))
 }
 
-// others returns the servers but some.
+// others returns all servers except some.
 func (c *campaign) others(but ...services.Server) []services.Server {
 	var others []services.Server
 	for _, x := range c.service.Servers {
@@ -143,8 +143,8 @@ func (c *campaign) others(but ...services.Server) []services.Server {
 	return others
 }
 
-// beginSnapshot takes a server away until the others do not have in their logs what it has
-// missed: it comes back by a snapshot.
+// beginSnapshot takes a server away until the others' logs no longer have what it has missed: it comes back
+// by a snapshot.
 func beginSnapshot(c *campaign, s step) (string, func() error, error) {
 	x := c.service.pick(s.Leader, s.Way)
 	killed := s.Kind.way(s) == "killed"
@@ -168,9 +168,8 @@ func beginSnapshot(c *campaign, s step) (string, func() error, error) {
 	}, err
 }
 
-// beginBeside has an old leader, frozen and cut off, continue beside a server that has
-// learnt by a snapshot what the others have done since, and has heard nothing else from
-// them.
+// beginBeside resumes an old leader, which was frozen and cut off, beside a server that has learned by a
+// snapshot what the others have done since, and has heard nothing else from them.
 func beginBeside(c *campaign, s step) (string, func() error, error) {
 	old := c.service.pick(true, s.Way)
 	behind := c.others(old)[s.Way%3]
@@ -180,7 +179,7 @@ func beginBeside(c *campaign, s step) (string, func() error, error) {
 		await, err = c.forget(behind, old)
 	}
 	return names(old, behind), func() error {
-		// It reaches all but the old leader again.
+		// It reaches all except the old leader again.
 		err := between([]services.Server{behind}, c.others(old, behind), c.service.network.Mend)
 		if err = errors.Join(err, await(), old.Resume()); err != nil {
 			return err
@@ -190,9 +189,8 @@ func beginBeside(c *campaign, s step) (string, func() error, error) {
 	}, err
 }
 
-// forget has the others write until they have forgotten what a server has missed, with a
-// leader that is neither this one nor another that is away. await waits until it has got a
-// snapshot.
+// forget makes the others write until they have forgotten what the server behind has missed, with a leader
+// that is neither this server nor another that is away. await waits until the server has got a snapshot.
 func (c *campaign) forget(behind services.Server, away ...services.Server) (await func() error, err error) {
 	away = append(away, behind)
 	before := told(behind, c.service.snapshot)
@@ -214,8 +212,8 @@ func (c *campaign) forget(behind services.Server, away ...services.Server) (awai
 	}
 }
 
-// awaitSnapshot waits until a server has got one since, or none if the others have kept what
-// it missed.
+// awaitSnapshot waits until a server has got a snapshot since, or returns at once if the others have kept
+// what it missed.
 func (c *campaign) awaitSnapshot(x services.Server, before int, kept bool) error {
 	for deadline := time.Now().Add(patience); told(x, c.service.snapshot) == before; time.Sleep(25 * time.Millisecond) {
 		if kept {
@@ -229,7 +227,7 @@ func (c *campaign) awaitSnapshot(x services.Server, before int, kept bool) error
 	return nil
 }
 
-// told counts how often a server's log says something.
+// told counts how often a server's log contains a text.
 func told(x services.Server, what string) int {
 	if what == "" {
 		return 0

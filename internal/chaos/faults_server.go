@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-// end takes a server down, in the way of the step.
+// end takes a server down in the way of the step.
 func end(x services.Server, s step) error {
 	if s.Kind.way(s) == "killed" {
 		return x.Kill()
@@ -25,15 +25,15 @@ func beginRestart(c *campaign, s step) (string, func() error, error) {
 	return x.Name(), func() error { return up(x) }, end(x, s)
 }
 
-// beginLeave has a server leave the others of its own will, and come back.
+// beginLeave makes a server leave the others in good order, and come back.
 func beginLeave(c *campaign, s step) (string, func() error, error) {
 	x := c.service.pick(s.Leader, s.Way)
 	err := c.service.leave(x.Addr())
 	return x.Name(), func() error { return up(x) }, errors.Join(err, x.Stop())
 }
 
-// beginRolling restarts one server after the other, as who upgrades them does: the next
-// one when the last one serves. All of it is in the undoing.
+// beginRolling restarts one server after the other, as for an upgrade: the next one when the last one
+// serves. All of it happens in undo.
 func beginRolling(c *campaign, s step) (string, func() error, error) {
 	return "each server", func() error {
 		for _, x := range c.service.Servers {
@@ -46,7 +46,7 @@ func beginRolling(c *campaign, s step) (string, func() error, error) {
 	}, nil
 }
 
-// beginQuorum takes all servers away but a minority.
+// beginQuorum takes all servers away except a minority.
 func beginQuorum(c *campaign, s step) (string, func() error, error) {
 	first := c.service.pick(s.Leader, s.Way)
 	down := []services.Server{first}
@@ -79,8 +79,8 @@ func beginQuorum(c *campaign, s step) (string, func() error, error) {
 	}, err
 }
 
-// beginLagging stops a follower again and again for a moment, so that it knows late what
-// the others know, and has one candidate know no other server.
+// beginLagging stops a follower for a moment again and again, so that it lags behind the others, and lets
+// one candidate reach no other server.
 func beginLagging(c *campaign, s step) (string, func() error, error) {
 	follower := c.service.pick(false, s.Way)
 	pinned, unpin := c.pin(s, follower)
@@ -111,7 +111,7 @@ func beginLagging(c *campaign, s step) (string, func() error, error) {
 	}, nil
 }
 
-// pin has one candidate know no other server than this one, if candidates connect to it.
+// pin lets one candidate reach only this server, if candidates connect to it.
 func (c *campaign) pin(s step, to services.Server) (met string, unpin func()) {
 	if !slices.Contains(c.service.Access, to) {
 		return to.Name(), func() {}
@@ -120,14 +120,14 @@ func (c *campaign) pin(s step, to services.Server) (met string, unpin func()) {
 	return to.Name() + ", on which " + x.describe() + " depends", unpin
 }
 
-// keepFrom has one candidate not reach some servers, if candidates connect to them.
+// keepFrom keeps one candidate from some servers, if candidates connect to them.
 func (c *campaign) keepFrom(s step, servers []services.Server) (readmit func()) {
 	s.Leader = false
 	_, readmit = c.refuse(s, func(at services.Server) bool { return slices.Contains(servers, at) })
 	return readmit
 }
 
-// refuse has one candidate not reach those servers that are meant.
+// refuse keeps one candidate from the servers for which meant returns true.
 func (c *campaign) refuse(s step, meant func(services.Server) bool) (x *slot, readmit func()) {
 	x, release := c.take(s)
 	for i, at := range c.service.Access {
@@ -142,8 +142,8 @@ func (c *campaign) refuse(s step, meant func(services.Server) bool) (x *slot, re
 	}
 }
 
-// beginWipe has a server lose its disk. It comes back empty when the others have a
-// leader: a server that has forgotten what it had promised must not vote on who that is.
+// beginWipe makes a server lose its disk. It comes back empty when the others have a leader: a server that
+// has forgotten its promises must not vote on the leader.
 func beginWipe(c *campaign, s step) (string, func() error, error) {
 	x := c.service.pick(s.Leader, s.Way)
 	return x.Name(), func() error {

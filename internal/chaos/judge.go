@@ -12,18 +12,18 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// A result is what came of a campaign.
+// A result is the result of a campaign.
 type result struct {
 	trial      trial
-	faults     []string // kinds, one for each that was injected
+	faults     []string // kinds, one for each injected fault
 	terms      int
-	commits    int // that were done
+	commits    int // successful ones
 	refused    int
 	unknown    int
 	late       int // writes tried after the end of their terms
 	unfenced   unfenced
 	overlaps   int
-	accepted   int // writes, after the deposition
+	accepted   int // writes accepted after the deposition
 	ghosts     int
 	outages    int           // of the service
 	away       time.Duration // the longest of them
@@ -32,16 +32,16 @@ type result struct {
 	violations []string
 }
 
-// unfenced is what the log shows that nothing but Valid protects.
+// unfenced describes the log that only Valid protects.
 type unfenced struct {
 	lines int
-	// late are lines of a term after those of a later one, and delay is the longest that
-	// one of these was written after Valid had been asked.
+	// late are lines of a term after lines of a later one, and delay is the longest time from the check of
+	// Valid to the write of such a line.
 	late  int
 	delay time.Duration
 }
 
-// judge says what the evidence tells.
+// judge returns what the evidence shows.
 func judge(t trial, e *evidence) *result {
 	r := &result{trial: t, ghosts: len(e.ghosts), violations: slices.Clone(e.wrong)}
 	for _, m := range e.faults {
@@ -66,7 +66,7 @@ func judge(t trial, e *evidence) *result {
 	return r
 }
 
-// checkRecorded checks what candidates have recorded of themselves.
+// checkRecorded checks the candidates' own recordings.
 func (r *result) checkRecorded(t trial, e *evidence) {
 	promised, _ := catalog.Named(t.strategy)
 	r.checkHistory(e, promised.Ordered)
@@ -90,7 +90,7 @@ func (r *result) violate(check, format string, args ...any) {
 	r.violations = append(r.violations, check+": "+fmt.Sprintf(format, args...))
 }
 
-// checkHistory has the history checked, and counts what is in it.
+// checkHistory checks the history and counts its events.
 func (r *result) checkHistory(e *evidence, ordered bool) {
 	for _, v := range e.history.Check(history.Options{Ordered: ordered}) {
 		switch v.Check {
@@ -117,12 +117,12 @@ func (r *result) checkHistory(e *evidence, ordered bool) {
 	}
 }
 
-// isLate tells whether a commit was made after its term's end, with the term's guard but
-// past the term. Those are recorded as nobody's.
+// isLate reports whether a commit was made after its term's end, with the term's guard but outside the
+// term. Such a commit is recorded without a term.
 func isLate(e history.Event) bool { return e.Kind == history.Commit && e.Term == 0 }
 
-// checkLate finds late writes that were done though the seat was another's. Before that
-// they may be: the term is over for the candidate sooner than for the service.
+// checkLate finds late writes that were done although another candidate had the seat. Before that they may
+// succeed: a term ends for the candidate earlier than for the service.
 func (r *result) checkLate(e *evidence) {
 	terms := e.history.Terms()
 	for _, c := range e.history.Events {
@@ -139,9 +139,9 @@ func (r *result) checkLate(e *evidence) {
 	}
 }
 
-// checkLinear looks for one order of all that was done which explains what was answered. A
-// late write is its term's there, for as long as the seat is. That no answer is found in
-// time is no violation: the other checks have seen it all, each its part.
+// checkLinear looks for an order of all calls that explains all results. In it a late write belongs to its
+// term while the seat does. Finding no answer in time is no violation: the other checks together cover
+// everything.
 func (r *result) checkLinear(e *evidence) {
 	h := *e.history
 	h.Events = slices.Clone(h.Events)
@@ -159,12 +159,11 @@ func (r *result) checkLinear(e *evidence) {
 	}
 }
 
-// checkLines counts the lines of the log that an old leader wrote after the new one, and
-// has each explained: Valid was asked before the new one had won, and was right; between
-// that and the write the process was stopped. No look at a clock prevents that. Fencing
-// does.
+// checkLines counts the lines that an old leader wrote after the new one, and checks that each is
+// explained: Valid was asked before the new leader had won, and was right; the process was stopped between
+// that and the write. No look at a clock prevents that. Fencing does.
 func (r *result) checkLines(e *evidence) {
-	won := map[uint64]int64{} // when a term had been won for certain
+	won := map[uint64]int64{} // by when each term had certainly been won
 	for _, t := range e.history.Terms() {
 		won[t.Token] = t.Return
 	}
@@ -184,8 +183,8 @@ func (r *result) checkLines(e *evidence) {
 	}
 }
 
-// checkDense finds that a token was left out where nothing explains it: a claim is lost
-// when its candidate is killed or stopped, or its session ends, before it knows of it.
+// checkDense finds tokens that were left out without explanation: a claim is lost if its candidate is
+// killed or stopped, or its session ends, before the candidate knows of the claim.
 func (r *result) checkDense(e *evidence) {
 	terms := slices.SortedFunc(slices.Values(e.history.Terms()), func(a, b history.Event) int { return cmp.Compare(a.Token, b.Token) })
 	for i := range max(len(terms)-1, 0) {

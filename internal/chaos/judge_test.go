@@ -17,8 +17,8 @@ import (
 
 const ms = int64(time.Millisecond)
 
-// sound is what a campaign leaves in which all went well: one leads from 200 ms to 1 s,
-// and writes twice; two from 1.1 s to 2 s, and writes once.
+// sound returns the evidence of a campaign without violations: one leads from 200 ms to 1 s and writes
+// twice; two leads from 1.1 s to 2 s and writes once.
 func sound() *evidence {
 	write := func(value string, version uint64) []history.Write {
 		w := history.Write{Op: history.CompareAndSet, Key: register, Value: value, Expected: version - 1, Version: version}
@@ -47,10 +47,10 @@ func sound() *evidence {
 	}
 }
 
-// event is the one of an ID.
+// event returns the event with an ID.
 func (e *evidence) event(id uint64) *history.Event { return &e.history.Events[id-1] }
 
-// add adds one, with the next ID.
+// add adds an event with the next ID.
 func (e *evidence) add(event history.Event) {
 	event.ID = uint64(len(e.history.Events) + 1)
 	event.Election = election
@@ -66,23 +66,22 @@ func (e *evidence) fault(name string, begin, end int64) {
 	}
 }
 
-// outOfTurn has two enrol before one, who leads first.
+// outOfTurn makes two enrol before one, which leads first.
 func outOfTurn(e *evidence) {
 	e.add(history.Event{Kind: history.Enter, Process: "1.1", Candidate: "1", Call: 180 * ms, Return: 190 * ms, Outcome: history.OK})
 	e.add(history.Event{Kind: history.Enter, Process: "2.1", Candidate: "2", Call: 160 * ms, Return: 170 * ms, Outcome: history.OK})
 }
 
-// TestJudge holds that a sound history passes, and that each thing that can be wrong with
-// one is found.
+// A sound history passes, and each possible violation is found.
 func TestJudge(t *testing.T) {
-	value := func(v string) []history.Write { // over the last
+	value := func(v string) []history.Write { // written over the last value
 		return []history.Write{{Op: history.CompareAndSet, Key: register, Value: v, Expected: 3}}
 	}
 	for _, c := range []struct {
 		name     string
 		doctor   func(e *evidence)
 		strategy string
-		last     string // in the register
+		last     string // last value of the register
 		finds    string // prefix of a violation; "" for none
 	}{
 		{name: "sound"},
@@ -90,7 +89,7 @@ func TestJudge(t *testing.T) {
 		{name: "a token comes again", doctor: func(e *evidence) { e.event(2).Token = 1 }, finds: "token: "},
 		{name: "tokens fall", finds: "token: ", doctor: func(e *evidence) {
 			e.event(1).Token, e.event(2).Token = 2, 1
-			e.event(7).Outcome = history.Unknown // that it was done is an error, too
+			e.event(7).Outcome = history.Unknown // counting it as done would be a violation, too
 		}},
 		{name: "a late write is accepted", finds: "end: ", last: "d<c", doctor: func(e *evidence) {
 			e.add(history.Event{Kind: history.Commit, Process: "1.1", Token: 1, Term: 1, Call: 1300 * ms, Return: 1310 * ms, Outcome: history.OK, Writes: value("d<c")})
@@ -171,14 +170,14 @@ func TestJudge(t *testing.T) {
 			}
 			assert.True(t, slices.ContainsFunc(r.violations, func(v string) bool { return strings.HasPrefix(v, c.finds) }), "%q", r.violations)
 			for _, v := range r.violations {
-				// Of what is wrong with commits and claims, no order makes sense either.
+				// If commits or claims are wrong, no linear order exists either.
 				assert.True(t, strings.HasPrefix(v, c.finds) || strings.HasPrefix(v, "linear: "), v)
 			}
 		})
 	}
 }
 
-// TestCounts holds that what is counted is what was there.
+// The counts are right.
 func TestCounts(t *testing.T) {
 	e := sound()
 	e.event(6).Outcome = history.Unknown
@@ -194,7 +193,7 @@ func TestCounts(t *testing.T) {
 	assert.Equal(t, "| etcd | 3 | unfair | 7 | 3: 1 SIGKILL, 2 cut | 2 | 2 / 0 / 1 | 0 | 0, 0 | 3, 1 (paused for up to 910ms between Valid and the write) | 0 | 1, 400ms | 100ms of 5s |\n", b.String())
 }
 
-// TestTorn holds that lines which were not finished are left out, and only those.
+// Unfinished lines are left out, and no others.
 func TestTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), logFile)
 	require.NoError(t, os.WriteFile(path, []byte(`{"Process":"1.1","Token":1,"Asked":1,"Written":2}
@@ -204,7 +203,7 @@ func TestTorn(t *testing.T) {
 	assert.Equal(t, []line{{"1.1", 1, 1, 2}, {"2.1", 2, 3, 4}}, lines)
 }
 
-// TestBound is the bound's derivation in numbers.
+// The bound is as derived, in numbers.
 func TestBound(t *testing.T) {
 	const from, usual = int64(10 * time.Second), 2 * time.Second
 	sound := failover{usual: usual}
@@ -246,7 +245,7 @@ func TestBound(t *testing.T) {
 	assert.Equal(t, 20*time.Second+recovery, bound(from, at(100), e.faults, consul), "not so long ago")
 }
 
-// A command that lives on when that of a later term has begun is found, and one before that is none.
+// A command is found if it is alive after the command of a later term has begun, and only then.
 func TestCheckLives(t *testing.T) {
 	e := &evidence{history: &history.History{}, lines: []line{{"1.1", 2, 10, 10}, {"1.1", 2, 20, 20}, {"2.1", 5, 21, 21}, {"2.1", 5, 40, 40}}}
 	r := judge(trial{strategy: "fair", elector: "elector"}, e)

@@ -9,16 +9,16 @@ import (
 // A kind is one kind of fault.
 type kind struct {
 	name    string
-	group   string // what it is a fault of
-	leaves  bool   // it takes servers that can leave the others: see service.leave
-	forgets bool   // it takes servers that keep little of their log: see service.fill
-	servers int    // that it takes at least; 0 for one
-	stepped bool   // it takes candidates built for it
+	group   string // what has the fault
+	leaves  bool   // needs servers that can leave the others: see service.leave
+	forgets bool   // needs servers that keep little of their log: see service.fill
+	servers int    // minimum number of servers; 0 for one
+	stepped bool   // needs candidates built for it
 
-	// lo and hi bound how long it lasts, in session timeouts.
+	// lo and hi are the limits of its duration, in session timeouts.
 	lo, hi float64
 
-	// ways are those in which it can be done.
+	// ways are the ways to do it.
 	ways []string
 
 	effect effect // on who can lead
@@ -26,24 +26,24 @@ type kind struct {
 	begin beginner
 }
 
-// A beginner makes a fault; undo ends it. What it meets is named, for the history.
+// A beginner starts a fault; undo ends it. met names what the fault meets, for the history.
 type beginner func(c *campaign, s step) (met string, undo func() error, err error)
 
-// An effect is what a fault may do to the time in which nobody leads: see bound.
+// An effect is what a fault can do to the time without a leader: see bound.
 type effect int
 
 const (
 	none   effect = iota + 1
-	silent        // a candidate, or all that depend on one server, may be silent from its beginning on
+	silent        // a candidate, or all that depend on one server, may be silent from its beginning
 	slow          // a candidate may be slow until its end
 	away          // the service may be away until its end
 )
 
-// outage is a kind that nobody injects: the service does not answer. It is what a fault of
-// a server costs the servers themselves, or a machine that is too busy.
+// outage is a kind that nobody injects: the service does not answer. It follows from a fault of a server,
+// or from a machine that is too busy.
 var outage = &kind{name: "outage", group: ofServers, effect: away}
 
-// kinds returns all that can be injected.
+// kinds returns all kinds that can be injected.
 func kinds() []*kind {
 	return []*kind{
 		{name: "SIGKILL", group: ofCandidates, effect: silent, lo: 0.1, hi: 1.5, begin: onCandidate(beginKill)},
@@ -70,21 +70,21 @@ func kinds() []*kind {
 	}
 }
 
-// Groups of kinds, by what they are faults of.
+// Groups of kinds, by what has the fault.
 const (
 	ofCandidates = "candidate"
 	ofServers    = "server"
-	ofMembers    = "member" // between servers: it takes a network of theirs
-	// ofCompanions are faults of what ends the sessions of candidates that die. With them candidates
-	// have that, half of them a companion of their own, and half an agent.
+	ofMembers    = "member" // between servers: needs a network for them
+	// ofCompanions are faults of what ends the sessions of candidates that die: companions for half of the
+	// candidates, and the agent for the other half.
 	ofCompanions = "companion"
 )
 
-// onServer tells whether it meets the service.
+// onServer reports whether the fault meets the service.
 func (k *kind) onServer() bool { return k.group == ofServers || k.group == ofMembers }
 
-// kindsFor returns those of some groups that there are with so many servers; and with
-// candidates whose clock can be stepped, or without.
+// kindsFor returns the kinds of some groups that are possible with this number of servers, and with
+// candidates whose clock can be stepped or not.
 func kindsFor(groups []string, servers int, stepped bool) []*kind {
 	return slices.DeleteFunc(kinds(), func(k *kind) bool {
 		return !slices.Contains(groups, k.group) || k.servers > servers || k.stepped && !stepped
@@ -96,8 +96,8 @@ func (k *kind) most(timeout time.Duration) time.Duration  { return scale(timeout
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
-// way returns in which way a fault is to be done.
+// way returns in which way to do a fault.
 func (k *kind) way(s step) string { return k.ways[s.Way%len(k.ways)] }
 
-// random is for what a fault draws while it lasts.
+// random returns the source for random choices during a fault.
 func (s step) random() *rand.Rand { return rand.New(rand.NewPCG(uint64(s.Way), 2)) }

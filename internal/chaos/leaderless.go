@@ -8,14 +8,14 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 )
 
-// recovery is what a free seat may stay free: a waiting candidate hears of it, has to connect
-// anew perhaps, claims it, and has that confirmed.
+// recovery is how long a free seat may stay free: a waiting candidate hears of it, may have to reconnect,
+// claims it, and gets a confirmation.
 const recovery = 3 * time.Second
 
-// A gap is a time in which nobody led.
+// A gap is a time without a leader.
 type gap struct {
 	from, to int64
-	bound    time.Duration // how long it may have been
+	bound    time.Duration // how long it may last
 }
 
 func (g gap) length() time.Duration { return time.Duration(g.to - g.from) }
@@ -23,14 +23,14 @@ func (g gap) length() time.Duration { return time.Duration(g.to - g.from) }
 // A stretch is a time in which a term was certainly valid.
 type stretch struct{ from, to int64 }
 
-// reigns returns when somebody led, in order.
+// reigns returns the times with a leader, in order.
 func reigns(h *history.History) []stretch {
 	byTerm := map[uint64]*stretch{}
 	for _, t := range h.Terms() {
 		byTerm[t.ID] = &stretch{t.Return, t.Return}
 	}
 	for _, e := range h.Events {
-		// Valid until then at least, for it only ever ends.
+		// Valid at least until then: once it has ended it never starts again.
 		if s := byTerm[e.Term]; s != nil && e.Kind == history.Valid && e.Outcome == history.OK {
 			s.to = max(s.to, e.Call)
 		}
@@ -43,7 +43,7 @@ func reigns(h *history.History) []stretch {
 	return all
 }
 
-// gaps returns when nobody led, from the first term to the end of the campaign.
+// gaps returns the times without a leader, from the first term to the end of the campaign.
 func gaps(e *evidence) []gap {
 	all := reigns(e.history)
 	if len(all) == 0 {
@@ -66,18 +66,17 @@ func gaps(e *evidence) []gap {
 	return found
 }
 
-// bound is how long nobody may lead from an instant on; it was until to.
+// bound returns how long a gap that begins at from may last. It ended at to.
 //
-// Who led then has left, or is silent: the seat is free after the failover time at the
-// latest, and a waiting candidate recovers. A fault that begins before that may keep the
-// seat taken, or from being taken:
+// The last leader has left, or is silent: the seat is free after the failover time at the latest, and a
+// waiting candidate recovers. A fault that begins before that may keep the seat taken, or from being taken:
 //
-//   - one that makes a candidate silent, by the failover time from its beginning; that is
-//     also what one server of several costs who depended on it;
+//   - one that makes a candidate silent, for the failover time from its beginning; a fault of one server of
+//     several does that to the candidates that depend on it;
 //   - one that makes a candidate slow, until its end;
-//   - one that takes the service away, by the failover time from its end, for then all
-//     sessions are counted anew. When the service is away is measured, too: an election
-//     among the servers is nobody's fault.
+//   - one that takes the service away, for the failover time from its end, as all sessions are then counted
+//     from scratch. It is also measured when the service is away: the servers may hold an election
+//     without a fault.
 func bound(from, to int64, faults []meeting, failover failover) time.Duration {
 	free := from + int64(failover.at(from, faults))
 	for _, f := range faults {
@@ -89,7 +88,7 @@ func bound(from, to int64, faults []meeting, failover failover) time.Duration {
 	return time.Duration(free-from) + recovery
 }
 
-// extent is until when a fault may keep the seat from being free.
+// extent returns until when a fault may keep the seat from being free.
 func (f meeting) extent(faults []meeting, failover failover) int64 {
 	switch f.kind.effect {
 	case silent:

@@ -1,10 +1,10 @@
-// Command chaos runs campaigns of real faults against real servers, with candidates in
-// processes of their own, and checks what they have recorded:
+// Command chaos runs campaigns of real faults against real servers, with candidates in separate processes,
+// and checks what they have recorded:
 //
 //	go run ./internal/chaos [-backend zookeeper,etcd,consul,consul-ttl] [-servers 1,3] [-strategy fair,kafka] [-faults candidate,server,member] [-seed 1] [-minutes 1] [-run]
 //
-// It prints a line for each campaign. The faults and their order depend on the seed alone.
-// On a violation it keeps all that was recorded, says where, and exits with 1.
+// It prints one line per campaign. The faults and their order depend on the seed alone. On a violation it
+// keeps all recordings, prints where, and exits with 1.
 package main
 
 import (
@@ -34,7 +34,7 @@ func candidateOnly() {
 	os.Exit(0)
 }
 
-// run does all campaigns that were asked for, one after the other.
+// run does all requested campaigns, one after the other.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stderr)
 	if err != nil {
@@ -73,8 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// report does a campaign and prints what came of it. Only if there are violations what was
-// recorded is kept.
+// report does a campaign and prints its result. It keeps the recordings only if there are violations.
 func (t trial) report(ctx context.Context, stdout, stderr io.Writer) (ok bool, err error) {
 	dir, err := os.MkdirTemp("", "chaos-"+t.backend+"-")
 	if err != nil {

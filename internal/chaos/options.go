@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// options are those of the command line.
+// options are the options of the command line.
 type options struct {
 	backends, strategies []string
 	faults               []string
@@ -63,7 +63,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	o.strategies = list("strategy", *strategy, catalog.Names()...)
 	o.faults = list("faults", *faults, ofCandidates, ofServers, ofMembers, ofCompanions)
 	for _, n := range list("servers", *servers, "1", "3", "5") {
-		number, _ := strconv.Atoi(n) // list has looked at it
+		number, _ := strconv.Atoi(n) // list has checked it
 		o.servers = append(o.servers, number)
 	}
 	if flags.NArg() > 0 {
@@ -75,7 +75,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, errors.Join(errs...)
 }
 
-// trials are the campaigns that are asked for.
+// trials returns the requested campaigns.
 func (o options) trials() []trial {
 	var all []trial
 	for _, b := range o.backends {
@@ -89,7 +89,7 @@ func (o options) trials() []trial {
 	return all
 }
 
-// args is the command line of one trial.
+// args returns the command line of one trial.
 func (t trial) args() string {
 	return fmt.Sprintf("-backend %s -servers %d -strategy %s -faults %s -seed %d -minutes %.3g -clock=%t -run=%t -stock=%t",
 		t.backend, t.servers, t.strategy, strings.Join(t.faults, ","), t.seed, t.length.Minutes(), t.program != "", t.elector != "", t.stock)

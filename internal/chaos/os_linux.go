@@ -5,12 +5,12 @@ import (
 	"syscall"
 )
 
-// childAttr has the kernel kill a child when the thread that started it ends.
+// childAttr makes the kernel kill a child when the thread that started it ends.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// descendantAttr has a process leave its group and session, or stay.
+// descendantAttr makes a process leave its group and session, or stay.
 func descendantAttr(leaves bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: leaves} }
 
 func pauseProcess(p *os.Process) error  { return p.Signal(syscall.SIGSTOP) }

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A step is one fault of a campaign, as the seed says. Whom it meets is settled when its
-// time has come: the plan says only whether that is to be the leader.
+// A step is one fault of a campaign, which the seed determines. Its target is chosen when it begins: the
+// plan only says whether that is the leader.
 type step struct {
 	Kind    *kind
-	Wait    time.Duration // before it, counted from the end of the last, or from its beginning
-	Overlap bool          // it is the latter
+	Wait    time.Duration // before it, from the end of the last step, or from its beginning
+	Overlap bool          // Wait counts from the beginning
 	For     time.Duration
-	Leader  bool // it is to meet the leader, of the candidates or of the servers
-	Way     int  // which of the ways in which it can be done
+	Leader  bool // its target is the leader, of the candidates or of the servers
+	Way     int  // selects one of the ways to do it
 }
 
 func (s step) String() string {
@@ -35,8 +35,8 @@ func (s step) String() string {
 	return b.String()
 }
 
-// makePlan draws the faults, of these kinds, of a campaign that is to last so long. It
-// depends on what it is given alone. Every kind comes before any comes again.
+// makePlan draws the faults, of these kinds, of a campaign of this length. It depends on its arguments
+// alone. Every kind comes once before any is repeated.
 func makePlan(seed uint64, kinds []*kind, timeout, length time.Duration) []step {
 	random := rand.New(rand.NewPCG(seed, 1))
 	between := func(lo, hi time.Duration) time.Duration {
@@ -57,7 +57,7 @@ func makePlan(seed uint64, kinds []*kind, timeout, length time.Duration) []step 
 			Leader: random.IntN(4) > 0, Way: random.IntN(1 << 10),
 		}
 		if random.IntN(5) == 0 {
-			s.Wait = 3 * timeout // in which there must be a leader again
+			s.Wait = 3 * timeout // by then there must be a leader again
 		}
 		s.Overlap = random.IntN(3) == 0 && last != nil && !last.Overlap && (s.Kind.onServer() != last.Kind.onServer() || !s.Kind.onServer())
 		if s.Overlap {

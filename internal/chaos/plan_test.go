@@ -18,7 +18,7 @@ const timeout = 2 * time.Second
 
 var anyFault = []string{ofCandidates, ofServers, ofMembers, ofCompanions}
 
-// TestPlan holds what a plan promises, whatever the seed.
+// A plan keeps its promises with any seed.
 func TestPlan(t *testing.T) {
 	for seed := range uint64(200) {
 		for _, servers := range []int{1, 3, 5} {
@@ -47,7 +47,7 @@ func TestPlan(t *testing.T) {
 	assert.NotEqual(t, fmt.Sprint(makePlan(1, kindsFor(anyFault, 3, true), timeout, time.Minute)), fmt.Sprint(makePlan(2, kindsFor(anyFault, 3, true), timeout, time.Minute)))
 }
 
-// TestLonger holds that a longer campaign begins as the shorter one of the same seed.
+// A longer campaign begins like the shorter one with the same seed.
 func TestLonger(t *testing.T) {
 	for seed := range uint64(50) {
 		short, long := makePlan(seed, kindsFor(anyFault, 3, true), timeout, 20*time.Second), makePlan(seed, kindsFor(anyFault, 3, true), timeout, time.Minute)
@@ -55,8 +55,8 @@ func TestLonger(t *testing.T) {
 	}
 }
 
-// TestStops holds that a stop is shorter than the shortest window, or longer than the
-// longest time until the session has ended, as its name says.
+// A stop is shorter than the shortest window, or longer than the longest time until the session has ended,
+// as its name says.
 func TestStops(t *testing.T) {
 	for _, k := range kinds() {
 		switch k.name {

@@ -16,20 +16,20 @@ type service struct {
 	*services.Cluster
 	parameters string // of its URL
 
-	// entriesAt lists what there is of ephemeral entries in all of the service, by a server
-	// that has to have heard from a quorum for that.
+	// entriesAt lists all ephemeral entries in the service, from a server that must first hear from a
+	// quorum.
 	entriesAt func(ctx context.Context, addr string) ([]string, error)
 
-	// network is the servers' own, nil if no faults are to be between them. If there is one,
-	// a server that has missed what fill writes by another gets a snapshot from the leader,
-	// and says so in its log, see snapshot; but not when the leader says that it keeps what
-	// it would else forget, see keeps. Without fill there are no such faults.
+	// network connects the servers, or is nil without faults between them. On a network a server that has
+	// missed what fill writes through another gets a snapshot from the leader, and logs the text snapshot,
+	// except when the leader logs the text keeps: that it keeps what it would otherwise forget. Without
+	// fill there are no such faults.
 	network  *networktest.Network
 	fill     func(ctx context.Context, addr string) error
 	snapshot string
 	keeps    string
 
-	// leave has a server leave the others; nil where it can only stop.
+	// leave makes a server leave the others; nil if it can only stop.
 	leave func(addr string) error
 
 	timeout time.Duration // of the candidates' sessions
@@ -41,14 +41,14 @@ type service struct {
 type failover struct {
 	usual time.Duration
 
-	// slow is how long it may take in the time slowFor after a fault of the service. A Consul
-	// agent that could not tell the servers everything, or was busy when it was to, waits up
-	// to 30 s, and does not tell them of a check that became critical meanwhile. Then the
-	// session's own TTL ends it, of which the servers wait for twice: 10 s at least.
+	// slow is how long it may take within slowFor after a fault of the service. A Consul agent that could
+	// not report everything to the servers, or was busy when it should, waits up to 30 s, and does not
+	// report a check that became critical meanwhile. Then the session's own TTL ends it, for twice which
+	// the servers wait: at least 10 s.
 	slow, slowFor time.Duration
 }
 
-// at is what it is for a candidate whose last word was at an instant.
+// at returns the failover time of a candidate whose last word was at t.
 func (f failover) at(t int64, faults []meeting) time.Duration {
 	for _, m := range faults {
 		if f.slow != 0 && m.kind.onServer() && m.begin < t+int64(f.usual) && t < m.end+int64(f.slowFor) {
@@ -58,23 +58,23 @@ func (f failover) at(t int64, faults []meeting) time.Duration {
 	return f.usual
 }
 
-// most is the longest it may take.
+// most returns the longest failover time.
 func (f failover) most() time.Duration { return max(f.usual, f.slow) }
 
-// patience bounds how long a server may take to serve.
+// patience limits how long a server may take to serve.
 const patience = 60 * time.Second
 
-// starters start the services, by name. Consul is there twice. On a network servers keep
-// little of their log. Where stock is asked for they are as they are installed, as far as
-// they can be started and reached so: each write on the disk, a long log.
+// starters start the services, by name. Consul is there twice. On a network servers keep little of their
+// log. With stock they have the settings of an installation as far as possible: every write goes to the
+// disk, and the log is long.
 var starters = map[string]func(servers int, network *networktest.Network, stock bool) (*service, error){
 	"zookeeper": startZooKeeper, "etcd": startEtcd, "consul": startConsul, "consul-ttl": startConsulTTL,
 }
 
-// withoutStock is the one that has no stock settings.
+// withoutStock is the service without stock settings.
 const withoutStock = "consul"
 
-// startService starts the service that a trial is of. The caller closes it.
+// startService starts the service of a trial. The caller closes it.
 func (t trial) startService() (*service, error) {
 	var network *networktest.Network
 	if t.servers > 1 && slices.Contains(t.faults, ofMembers) {
@@ -94,7 +94,7 @@ func (t trial) startService() (*service, error) {
 	return s, err
 }
 
-// url is where candidates find the service, by way of servers at these addresses.
+// url returns the URL of the service for candidates that use the servers at these addresses.
 func (s *service) url(addrs ...string) string { return s.URL(s.parameters, addrs...) }
 
 // settle waits until each server has heard from a quorum.
@@ -118,7 +118,7 @@ func (s *service) settle(patience time.Duration) error {
 	return nil
 }
 
-// close ends all servers, and removes their network.
+// close ends all servers and removes their network.
 func (s *service) close() error {
 	err := s.Cluster.Close()
 	if s.network != nil {
@@ -127,8 +127,7 @@ func (s *service) close() error {
 	return err
 }
 
-// pick returns a voting server: the one that leads, or one that follows. Where that
-// cannot be told, any.
+// pick returns a voting server: the leader, or a follower. If that is unknown it returns any server.
 func (s *service) pick(leads bool, n int) services.Server {
 	leader, err := s.Leader()
 	var others []services.Server

@@ -15,8 +15,8 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-// startConsul starts Consul with sessions that are tied to a health check. It lives a second
-// longer at the agent than the session counts on.
+// startConsul starts Consul with sessions tied to a health check. A check lives one second longer at the
+// agent than the session assumes.
 func startConsul(servers int, network *networktest.Network, _ bool) (*service, error) {
 	s, err := startConsulTTL(servers, network, false)
 	s.parameters, s.timeout = "?check=2s", 2*time.Second
@@ -24,7 +24,7 @@ func startConsul(servers int, network *networktest.Network, _ bool) (*service, e
 	return s, err
 }
 
-// startConsulTTL starts Consul with sessions that have a TTL alone, which the servers double.
+// startConsulTTL starts Consul with sessions that have only a TTL, which the servers double.
 func startConsulTTL(servers int, network *networktest.Network, stock bool) (*service, error) {
 	cfg := servertest.ConsulConfig{NoSync: !stock, Network: network}
 	switch {
@@ -54,7 +54,7 @@ func consulClient(addr string) (*api.Client, error) {
 	return api.NewClient(cfg)
 }
 
-// leaveConsul takes a server out of the catalog and of Raft, as "consul leave" does.
+// leaveConsul removes a server from the catalog and from Raft, like "consul leave".
 func leaveConsul(addr string) error {
 	client, err := consulClient(addr)
 	if err != nil {
@@ -63,8 +63,8 @@ func leaveConsul(addr string) error {
 	return client.Agent().Leave()
 }
 
-// fillConsul writes four times as much as a server keeps in its log, and waits until it has
-// been looked at how much that is.
+// fillConsul writes four times as much as a server keeps in its log, and waits until the server has checked
+// the size of its log.
 func fillConsul(ctx context.Context, addr string) error {
 	client, err := consulClient(addr)
 	if err != nil {

@@ -23,7 +23,7 @@ func startEtcd(servers int, network *networktest.Network, stock bool) (*service,
 	return &service{
 		Cluster: c, parameters: "?timeout=2s",
 		timeout: 2 * time.Second,
-		// The servers look for leases that are over each half second.
+		// Every half second the servers look for leases that have expired.
 		failover:  failover{usual: 2*time.Second + 500*time.Millisecond},
 		entriesAt: etcdEntries,
 		fill:      fillEtcd, snapshot: "applied snapshot",

@@ -32,10 +32,10 @@ func startZooKeeper(servers int, network *networktest.Network, stock bool) (*ser
 		s.parameters, s.timeout, s.failover.usual = "?timeout=4s", 2*tick, 3*tick // the shortest that they grant
 		cfg = servertest.ZooKeeperConfig{Stock: true, Network: network}
 	case network != nil:
-		// A leader that was left goes on for so many ticks and more, longer than a session
+		// A leader that the others have left continues for this many ticks and more, longer than a session
 		// lives.
 		cfg.Extra = []string{"syncLimit=30"}
-		// Whoever is behind by more than the 500 transactions in memory gets a snapshot.
+		// A server that lags by more than the 500 transactions in memory gets a snapshot.
 		cfg.SystemProperties = map[string]string{"zookeeper.snapCount": "200", "zookeeper.snapshotSizeFactor": "-1"}
 	}
 	var err error
@@ -43,7 +43,7 @@ func startZooKeeper(servers int, network *networktest.Network, stock bool) (*ser
 	return s, err
 }
 
-// fillZooKeeper writes more than servers have in memory.
+// fillZooKeeper writes more than servers keep in memory.
 func fillZooKeeper(ctx context.Context, addr string) error {
 	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
@@ -62,8 +62,7 @@ func fillZooKeeper(ctx context.Context, addr string) error {
 	return nil
 }
 
-// zooKeeperEntries walks the tree. A client waits for its session, which a quorum grants,
-// for as long as ctx lets it.
+// zooKeeperEntries walks the tree. The client waits until ctx ends for its session, which a quorum grants.
 func zooKeeperEntries(ctx context.Context, addr string) ([]string, error) {
 	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {

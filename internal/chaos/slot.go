@@ -9,14 +9,14 @@ import (
 	"github.com/elector-go/elector/internal/proxytest"
 )
 
-// A slot is one candidate over all its processes, and its links to the service.
+// A slot is one candidate through all its processes, with its links to the service.
 type slot struct {
 	campaign *campaign
 	id       string
 	proxies  []*proxytest.Proxy // one for each server that candidates connect to
 	child    *child             // its latest process
-	started  int                // processes
-	busy     bool               // a fault has it; guarded by the campaign
+	started  int                // number of processes
+	busy     bool               // a fault uses it; guarded by the campaign
 }
 
 func newSlot(c *campaign, id string) (*slot, error) {
@@ -51,7 +51,7 @@ func (s *slot) start() error {
 	})
 }
 
-// each does something to all its links.
+// each calls do with the proxy of each link.
 func (s *slot) each(do func(*proxytest.Proxy)) {
 	for _, p := range s.proxies {
 		do(p)
@@ -66,9 +66,8 @@ func (s *slot) close() error {
 	return errors.Join(errs...)
 }
 
-// take picks the candidate that a fault is to meet, and keeps others from meeting it
-// until release. If the leader is asked for, and nobody leads whom no other fault has,
-// it is any.
+// take picks the candidate for a fault, and keeps other faults from it until release. If the step wants the
+// leader but no leader is free, take picks any candidate.
 func (c *campaign) take(s step) (taken *slot, release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +77,7 @@ func (c *campaign) take(s step) (taken *slot, release func()) {
 			free = append(free, x)
 		}
 	}
-	taken = free[s.Way%len(free)] // there are more candidates than faults at a time
+	taken = free[s.Way%len(free)] // there are more candidates than parallel faults
 	if s.Leader {
 		for _, x := range free {
 			if x.child.token() > taken.child.token() {
@@ -94,7 +93,7 @@ func (c *campaign) take(s step) (taken *slot, release func()) {
 	}
 }
 
-// describe names a candidate, and says whether it leads, and what ends its sessions if it dies.
+// describe names a candidate, whether it leads, and what ends its sessions if it dies.
 func (s *slot) describe() string {
 	text := "candidate " + s.child.name
 	switch {

@@ -14,14 +14,14 @@ import (
 	"github.com/elector-go/elector/internal/program"
 )
 
-// work writes until ctx ends: to the register in the service by fenced commits, and to
-// a log that everybody can write to, after a look at Valid.
+// work writes until ctx ends: to the register in the service by fenced commits, and, after a look at Valid,
+// to a log that everybody can write to.
 func (c *candidate) work(ctx context.Context, t *elector.Term) {
 	var told time.Time
 	for ctx.Err() == nil {
 		there, err := t.Guard().Session.Get(ctx, register)
 		if err != nil && !errors.Is(err, backend.ErrNoEntry) {
-			return // the term is over, or ctx: a read rides out everything else
+			return // the term or ctx is over: a read survives everything else
 		}
 		for err = nil; err == nil && ctx.Err() == nil; {
 			if there, err = c.commit(ctx, t, there); err == nil && time.Since(told) > tellEvery {
@@ -34,9 +34,8 @@ func (c *candidate) work(ctx context.Context, t *elector.Term) {
 	}
 }
 
-// keepQuiet writes only to the log until ctx ends. A server that was left does not answer
-// much once it has taken a write, which nobody acknowledges; so a leader that writes all the
-// time would soon find it out.
+// keepQuiet writes only to the log until ctx ends. A server that the others have left answers little once
+// it has taken a write, which nobody acknowledges; a leader that writes all the time would soon notice.
 func (c *candidate) keepQuiet(ctx context.Context, t *elector.Term) {
 	for ctx.Err() == nil {
 		if c.write(t) {
@@ -46,8 +45,7 @@ func (c *candidate) keepQuiet(ctx context.Context, t *elector.Term) {
 	}
 }
 
-// commit writes the next value over what is in the register, and returns what is there
-// then.
+// commit writes the next value over the register's, and returns the register's entry afterwards.
 func (c *candidate) commit(ctx context.Context, t *elector.Term, old backend.Entry) (backend.Entry, error) {
 	value := c.next(t, old)
 	op := elector.Create(register, value)
@@ -62,32 +60,31 @@ func (c *candidate) commit(ctx context.Context, t *elector.Term, old backend.Ent
 	return made[0], nil
 }
 
-// next makes a value that is never written twice. It names the one it is to replace, so
-// that all that were ever written can be told from the last.
+// next returns a value that is never written twice. It names the value that it replaces, so that all values
+// ever written can be derived from the last.
 func (c *candidate) next(t *elector.Term, old backend.Entry) []byte {
 	return fmt.Appendf(nil, "%s:%d:%d%s%s", c.options.Name, t.Token(), c.seq.Add(1), after, nameOf(string(old.Value)))
 }
 
-// after stands between a value's name and the name of the one before.
+// after separates a value's name from the name of the value before.
 const after = "<"
 
-// nameOf is a value's own name.
+// nameOf returns a value's own name.
 func nameOf(value string) string { name, _, _ := strings.Cut(value, after); return name }
 
-// nameBefore is the name of the value that this one replaced.
+// nameBefore returns the name of the value that this one replaced.
 func nameBefore(value string) string { _, before, _ := strings.Cut(value, after); return before }
 
-// A line is one of the unfenced log.
+// A line is one line of the unfenced log.
 type line struct {
 	Process string
 	Token   uint64
-	// Asked is when Valid was about to be asked, which said yes, and Written when the
-	// line was about to be written.
+	// Asked is just before the call of Valid, which returned true, and Written just before the write.
 	Asked, Written int64
 }
 
-// write adds a line to the unfenced log, as a leader does who asks whether its term
-// holds right before; and then needs a moment for it. It returns whether the term held.
+// write adds a line to the unfenced log, like a leader that checks its term right before a write, and then
+// needs a moment for it. It reports whether the term held.
 func (c *candidate) write(t *elector.Term) bool {
 	l := line{Process: c.options.Name, Token: t.Token(), Asked: c.clock.Now()}
 	if !t.Valid() {
@@ -101,9 +98,9 @@ func (c *candidate) write(t *elector.Term) bool {
 	return true
 }
 
-// haunt goes on writing after the end of a term, with the term's guard and in a session
-// of another connection: now only the service can refuse it. It ends when that has
-// refused it for the guard, which it then does for good.
+// haunt continues to write after the end of a term, with the term's guard and in a session of another
+// connection: now only the service can refuse it. It ends when the service has refused the guard, as it
+// will then always do.
 func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 	ctx, cancel := context.WithTimeout(ctx, hauntFor)
 	defer cancel()
@@ -126,7 +123,7 @@ func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 			return // never written, or out of touch
 		}
 		value := c.next(t, old)
-		call := c.history.Start(history.Event{ // of no term: see isLate
+		call := c.history.Start(history.Event{ // without a term: see isLate
 			Kind: history.Commit, Candidate: c.options.ID, Session: s.ID(), Token: t.Token(),
 			Writes: []history.Write{{Op: history.CompareAndSet, Key: register, Value: string(value), Expected: old.Version}},
 		})
@@ -136,14 +133,14 @@ func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 	}
 }
 
-// How a candidate can be broken, for the campaign to find it out.
+// Ways to break a candidate that a campaign must find.
 const (
 	brokenLiar    = "liar"    // it says that its term holds when it does not
-	brokenUnarmed = "unarmed" // it goes on writing, without the guard
+	brokenUnarmed = "unarmed" // it continues to write, without the guard
 	brokenHasty   = "hasty"   // its sessions are ended while it lives
 )
 
-// lie makes a term that says it holds for a while longer than it does.
+// lie returns a term that claims to hold for a while longer than it does.
 func lie(t *elector.Term) *elector.Term {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
 	context.AfterFunc(t.Context(), func() {

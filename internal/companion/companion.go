@@ -1,5 +1,5 @@
-// Package companion tells whether this process is the companion of another one (package lastwill),
-// and opens no sessions therefore.
+// Package companion tells whether this process is the companion of another one (package lastwill), and
+// therefore opens no sessions.
 package companion
 
 import (
@@ -7,15 +7,15 @@ import (
 	"os"
 )
 
-// Marker is the variable of the environment that makes a process a companion. Its value is the
-// descriptor of the connection to the other process.
+// Marker is the environment variable that makes a process a companion. Its value is the descriptor of the
+// connection to the other process.
 const Marker = "ELECTOR_COMPANION"
 
-// Connection is that value, and Marked whether there was one. It is taken away before main, so that
-// no child of this process has it.
+// Connection is the value of Marker, and Marked tells whether it was set. The variable is removed before
+// main, so no child of this process inherits it.
 var Connection, Marked = take()
 
-// ErrOpens is the error of whoever opens a session in a companion.
+// ErrOpens is the error of a call that opens a session in a companion.
 var ErrOpens = errors.New("this process is the companion of another one and takes part in no election: call lastwill.Start before the first session is opened")
 
 func take() (string, bool) {

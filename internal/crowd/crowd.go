@@ -1,4 +1,4 @@
-// Package crowd has many candidates of this process campaign, in one election or in many.
+// Package crowd makes many candidates of this process campaign, in one election or in many.
 package crowd
 
 import (
@@ -13,20 +13,20 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// A Crowd is candidates. But for the hooks of these, its methods are for one goroutine.
+// A Crowd is candidates. Its methods are for one goroutine, except the hooks of its candidates.
 type Crowd struct {
 	Candidates []*Candidate
 	Leader     Win // the latest of Succession
 
 	ctx       context.Context // ends with the cause when a candidate fails
 	fail      context.CancelCauseFunc
-	patience  time.Duration // bounds each step: what takes longer without progress is stuck
+	patience  time.Duration // limits each step: a longer one without progress is stuck
 	wins      chan Win
 	campaigns sync.WaitGroup
 
 	waiting atomic.Int64  // candidates that wait for a predecessor or for the seat
-	changes atomic.Int64  // of waiting
-	changed chan struct{} // holds one
+	changes atomic.Int64  // changes of waiting
+	changed chan struct{} // has room for one
 }
 
 // A Candidate is an elector of a crowd.
@@ -35,27 +35,27 @@ type Candidate struct {
 	ID string
 }
 
-// A Win is a campaign that came to its end.
+// A Win is a campaign that was won.
 type Win struct {
 	*Candidate
 	Term *elector.Term
 	At   time.Time
 }
 
-// New makes a crowd of which at most so many campaigns are won before Next is called.
+// New makes a crowd in which up to most campaigns may be won before a call of Next.
 func New(ctx context.Context, most int, patience time.Duration) *Crowd {
 	c := &Crowd{patience: patience, wins: make(chan Win, most), changed: make(chan struct{}, 1)}
 	c.ctx, c.fail = context.WithCancelCause(ctx)
 	return c
 }
 
-// Context ends with the cause when a candidate fails, or Fail is called.
+// Context returns a context that ends with the cause when a candidate fails, or Fail is called.
 func (c *Crowd) Context() context.Context { return c.ctx }
 
-// Fail ends all steps, and all campaigns, with a reason.
+// Fail ends all steps and all campaigns with a reason.
 func (c *Crowd) Fail(why error) { c.fail(why) }
 
-// Add adds a candidate, who does not campaign yet.
+// Add adds a candidate, which does not campaign yet.
 func (c *Crowd) Add(cfg elector.Config) (*Candidate, error) {
 	own := cfg.Hooks.Stage
 	cfg.Hooks.Stage = func(e elector.StageEvent) {
@@ -89,7 +89,7 @@ func (c *Crowd) stage(e elector.StageEvent) {
 	}
 }
 
-// Enter has a candidate campaign.
+// Enter makes a candidate campaign.
 func (c *Crowd) Enter(who *Candidate) {
 	c.campaigns.Go(func() {
 		term, err := who.Campaign(c.ctx)
@@ -103,7 +103,7 @@ func (c *Crowd) Enter(who *Candidate) {
 	})
 }
 
-// EnterAll has candidates campaign, up to most at a time, until all of them wait.
+// EnterAll makes candidates campaign, up to most at a time, until all of them wait.
 func (c *Crowd) EnterAll(all []*Candidate, most int) error {
 	were := c.Waiting()
 	for i, who := range all {
@@ -115,10 +115,10 @@ func (c *Crowd) EnterAll(all []*Candidate, most int) error {
 	return c.Await(were + len(all))
 }
 
-// Waiting is how many candidates wait.
+// Waiting returns how many candidates wait.
 func (c *Crowd) Waiting() int { return int(c.waiting.Load()) }
 
-// Changes is how often a candidate has begun to wait, or ended.
+// Changes returns how often a candidate has begun or ended to wait.
 func (c *Crowd) Changes() int { return int(c.changes.Load()) }
 
 // Await blocks until at least n candidates wait.
@@ -130,7 +130,7 @@ func (c *Crowd) Await(n int) error {
 		if now >= n {
 			return nil
 		}
-		if now > last { // as long as there is progress, nothing is stuck
+		if now > last { // nothing is stuck while there is progress
 			last = now
 			stuck.Reset(c.patience)
 		}
@@ -150,8 +150,8 @@ func (c *Crowd) Await(n int) error {
 // Next blocks until a campaign has been won.
 func (c *Crowd) Next() (Win, error) { return c.next(c.patience) }
 
-// Succession blocks until a crowd of one election has its next leader, who is another one, with a
-// token that is higher. patience is for this step.
+// Succession blocks until a crowd of one election has its next leader. It checks that this is another
+// candidate, with a higher token. patience is for this step.
 func (c *Crowd) Succession(patience time.Duration) error {
 	old := c.Leader
 	w, err := c.next(patience)
@@ -178,7 +178,7 @@ func (c *Crowd) next(patience time.Duration) (Win, error) {
 	}
 }
 
-// NobodyElse holds that no campaign has been won that was not asked for.
+// NobodyElse checks that no other campaign has been won.
 func (c *Crowd) NobodyElse() error {
 	select {
 	case w := <-c.wins:
@@ -188,8 +188,8 @@ func (c *Crowd) NobodyElse() error {
 	}
 }
 
-// Leave closes candidates, many at a time, within a time. From the last on, so that nobody
-// becomes the next in line just to leave.
+// Leave closes candidates, many in parallel, within a time limit. It starts with the last, so that no
+// candidate becomes the next in line just to leave.
 func (c *Crowd) Leave(all []*Candidate, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), within)
 	defer cancel()
@@ -202,7 +202,7 @@ func (c *Crowd) Leave(all []*Candidate, within time.Duration) error {
 	return nil
 }
 
-// LeaveAll is Leave of all candidates. It waits for their campaigns, and ends the crowd.
+// LeaveAll is Leave for all candidates. It waits for their campaigns, and ends the crowd.
 func (c *Crowd) LeaveAll(within time.Duration) error {
 	defer c.fail(nil)
 	err := c.Leave(c.Candidates, within)
@@ -213,7 +213,7 @@ func (c *Crowd) LeaveAll(within time.Duration) error {
 // Wait blocks until all campaigns are over.
 func (c *Crowd) Wait() { c.campaigns.Wait() }
 
-// Each calls do for all, many at a time, and returns the errors.
+// Each calls do for all, many in parallel, and returns the errors.
 func Each[T any](all []T, do func(T) error) (errs []error) {
 	const atATime = 32
 	var (

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Quantiles of durations; all zero when N is.
+// Quantiles are the quantiles of durations; all are zero if N is.
 type Quantiles struct {
 	N   int           `json:"n"`
 	P50 time.Duration `json:"p50"`
@@ -14,8 +14,8 @@ type Quantiles struct {
 	Max time.Duration `json:"max"`
 }
 
-// QuantilesOf returns the quantiles of durations, each one of them (nearest rank). The order
-// of all does not matter, and is left alone.
+// QuantilesOf returns the quantiles of durations, each one of the durations (nearest rank). It neither
+// needs nor changes an order.
 func QuantilesOf(all []time.Duration) Quantiles {
 	if len(all) == 0 {
 		return Quantiles{}
@@ -25,6 +25,6 @@ func QuantilesOf(all []time.Duration) Quantiles {
 	return Quantiles{N: len(sorted), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }
 
-// Tells tells whether there are enough durations for a percentile to be another than the
-// longest: 2 for p50, 10 for p90, 100 for p99.
+// Tells reports whether there are enough durations for a percentile to differ from the maximum: 2 for p50,
+// 10 for p90, 100 for p99.
 func (q Quantiles) Tells(percent int) bool { return q.N*(100-percent) >= 100 }

@@ -1,3 +1,3 @@
-// Package elections has no code of its own: its tests try every strategy on every service, by the
-// suite of package conformance.
+// Package elections has no code: its tests run every strategy on every service with the suite of package
+// conformance.
 package elections

@@ -23,10 +23,10 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// envReport tells a child that it is one, and where to put its report.
+// envReport makes a process a child, and names the file for its report.
 const envReport = "ELECTOR_CONFORMANCE_REPORT"
 
-// tryOn runs the backends' suite with the backend that worsen makes of each process's.
+// tryOn runs the backends' suite with each process's backend replaced by the result of worsen.
 func tryOn(t *testing.T, path string, servers *etcdtest.Servers, worsen func(p *etcdtest.Process) backend.Backend) {
 	newService := servers.Service(ttl)
 	report := conformance.TestBackend(t, func(t testing.TB) *conformance.Service {
@@ -46,7 +46,7 @@ func tryOn(t *testing.T, path string, servers *etcdtest.Servers, worsen func(p *
 	require.NoError(t, err)
 }
 
-// reportOf runs one test of this program, as a child, and some of its rules.
+// reportOf runs one test of this program, with some of its rules, as a child.
 func reportOf(t *testing.T, rules string) (report conformance.Report, said string) {
 	t.Helper()
 	self := must.Get(os.Executable())(t)
@@ -70,12 +70,12 @@ func reportOf(t *testing.T, rules string) (report conformance.Report, said strin
 	return report, out.String()
 }
 
-// A wrong session is one of a real server with a window that counts from the answers, and of whose
-// commits some are done after its end.
+// A wrong session is a session of a real server with a window that counts from the answers, and with
+// commits of which some are done after its end.
 type wrongSession struct {
 	*backend.Session
 	first time.Time        // its deadline when it was opened
-	after *backend.Session // does what this one has not
+	after *backend.Session // does what Session has not done
 }
 
 func (s wrongSession) Deadline() time.Time {
@@ -88,7 +88,7 @@ func (s wrongSession) Deadline() time.Time {
 
 func (s wrongSession) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	made, err := s.Session.Commit(ctx, guards, ops...)
-	// Only where the rule sees it at once, and does not wait for it to pass.
+	// Only where the rule sees it at once, and does not wait for the commit to pass.
 	if errors.Is(err, backend.ErrSessionLost) && ops[0].Kind == backend.OpUpdate {
 		return s.after.Commit(ctx, nil, ops...)
 	}
@@ -97,7 +97,7 @@ func (s wrongSession) Commit(ctx context.Context, guards []backend.Condition, op
 
 type wrongBackend struct {
 	backend.Backend
-	other backend.Backend // with links of its own
+	other backend.Backend // with separate links
 }
 
 func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
@@ -112,7 +112,7 @@ func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (*backend
 	return s.Around(backend.DoneBy(wrongSession{s, s.Deadline(), after})), nil
 }
 
-// What no mutant on memory breaks, as its messages do not linger, a backend on a server does.
+// Rules that no mutant on memory breaks, as its messages do not linger, fail with a wrong backend on etcd.
 func TestLateMessagesAreFound(t *testing.T) {
 	t.Parallel()
 	if path, child := os.LookupEnv(envReport); child {

@@ -40,8 +40,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// All rules are tried with the options of strategies that keep what the strategy promises. (ranked's ByID has another
-// order, and a quorum of more than one waits for others: package ranked's own tests try them.)
+// The options of strategies that keep the strategy's promises pass all rules. (ranked's ByID has another
+// order, and a quorum of more than one waits for others: the tests of package ranked cover them.)
 func TestMemoryOptions(t *testing.T) {
 	for name, strategy := range map[string]elector.Strategy{
 		"unfair": unfair.Strategy{Jitter: 10 * time.Millisecond},
@@ -55,8 +55,7 @@ func TestMemoryOptions(t *testing.T) {
 	}
 }
 
-// An elector of another make has no hooks and a layout of its own. The rules that
-// are left must do without.
+// An elector of another make has no hooks and a layout of its own; the remaining rules pass without them.
 func TestMemoryAndAnotherMake(t *testing.T) {
 	const why = "another make"
 	for _, cfg := range strategies.All() {
@@ -113,8 +112,7 @@ func (e commitless) Campaign(ctx context.Context) (*elector.Term, error) {
 	}), nil
 }
 
-// A service that cannot be made to do anything is tried by the rules that ask for nothing, and each
-// of the others says what it lacks.
+// On a service without faults the rules that need none run, and each other rule reports what it lacks.
 func TestMemoryWithoutFaults(t *testing.T) {
 	for _, cfg := range strategies.All() {
 		t.Run(cfg.Strategy.Name(), func(t *testing.T) {

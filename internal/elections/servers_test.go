@@ -20,7 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// notPromised are the rules about what a strategy with these traits does not promise.
+// notPromised returns the rules about what a strategy with these traits does not promise.
 func notPromised(cfg conformance.ElectionConfig) []string {
 	var rules []string
 	leaveOut := func(when bool, names ...string) {
@@ -62,21 +62,21 @@ var ofRanks = []string{
 	"ranked/designated", "ranked/newcomer", "ranked/listed", "ranked/wakes-few",
 }
 
-// calm are the rules about those whom a change does not wake.
+// calm are the rules about candidates that a change does not wake.
 var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}
 
-// hops are the rules about a transfer past others who stand in line.
+// hops are the rules about a transfer past other candidates in line.
 var hops = []string{
 	"transfer/next", "transfer/prepare", "transfer/fails", "transfer/request", "transfer/used-up",
 }
 
-// notOnServers are the rules about processes that die: the candidates' is the test's own.
+// notOnServers are the rules about processes that die: the candidates are in the test's own process.
 var notOnServers = []string{"loss/process-dies"}
 
 // oneServer are the rules about ensembles.
 var oneServer = []string{"server/member-killed"}
 
-// appliesAll checks that these rules were left out, and no other.
+// appliesAll checks that only these rules were left out.
 func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
 	t.Helper()
 	for _, r := range report.Results {
@@ -91,31 +91,31 @@ func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
 	}
 }
 
-// A place is a service to try every strategy on.
+// A place is a service to run every strategy on.
 type place struct {
-	// start starts servers of the test's own, for a strategy.
+	// start starts servers for a test of a strategy.
 	start func(t *testing.T, strategy string) func(testing.TB) *conformance.Service
-	// lacks are the rules that do not apply; late are those that do not to a strategy.
+	// lacks are the rules that do not apply; late are those that do not apply to a strategy.
 	lacks []string
 	late  map[string][]string
-	// atOnce is how many strategies are tried side by side.
+	// atOnce is how many strategies run in parallel.
 	atOnce int
 }
 
-// ttl is the timeout of all sessions. A machine that stands still for seconds costs none of them.
+// ttl is the timeout of all sessions. A machine that stalls for seconds costs none of them.
 const ttl = 10 * time.Second
 
-// noEnd are the rules about the end of a directory's numbers: those of etcd and Consul have
-// none, and on ZooKeeper they are tried on one server.
+// noEnd are the rules about the end of a directory's numbers: on etcd and Consul the numbers have no end,
+// and on ZooKeeper these rules run on one server.
 var noEnd = []string{"data/used-up", "transfer/used-up"}
 
-// notOnZooKeeper are the rules that need notices, or requests, to be held while all else goes on.
+// notOnZooKeeper are the rules that hold notices or requests back while all else continues.
 var notOnZooKeeper = []string{"cancel/handover", "loss/after-handover", "loss/at-handover", "fence/late"}
 
-// late are the rules that take a read after the notice of a change: without one a
-// candidate knows what stood when its predecessor went, and not what stands now. On
-// ZooKeeper it is the same, but a notice cannot be held back there. What etcd tells of an
-// entry is such a notice, and what Consul tells of a directory.
+// late are the rules that need a read after the notice of a change: without the read a candidate knows what
+// existed when its predecessor went, not what exists now. The same holds on ZooKeeper, but there a notice
+// cannot be held back. What etcd reports about an entry is such a notice, and what Consul reports about a
+// directory.
 var (
 	late         = []string{"loss/after-handover"}
 	lateOnEtcd   = map[string][]string{"fair": late}
@@ -130,7 +130,7 @@ func init() {
 	flag.DurationVar(&proxytest.Jitter, "jitter", 0, "let what is sent arrive at random up to this much later: processes overtake each other then")
 }
 
-// stalls does that until the test ends.
+// stalls pauses members as the flag says until the test ends.
 func stalls[M interface {
 	Pause() error
 	Resume() error
@@ -144,7 +144,7 @@ func stalls[M interface {
 		defer close(done)
 		for t.Context().Err() == nil {
 			m := members[rand.IntN(len(members))]
-			_ = m.Pause() // unless a rule has killed it
+			_ = m.Pause() // fails if a rule has killed it
 			time.Sleep(rand.N(*stall))
 			_ = m.Resume()
 			time.Sleep(rand.N(*stall/10 + 1))
@@ -173,9 +173,9 @@ func TestEtcd(t *testing.T) {
 	})
 }
 
-// Consul's own sessions time out after twice their timeout. With a health check they do after that of
-// the check. Half of the strategies are tried with plain ones, which are the default, and so are the
-// clusters: a check lives on one agent, and cannot move.
+// Consul's plain sessions time out after twice their timeout, those with a health check after the check's
+// timeout. Half of the strategies run with plain sessions, which are the default, and so do the clusters: a
+// check lives on one agent, and cannot move.
 func TestConsul(t *testing.T) {
 	plain := []string{"unfair", "kafka"}
 	tryAll(t, place{
@@ -228,8 +228,8 @@ func TestConsulCluster(t *testing.T) {
 }
 
 const (
-	single   = 5 // on a server each: rules mostly wait
-	clusters = 2 // servers compute while they wait, and fifteen members take two processors
+	single   = 5 // each on its own server: rules mostly wait
+	clusters = 2 // servers compute while they wait, and fifteen members use two processors
 )
 
 func onCluster(t *testing.T, p place) {
@@ -238,7 +238,7 @@ func onCluster(t *testing.T, p place) {
 	tryAll(t, p)
 }
 
-// tryAll tries every strategy.
+// tryAll runs every strategy.
 func tryAll(t *testing.T, p place) {
 	t.Parallel()
 	all := make(chan conformance.ElectionConfig)
@@ -257,7 +257,7 @@ func tryAll(t *testing.T, p place) {
 	tries.Wait()
 }
 
-// try tries a strategy.
+// try runs a strategy.
 func (p place) try(t *testing.T, cfg conformance.ElectionConfig) {
 	cfg.Service = p.start(t, cfg.Strategy.Name())
 	cfg.Why = make(map[string]string)

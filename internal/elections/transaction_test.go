@@ -20,9 +20,9 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// An operator deletes the leader's entry and its successor's in one transaction. ZooKeeper
-// tells of the one after the other, so that the successor may be elected in between: then
-// its term ends with ErrDeposed, and none of its writes is done. The third leads.
+// If an operator deletes the entries of the leader and its successor in one transaction, the third
+// candidate leads. ZooKeeper reports one after the other, so the successor may be elected in between: then
+// its term ends with ErrDeposed, and none of its writes is done.
 func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Single(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// Candidates of a real server go over the end of a directory's numbers, all at once: never
-// two valid terms, each leads as often as it wants to, and in the end elsewhere.
+// If candidates of a real server pass the end of a directory's numbers, all in parallel, there are never
+// two valid terms, and each leads as often as it wants to, at the end in another directory.
 func TestOverTheEndOfZooKeepersNumbers(t *testing.T) {
 	for _, item := range catalog.All() {
 		strategy := item.Strategy
@@ -55,7 +55,7 @@ func TestOverTheEndOfZooKeepersNumbers(t *testing.T) {
 				if _, err := term.Commit(ctx, elector.Put(svc.Root+"-state", []byte(fmt.Sprint(term.Token())))); err != nil {
 					return err
 				}
-				time.Sleep(5 * time.Millisecond) // for another to be elected beside it
+				time.Sleep(5 * time.Millisecond) // so that another might be elected meanwhile
 				return term.Resign(ctx)
 			}
 			founder := stand("founder")

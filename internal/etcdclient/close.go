@@ -9,11 +9,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Close closes a client. It blocks no longer than patience, where clientv3's own Close may
-// block for ever: a watch that the server refuses at that moment is on none of the lists of
-// those that the stream listens to when it ends, waits to be heard, and the stream waits for
-// it (client/v3 v3.7.3, watch.go: addSubstream, run). The connection is closed even so, and
-// an error tells of the goroutines that are left.
+// Close closes a client within patience. clientv3's own Close may block forever: a watch that the server
+// refuses at that moment is on none of the lists that the stream reads when it ends, so the watch waits to
+// be heard, and the stream waits for the watch (client/v3 v3.7.3, watch.go: addSubstream, run). Close
+// closes the connection even so, and its error reports the goroutines that are left.
 func Close(client *clientv3.Client, patience time.Duration) error {
 	done := make(chan error, 1)
 	go func() { done <- client.Close() }()

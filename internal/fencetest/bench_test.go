@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a check costs a transaction that writes one row: alone, and beside seven others of the same
-// leader. With -args -sync the servers wait for the disk, as they should in production.
+// BenchmarkTransaction measures a check's cost in a transaction that writes one row, alone and beside seven
+// others of its leader. With -args -sync the servers wait for the disk, as they should in production.
 func BenchmarkTransaction(b *testing.B) {
 	writes := func(ctx context.Context, _ *database, tx *sql.Tx, token uint64) error { return write(ctx, tx, token) }
 	claims := func(ctx context.Context, d *database, tx *sql.Tx, token uint64) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A server that crashes forgets no claim, and commits nothing of a transaction that was open.
+// A server that crashes forgets no claim, and commits no part of an open transaction.
 func TestServerCrashes(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -38,11 +38,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // it tells of each connection that is cut off, on purpose here
+	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // it logs each connection that is cut off, as is intended here
 	os.Exit(servertest.Main(m))
 }
 
-// A database has its own tables for one test: a fence's, and writes, to which leaders write.
+// A database has its own tables for one test: the fence's, and writes, which leaders write to.
 type database struct {
 	*sql.DB
 	kind
@@ -59,10 +59,10 @@ type kind struct {
 	open func(t testing.TB, name string) (db, claims *sql.DB, table string)
 	auto string // a column that numbers the rows
 
-	// waits tells whether a statement that has a text in it waits for a lock. Without it the database
-	// waits by asking again, and claims asks only once.
+	// waits reports whether a statement that contains a text waits for a lock. Without it the database
+	// waits by polling, and claims polls only once.
 	waits func(ctx context.Context, db *sql.DB, text string) (bool, error)
-	// transient tells whether an error asks to do the transaction again.
+	// transient reports whether an error means that the transaction must be repeated.
 	transient func(error) bool
 }
 
@@ -99,7 +99,7 @@ var kinds = []kind{
 			return db, db, name + ".fences"
 		},
 		auto: "n BIGINT AUTO_INCREMENT PRIMARY KEY",
-		// The table innodb_trx is a copy that is not made again while it is read all the time.
+		// The table innodb_trx is a copy that is not refreshed while it is read all the time.
 		waits: func(ctx context.Context, db *sql.DB, text string) (bool, error) {
 			var kind, name, status string
 			err := db.QueryRowContext(ctx, "SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &status)
@@ -122,7 +122,7 @@ var kinds = []kind{
 func onSQLite(name, journal string) kind {
 	return kind{
 		name: name, dialect: fence.SQLite,
-		levels: []sql.IsolationLevel{sql.LevelDefault}, // it has one
+		levels: []sql.IsolationLevel{sql.LevelDefault}, // it has only one
 		open: func(t testing.TB, name string) (db, claims *sql.DB, table string) {
 			file := filepath.Join(t.TempDir(), name)
 			return open(t, "sqlite", sqliteFile(file, journal, wait.Patience)), open(t, "sqlite", sqliteFile(file, journal, 0)), "main.fences"
@@ -130,7 +130,7 @@ func onSQLite(name, journal string) kind {
 		auto: "n INTEGER PRIMARY KEY",
 		transient: func(err error) bool {
 			var e *sqlite.Error
-			return errors.As(err, &e) && e.Code()&0xff == 5 // SQLITE_BUSY, of any kind
+			return errors.As(err, &e) && e.Code()&0xff == 5 // SQLITE_BUSY of any kind
 		},
 	}
 }
@@ -168,7 +168,7 @@ func (k kind) make(t testing.TB) *database {
 	return d
 }
 
-// each tries something on each kind of database.
+// each runs a test on each kind of database.
 func each(t *testing.T, try func(t *testing.T, d *database)) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func each(t *testing.T, try func(t *testing.T, d *database)) {
 	}
 }
 
-// eachLevel tries something at each isolation level of each.
+// eachLevel runs a test at each isolation level of each kind.
 func eachLevel(t *testing.T, try func(t *testing.T, d *database, level sql.IsolationLevel)) {
 	for _, k := range kinds {
 		for _, level := range k.levels {
@@ -201,7 +201,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// before counts what leaders with lower tokens have written.
+// before returns how many rows leaders with lower tokens have written.
 func before(ctx context.Context, in querier, token uint64) (n int, err error) {
 	err = in.QueryRowContext(ctx, fmt.Sprintf("SELECT count(*) FROM writes WHERE token < %d", token)).Scan(&n)
 	return n, err
@@ -221,14 +221,14 @@ func (d *database) works(t testing.TB, level sql.IsolationLevel, token uint64) *
 	return tx
 }
 
-// wrote holds how many rows leaders with lower tokens have written.
+// wrote checks how many rows leaders with lower tokens have written.
 func wrote(t testing.TB, in querier, token uint64, want int) {
 	t.Helper()
 	n := must.Get(before(t.Context(), in, token))(t)
 	require.Equal(t, want, n)
 }
 
-// stored is the token in the fence's row.
+// stored returns the token in the fence's row.
 func (d *database) stored(t testing.TB) (token uint64) {
 	t.Helper()
 	err := d.QueryRowContext(t.Context(), "SELECT token FROM "+d.fence.Table+" WHERE name = '"+d.fence.Name+"'").Scan(&token)
@@ -236,8 +236,8 @@ func (d *database) stored(t testing.TB) (token uint64) {
 	return token
 }
 
-// aside has a goroutine claim, and then do something else. aside returns once that is done, or the
-// claim waits for a lock. done returns its error when it is done.
+// aside makes a goroutine claim, and then call then. aside returns when that is done, or when the claim
+// waits for a lock. done waits for the goroutine and returns its error.
 func (d *database) aside(t testing.TB, claim func(db *sql.DB) error, then func() error) (done func() error) {
 	t.Helper()
 	over, refused := make(chan struct{}), make(chan struct{}, 1)
@@ -275,7 +275,7 @@ func (d *database) aside(t testing.TB, claim func(db *sql.DB) error, then func()
 		if d.waits == nil {
 			continue
 		}
-		// The package quotes the table's name, and the mutant of a claim does not.
+		// The package quotes the table's name; the mutant of a claim does not.
 		schema, _, _ := strings.Cut(d.fence.Table, ".")
 		for _, text := range []string{`"` + schema + `".`, "`" + schema + "`.", "UPDATE " + d.fence.Table} {
 			waits := must.Get(d.waits(t.Context(), d.DB, text))(t)

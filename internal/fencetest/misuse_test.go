@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/fence"
 )
 
-// Whatever is wrong, the transaction is gone.
+// After any error the transaction is gone.
 func TestRefused(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 5))
@@ -28,7 +28,7 @@ func TestRefused(t *testing.T) {
 			fence fence.Fence
 			token uint64
 			check error
-			claim error // nil: it succeeds
+			claim error // nil if it succeeds
 		}{
 			{"token 0", d.fence, 0, fence.ErrToken, fence.ErrToken},
 			{"token over a signed column", d.fence, 1 << 63, fence.ErrToken, fence.ErrToken},
@@ -77,10 +77,10 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// All candidates make the table at their start.
+// All candidates may create the table when they start.
 func TestCreateTable(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
-		for _, table := range []string{"", "order", strings.Repeat("x", 63)} { // a reserved word among them
+		for _, table := range []string{"", "order", strings.Repeat("x", 63)} { // including a reserved word
 			f := d.fence
 			f.Table = table
 			var all sync.WaitGroup
@@ -101,7 +101,7 @@ func TestCreateTable(t *testing.T) {
 	})
 }
 
-// A table without transactions fences nothing.
+// A table without transactions is refused.
 func TestEngine(t *testing.T) {
 	d := kinds[1].make(t)
 	for _, engine := range []string{"MyISAM", "Aria", "MEMORY"} {
@@ -113,8 +113,8 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// A statement in a deadlock ends the transaction on MySQL, and what comes after it commits by itself.
-// That is what the package's comment warns of: after an error roll back.
+// A statement in a deadlock ends the transaction on MySQL, and later statements commit by themselves. The
+// package's comment warns of that: roll back after an error.
 func TestDeadlockEndsTheTransaction(t *testing.T) {
 	d := kinds[1].make(t)
 	require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))

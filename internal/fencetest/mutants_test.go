@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/fence"
 )
 
-// selected is a check by a SELECT that ends with some clause.
+// selected is a check by a SELECT with a clause at its end.
 func selected(clause string) checker {
 	return func(ctx context.Context, d *database, tx *sql.Tx, token uint64) error {
 		var stored uint64
@@ -26,12 +26,12 @@ func selected(clause string) checker {
 	}
 }
 
-// mutants are checks that do not keep the promise.
+// mutants are checks that break the promise.
 var mutants = []struct {
 	name  string
 	check checker
 	on    fence.Dialect // 0: all
-	does  string        // the kinds and levels where it does, and why
+	does  string        // the kinds and levels where it holds, and why
 }{
 	{name: "no check", check: func(context.Context, *database, *sql.Tx, uint64) error { return nil }},
 	{
@@ -60,7 +60,7 @@ var mutants = []struct {
 	}},
 }
 
-// What the interleavings would find if Check did less than it does.
+// The interleavings find checks that do less than Check.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// On SQLite a SELECT would do for what is in the same file. For an attached one it would not.
+// On SQLite a SELECT is a sufficient check for writes to the same file, but not for an attached one.
 func TestAttachedFile(t *testing.T) {
 	for _, m := range []struct {
 		name  string
@@ -117,11 +117,11 @@ func TestAttachedFile(t *testing.T) {
 	}
 }
 
-// A claim that reads and then writes loses a higher one that comes between.
+// A claim that reads and then writes loses a higher claim in between.
 func TestClaimMutant(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
 		if d.dialect == fence.SQLite {
-			return // it refuses to write on what has been read too early
+			return // it refuses a write after a read that came too early
 		}
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
 		require.NoError(t, claimsAtOnce(t, d, 3, 2, func(ctx context.Context, db *sql.DB, token uint64) error {

@@ -15,9 +15,9 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// An old leader is paused in a transaction that it has checked: the connection stays open, and nothing
-// comes. The next one's claim waits, for as long as its ctx lets it. (On SQLite the busy timeout does:
-// its driver lets no ctx end a wait.)
+// If an old leader is paused in a transaction that it has checked, with the connection open and silent, the
+// next leader's claim waits until its ctx ends. (On SQLite until the busy timeout: no ctx ends a wait of
+// its driver.)
 func TestPausedLeader(t *testing.T) {
 	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
@@ -37,8 +37,8 @@ func TestPausedLeader(t *testing.T) {
 	})
 }
 
-// The server can end the transactions of a leader that is paused: the claim passes, and the old
-// leader's commit fails.
+// The server can end the transactions of a paused leader: the claim passes, and the old leader's commit
+// fails.
 func TestPausedLeaderIsCutOff(t *testing.T) {
 	settings := map[fence.Dialect]string{
 		fence.PostgreSQL: "SET LOCAL idle_in_transaction_session_timeout = '300ms'",
@@ -50,7 +50,7 @@ func TestPausedLeaderIsCutOff(t *testing.T) {
 		}
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
 		old := d.works(t, sql.LevelDefault, 1)
-		_, err := old.ExecContext(t.Context(), settings[d.dialect]) // now: a slow test is not cut off before
+		_, err := old.ExecContext(t.Context(), settings[d.dialect]) // now: a slow test must not be cut off earlier
 		require.NoError(t, err)
 
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 2))
@@ -59,7 +59,7 @@ func TestPausedLeaderIsCutOff(t *testing.T) {
 	})
 }
 
-// A leader whose ctx ends gives the lock back at once.
+// A leader whose ctx ends releases the lock at once.
 func TestContextEnds(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
@@ -75,13 +75,13 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// An old leader goes on and on, with several transactions at a time, so that one of them has the lock
-// at each moment. Those that come after the claim do not get past it.
+// If an old leader always has a transaction with the lock, the next claim still passes, and no later
+// transaction of the old leader overtakes it.
 func TestClaimStandsInLine(t *testing.T) {
 	const atOnce = 8
 	each(t, func(t *testing.T, d *database) {
 		if d.dialect == fence.SQLite {
-			return // nobody stands in line there
+			return // nobody waits in line there
 		}
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
 		var checked atomic.Int64

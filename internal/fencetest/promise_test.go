@@ -14,32 +14,32 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A checker is Fence.Check, or what somebody may take for it.
+// A checker is Fence.Check, or a wrong substitute.
 type checker func(ctx context.Context, d *database, tx *sql.Tx, token uint64) error
 
 func check(ctx context.Context, d *database, tx *sql.Tx, token uint64) error {
 	return d.fence.Check(ctx, tx, token)
 }
 
-// An outcome is what became of an old leader's transaction, and of the next leader's claim, which
-// came at some point of it.
+// An outcome is the result of an old leader's transaction, and of the next leader's claim at some point in
+// it.
 type outcome struct {
 	err      error // of the transaction, nil if it was committed
 	violated bool  // it was committed, and the next leader did not see that after its claim
 }
 
-// steps is how many steps the old leader's transaction has after it has begun.
+// steps is the number of steps of the old leader's transaction after its begin.
 const steps = 4
 
-// interleave has a new leader claim just before one of the steps of an old leader's transaction, or
-// after the last. The transaction goes on once the claim is through, or waits.
+// interleave makes a new leader claim just before one of the steps of an old leader's transaction, or after
+// the last. The transaction continues once the claim has passed, or waits.
 func interleave(t *testing.T, d *database, level sql.IsolationLevel, check checker, checkLast bool, at int) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	old := uint64(1)
 	if d.fence.Claim(ctx, d.DB, old) != nil {
-		old = d.stored(t) // of the interleaving before
+		old = d.stored(t) // from the interleaving before
 	}
 	tx := d.begin(t, level)
 	do := []func() error{
@@ -84,7 +84,7 @@ func interleave(t *testing.T, d *database, level sql.IsolationLevel, check check
 func TestInterleaved(t *testing.T) {
 	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
 		for _, checkLast := range []bool{false, true} {
-			checked := 0 // the claim comes in time for the check to see it
+			checked := 0 // up to this step the check sees the claim
 			if checkLast {
 				checked = 2
 			}
@@ -94,7 +94,7 @@ func TestInterleaved(t *testing.T) {
 				assert.False(t, got.violated, about)
 				switch {
 				case got.err == nil && d.dialect == fence.SQLite && at > 0:
-					// It had read or written by then, and the claim waited for that.
+					// It had already read or written, and the claim waited for that.
 				case at <= checked:
 					assert.True(t, d.deposes(got.err), "%s: %v", about, got.err)
 				default:
@@ -105,8 +105,7 @@ func TestInterleaved(t *testing.T) {
 	})
 }
 
-// deposes tells whether an error says, perhaps in the database's own words, that another leader was
-// faster.
+// deposes reports whether an error says, perhaps in the database's words, that another leader was faster.
 func (d *database) deposes(err error) bool {
 	return err != nil && (d.transient(err) || assert.ErrorIs(discard{}, err, fence.ErrDeposed))
 }
@@ -134,7 +133,7 @@ func TestErrDeposed(t *testing.T) {
 	})
 }
 
-// Transactions of one leader run side by side, where there are several writers at all.
+// Transactions of one leader run in parallel, if the database allows several writers.
 func TestSideBySide(t *testing.T) {
 	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
 		if d.dialect == fence.SQLite {
@@ -147,8 +146,8 @@ func TestSideBySide(t *testing.T) {
 	})
 }
 
-// A claim in the caller's own transaction waits for the old leader's, too, and what comes after it
-// sees what that one wrote. Where it could not, it is refused.
+// A claim in the caller's own transaction also waits for the old leader's transaction, and later statements
+// see what that one wrote. Otherwise the claim is refused.
 func TestClaimTx(t *testing.T) {
 	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
@@ -181,7 +180,7 @@ func TestClaimTx(t *testing.T) {
 	})
 }
 
-// A check that comes while a claim is under way waits for it, and goes by what becomes of it.
+// A check during a pending claim waits for the claim, and depends on its outcome.
 func TestCheckWaitsForAClaim(t *testing.T) {
 	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
 		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
@@ -216,7 +215,7 @@ func (d *database) claimLevel() sql.IsolationLevel {
 	return sql.LevelDefault
 }
 
-// Of two claims at once the higher one stays, in whichever order they come.
+// Of two concurrent claims the higher one stays, in either order.
 func TestClaimsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
 		for round := range 2 {
@@ -235,7 +234,7 @@ func TestClaimsAtOnce(t *testing.T) {
 	})
 }
 
-// claimsAtOnce claims with the second token while a claim with the first is not committed yet.
+// claimsAtOnce claims with the second token while a claim with the first is not yet committed.
 func claimsAtOnce(t *testing.T, d *database, first, second uint64, claim func(context.Context, *sql.DB, uint64) error) error {
 	t.Helper()
 	tx := d.begin(t, d.claimLevel())

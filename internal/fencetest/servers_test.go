@@ -17,9 +17,9 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-// startPostgres starts a PostgreSQL server. Each client is the superuser postgres, without a
-// password. With sync the server writes each transaction to the disk before it answers. Without, it
-// keeps its files in memory where there is room: a killed process loses nothing by that.
+// startPostgres starts a PostgreSQL server. Each client is the superuser postgres, without a password. With
+// sync the server writes each transaction to the disk before it replies. Without sync it keeps its files in
+// memory if there is room: a killed process still loses nothing.
 func startPostgres(sync bool, args ...string) (*servertest.Server, error) {
 	const folder = "/usr/lib/postgresql/*/bin" // Debian keeps the programs out of PATH
 	initdb, err := servertest.FindProgram("initdb", "postgresql", folder)
@@ -57,8 +57,8 @@ func startPostgres(sync bool, args ...string) (*servertest.Server, error) {
 			})
 		},
 		Probe: func(s *servertest.Server, timeout time.Duration) error { return ping("pgx", postgresURL(s), timeout) },
-		// SIGQUIT ends the server at once: to its data that is a crash. After SIGKILL its children
-		// would live on for a moment, in which it cannot be started again, and if it never is, its
+		// SIGQUIT ends the server at once: for its data that is a crash. After SIGKILL its children would
+		// live on for a moment, in which the server cannot start again, and if it never starts again, its
 		// shared memory stays in the system.
 		Quit: true,
 	})
@@ -69,8 +69,7 @@ func postgresURL(s *servertest.Server) string {
 }
 
 // startMariaDB starts a MariaDB server. Each client may do anything, without a password: there are no
-// tables of users. At first there are no databases except those of the server itself. For sync see
-// startPostgres.
+// tables of users. At first the server has only its own databases. startPostgres documents sync.
 func startMariaDB(sync bool, args ...string) (*servertest.Server, error) {
 	path, err := servertest.FindProgram("mariadbd", "mariadb-server-core", "/usr/sbin")
 	if err != nil {
@@ -82,14 +81,14 @@ func startMariaDB(sync bool, args ...string) (*servertest.Server, error) {
 	all := func(s *servertest.Server) []string {
 		host, port, _ := net.SplitHostPort(s.Addr())
 		return append([]string{
-			"--skip-grant-tables", // without them there is nothing to install first
+			"--skip-grant-tables", // without grant tables there is nothing to install first
 			"--datadir=" + s.DataDir(),
 			"--tmpdir=" + s.Dir(),
 			"--socket=" + filepath.Join(s.Dir(), "socket"),
 			"--pid-file=" + filepath.Join(s.Dir(), "pid"),
 			"--bind-address=" + host,
 			"--port=" + port,
-			"--max-connect-errors=1000000", // each look whether it serves that takes too long counts as one
+			"--max-connect-errors=1000000", // a probe that takes too long counts as one
 			"--innodb-buffer-pool-size=32M",
 			"--innodb-log-file-size=16M",
 		}, args...)
@@ -97,8 +96,8 @@ func startMariaDB(sync bool, args ...string) (*servertest.Server, error) {
 	return servertest.StartProgram(servertest.Program{
 		Name: "MariaDB", Path: path, User: plainUser(), Dir: folderFor(sync),
 		Args: func(s *servertest.Server) []string { return append([]string{"--no-defaults"}, all(s)...) },
-		// The server makes its files and ends. It would do so at its first start as well, but killed
-		// soon after that it finds them damaged.
+		// This start only makes the files. The first normal start would make them, too, but a server that
+		// is killed soon after that finds them damaged.
 		Prepare: func(s *servertest.Server) error {
 			if there(s.DataDir()) {
 				return nil
@@ -117,7 +116,7 @@ func startMariaDB(sync bool, args ...string) (*servertest.Server, error) {
 
 func mariadbDSN(s *servertest.Server) string { return "root@tcp(" + s.Addr() + ")/" }
 
-// ping connects to a server as its clients do.
+// ping connects to a server like its clients.
 func ping(driver, name string, timeout time.Duration) error {
 	db, err := sql.Open(driver, name)
 	if err != nil {
@@ -144,8 +143,8 @@ func folderFor(sync bool) string {
 	return servertest.MemoryDir()
 }
 
-// plainUser is whose rights a server has that refuses those of root: none but this process's own if
-// that is not root. Which user makes no difference, as long as there is one by that name.
+// plainUser returns a user for a server that refuses to run as root, or "" if this process does not run as
+// root. Any existing user will do.
 func plainUser() string {
 	if os.Geteuid() != 0 {
 		return ""
@@ -156,7 +155,7 @@ func plainUser() string {
 	return "nobody"
 }
 
-// A server that does not start says why, by the end of its log.
+// The error of a server that does not start contains the end of its log.
 func TestServerDoesNotStart(t *testing.T) {
 	for name, start := range map[string]func() (*servertest.Server, error){
 		"no_such_setting": func() (*servertest.Server, error) { return startPostgres(false, "-c", "no_such_setting=1") },

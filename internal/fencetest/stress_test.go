@@ -23,8 +23,8 @@ const (
 	atATime   = 2 // transactions of a leader
 )
 
-// Leaders follow each other, and none of them knows that it is over before the database says so. Each
-// notes after its claim how much the earlier ones have written. In the end there must be no more.
+// If leaders follow each other, and learn only from the database that they are deposed, the rows that a
+// leader counts right after its claim are all that earlier leaders ever write.
 func TestStress(t *testing.T) {
 	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
 		seed := rand.Uint64()
@@ -39,12 +39,12 @@ func TestStress(t *testing.T) {
 			token += 1 + random.Uint64N(3)
 			next, wrote := token, make(chan struct{})
 			leaders.Go(func() { assert.NoError(t, s.lead(ctx, next, wrote)) })
-			if random.IntN(3) > 0 { // else the next one comes at once
+			if random.IntN(3) > 0 { // otherwise the next one comes at once
 				<-wrote
 				time.Sleep(time.Duration(random.Int64N(int64(20 * time.Millisecond))))
 			}
 		}
-		// One that nobody follows ends them all.
+		// A claim that no other follows ends them all.
 		require.NoError(t, s.again(ctx, func() error { return d.fence.Claim(ctx, d.DB, token+1) }))
 		leaders.Wait()
 
@@ -73,20 +73,20 @@ type stress struct {
 	deposed, transient atomic.Int64
 
 	mu        sync.Mutex
-	seen      map[uint64]int // by token: what was written below, after its claim
+	seen      map[uint64]int // by token: rows with lower tokens, after its claim
 	committed map[uint64]int
 	late      int // leaders whose claim came too late
 	longest   time.Duration
 }
 
-// wrote counts the leaders that wrote anything.
+// wrote returns how many leaders have written anything.
 func (s *stress) wrote() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.committed)
 }
 
-// lead is a term. It closes wrote when it has written, or will not.
+// lead is a term. It closes wrote when it has written, or will not write.
 func (s *stress) lead(ctx context.Context, token uint64, wrote chan<- struct{}) error {
 	tell := sync.OnceFunc(func() { close(wrote) })
 	defer tell()
@@ -129,7 +129,7 @@ func (s *stress) lead(ctx context.Context, token uint64, wrote chan<- struct{}) 
 	return errors.Join(errs...)
 }
 
-// again does something until the database does not ask to do it again.
+// again repeats do until the database does not ask for a repetition.
 func (s *stress) again(ctx context.Context, do func() error) error {
 	for {
 		err := do()
@@ -140,7 +140,7 @@ func (s *stress) again(ctx context.Context, do func() error) error {
 	}
 }
 
-// transaction checks first or last, and takes its time in between.
+// transaction checks first or last, and takes some time in between.
 func (s *stress) transaction(ctx context.Context, token uint64) error {
 	tx, err := s.BeginTx(ctx, &sql.TxOptions{Isolation: s.level})
 	if err != nil {

@@ -1,12 +1,12 @@
-// Command historyview looks at histories of elections that were saved: those of a
-// rule of the conformance suite that failed, or of several processes.
+// Command historyview shows saved histories of elections: of a failed rule of the conformance suite, or of
+// several processes.
 //
-//	historyview check FILE…        checks again what was recorded, and lists what is wrong
+//	historyview check FILE…        checks the recordings again, and lists the violations
 //	historyview list FILE…         lists the events
 //	historyview draw PAGE FILE…    draws claims and commits, as far as they can be explained
 //
-// Several files are merged. What is promised beyond what every history is checked for
-// is in the file, or is said by flags; see history.Options.
+// Several files are merged. Promises beyond those that every history is checked for are in the file, or are
+// given by flags; see history.Options.
 package main
 
 import (
@@ -90,7 +90,7 @@ func run(args []string, out, errs io.Writer) error {
 	return errUsage
 }
 
-// promised is what a file or a flag says.
+// promised returns what a file or a flag says.
 func promised(o, by history.Options) history.Options {
 	o.Ordered = o.Ordered || by.Ordered
 	o.Dense = o.Dense || by.Dense

@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 )
 
-// saved saves a history of two terms of which the second has this token.
+// saved saves a history of two terms; the second one has this token.
 func saved(t *testing.T, second uint64) string {
 	t.Helper()
 	r := history.NewRecorder(history.Logical(), "").In("/jobs")

@@ -1,6 +1,6 @@
-// Package layout is what elections look like in the service: the payloads of the
-// record and of candidates' entries. It is an interface between versions of this
-// library that run side by side, so it carries a version number and only grows.
+// Package layout defines what elections look like in the service: the payloads of the record and of the
+// candidates' entries. It is an interface between versions of this library that run side by side, so it
+// carries a version number and only grows.
 //
 //	<election>                 Record, persistent
 //	<election>/<dir>           directory, persistent and empty; see Record.Dir
@@ -18,41 +18,41 @@ import (
 	"strings"
 )
 
-// Version is the layout's version that this library writes.
+// Version is the version of the layout that this library writes.
 const Version = 1
 
-// A Record says what election lives under a path. The first candidate writes it.
+// A Record describes the election under a path. The first candidate writes it.
 type Record struct {
 	V        int    `json:"v"`
 	Strategy string `json:"strategy"`
 	// Dir is the random name of the directory that holds the entries.
 	Dir string `json:"dir"`
-	// Designated is whom an operator wants to lead, with strategies that heed it.
+	// Designated is the candidate that an operator wants to lead. Some strategies obey it.
 	Designated *Designation `json:"designated,omitempty"`
-	// Heir is whom the leader wants to lead after it, with strategies that look here for it.
+	// Heir is the candidate that the leader wants to lead after it. Some strategies look for it here.
 	Heir *Heir `json:"heir,omitempty"`
 }
 
-// A Designation says which candidate outranks all others, and whose wish that is.
+// A Designation names the candidate that outranks all others, and the person who wants that.
 type Designation struct {
 	ID  string `json:"id"`
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"`
 }
 
-// An Heir is the entry that a leader has named to lead next. Some strategies look for it in the
-// payload of the leader's entry, where it is one more field, as a Request is.
+// An Heir is the entry that a leader has named to lead next. Some strategies look for it in the payload of
+// the leader's entry, where it is one more field, like a Request.
 type Heir struct {
 	Key string `json:"key"`
 	Rev uint64 `json:"rev"`
-	// ID is the candidate's, for people.
+	// ID is the candidate's ID, for people.
 	ID string `json:"id,omitempty"`
 }
 
-// NewRecord founds an election.
+// NewRecord returns the record of a new election.
 func NewRecord(strategy string) Record {
 	var nonce [8]byte
-	rand.Read(nonce[:]) // never fails, says its documentation
+	rand.Read(nonce[:]) // never fails, according to its documentation
 	return Record{V: Version, Strategy: strategy, Dir: "e" + hex.EncodeToString(nonce[:])}
 }
 
@@ -61,17 +61,17 @@ func (r Record) Encode() []byte {
 	return encode(r)
 }
 
-// longestDir is more than a directory's name takes, in bytes: it is an e and 16 digits.
+// longestDir is a length in bytes that no directory's name exceeds: a name is an e and 16 digits.
 const longestDir = 64
 
-// noPart tells of a character that no directory's name has.
+// noPart reports whether r cannot be part of a directory's name.
 func noPart(r rune) bool { return r <= ' ' || r > '~' || r == '/' }
 
 // DecodeRecord parses a record's payload.
 func DecodeRecord(b []byte) (Record, error) {
 	var r Record
 	if err := r.forgive(decode(b, &r)); err != nil {
-		return Record{}, fmt.Errorf("not an election record: %.200s", err.Error()) // which may repeat what stands there
+		return Record{}, fmt.Errorf("not an election record: %.200s", err.Error()) // the error may quote the payload
 	}
 	switch {
 	case r.V < 1 || r.Strategy == "":
@@ -84,8 +84,8 @@ func DecodeRecord(b []byte) (Record, error) {
 	return r, nil
 }
 
-// forgive leaves out of the record who is wished to lead, if the error is that this is mistyped: whoever
-// has written it by hand, and wrong, ends no election. json.Unmarshal has decoded the other fields then.
+// forgive drops the designation and the heir if the error is that one of them has the wrong type: a mistake
+// in a field edited by hand ends no election. json.Unmarshal has decoded the other fields then.
 func (r *Record) forgive(err error) error {
 	var mistyped *json.UnmarshalTypeError
 	if !errors.As(err, &mistyped) {
@@ -104,20 +104,19 @@ type Candidate struct {
 	V     int    `json:"v"`
 	ID    string `json:"id"`
 	Value []byte `json:"value,omitempty"`
-	// Leads is set once the candidate has been elected. To its successor it says
-	// that nobody else stands before the two of them.
+	// Leads is set once the candidate has been elected. It tells the candidate's successor that there is
+	// nobody else before the two of them.
 	Leads bool `json:"leads,omitempty"`
-	// Rank is what strategies that rank their candidates compare.
+	// Rank is compared by strategies that rank their candidates.
 	Rank []int64 `json:"rank,omitempty"`
-	// Since is the creation revision of the candidate's first entry, where this one has replaced it.
+	// Since is the creation revision of the candidate's first entry, if this entry has replaced it.
 	Since uint64 `json:"since,omitempty"`
-	// Told is the version of the election's record that somebody has told the candidate of, which
-	// names it.
+	// Told is the version of the election's record that names the candidate, as reported to the candidate.
 	Told uint64 `json:"told,omitempty"`
 }
 
-// decode is json.Unmarshal on a goroutine of its own. Whoever calls it may go on to wait for days: Go
-// would leave it a stack as large as decoding takes.
+// decode is json.Unmarshal on its own goroutine. The caller may wait for days afterwards, and Go would
+// leave its stack as large as decoding needs.
 func decode(b []byte, v any) error {
 	done := make(chan error, 1)
 	go func() { done <- json.Unmarshal(b, v) }()
@@ -130,9 +129,8 @@ func (c Candidate) Encode() []byte {
 	return encode(c)
 }
 
-// DecodeCandidate parses the payload of an entry. Of one that it cannot read it
-// returns the zero Candidate: whoever made the entry stands in the election, but
-// tells nothing.
+// DecodeCandidate parses the payload of an entry. If it cannot, it returns the zero Candidate: the owner of
+// the entry stands in the election, but nothing more is known about it.
 func DecodeCandidate(b []byte) Candidate {
 	var c Candidate
 	if err := decode(b, &c); err != nil || c.V < 1 {
@@ -141,24 +139,24 @@ func DecodeCandidate(b []byte) Candidate {
 	return c
 }
 
-// A Request asks the leader to go. It stands in the payload of the leader's entry, whatever layout
-// that has, as one more field of its JSON object.
+// A Request asks the leader to resign. It is one more field of the JSON object in the payload of the
+// leader's entry, in any layout.
 type Request struct {
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"`
 	To  string `json:"to,omitempty"`
 }
 
-// What others than its candidate's strategy have in the payload of a leader's entry.
+// Fields in the payload of a leader's entry that the candidate's strategy does not write.
 const (
 	asked = "asked"
 	heir  = "heir"
 )
 
-// Ask returns a payload with a request in it. All else stays as it is, to the byte.
+// Ask returns the payload with a request in it. All other bytes stay the same.
 func Ask(payload []byte, r Request) ([]byte, error) { return with(payload, asked, r) }
 
-// Name returns a payload with the heir in it. All else stays as it is, to the byte.
+// Name returns the payload with the heir in it. All other bytes stay the same.
 func Name(payload []byte, h Heir) ([]byte, error) { return with(payload, heir, h) }
 
 // with returns the payload with one more field.
@@ -179,9 +177,9 @@ func with(payload []byte, field string, v any) ([]byte, error) {
 	return append(append(longer, encode(v)...), '}'), nil
 }
 
-// Named reads the heir from a payload, if there is one that it can read.
+// Named returns the heir in a payload, if there is one and Named can read it.
 func Named(payload []byte) (Heir, bool) {
-	if !bytes.Contains(payload, []byte(`"`+heir+`"`)) { // as a rule: it is asked at each wake-up
+	if !bytes.Contains(payload, []byte(`"`+heir+`"`)) { // the usual case; this runs at each wake-up
 		return Heir{}, false
 	}
 	var h struct {
@@ -193,7 +191,7 @@ func Named(payload []byte) (Heir, bool) {
 	return *h.Heir, true
 }
 
-// Asked reads a request from a payload, if there is one. One that it cannot read is one, too.
+// Asked returns the request in a payload, if there is one. A request that it cannot read counts.
 func Asked(payload []byte) (Request, bool) {
 	var object map[string]json.RawMessage
 	if decode(payload, &object) != nil || object[asked] == nil {
@@ -201,7 +199,7 @@ func Asked(payload []byte) (Request, bool) {
 	}
 	var r Request
 	if decode(object[asked], &r) != nil {
-		return Request{}, true // of a later version, or by hand
+		return Request{}, true // of a later version, or written by hand
 	}
 	return r, true
 }

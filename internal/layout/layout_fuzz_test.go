@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzRecord holds that a record is read as it was written, or refused with a line that
-// can be logged, however large what stands there is.
+// FuzzRecord checks that a record is read as it was written, or refused with a line that can be logged,
+// however large the payload is.
 func FuzzRecord(f *testing.F) {
 	for _, value := range []string{
 		`{"v":1,"strategy":"fair","dir":"e0123456789abcdef"}`, `{"v":2,"strategy":"fair","dir":"e1"}`, `{"v":1,"strategy":"fair","dir":"../x"}`,
@@ -41,8 +41,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzCandidate holds that a candidate is read as it was written, and that of anybody
-// else's payload nothing is read, or what it says.
+// FuzzCandidate checks that a candidate is read as it was written, and that any other payload yields
+// nothing, or what it says.
 func FuzzCandidate(f *testing.F) {
 	for _, value := range []string{
 		`{"v":1,"id":"a","value":"aGk=","leads":true}`, `{"v":0,"id":"a"}`, `{"v":7,"id":"a","more":[1]}`, `{"v":1,"id":5}`, `{"v":1,"value":"%"}`, `{"v":1,"leads":"yes"}`, `null`, ``,

@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/internal/program"
 )
 
-// A census is how many there are of what can leak, in this process and in the service.
+// A census counts the things that can leak, in this process and in the service.
 type census map[string]int
 
 func (c census) String() string {
@@ -33,8 +33,7 @@ func take(w world) (census, error) {
 	return all, err
 }
 
-// start takes a census once all is still: what is about to end anyway must not hide later
-// what does not.
+// start takes a census once all is still: things that are about to end must not hide leaks later.
 func start(ctx context.Context, w world) (census, error) {
 	const still = 10
 	var last census
@@ -53,7 +52,7 @@ func start(ctx context.Context, w world) (census, error) {
 	return last, nil
 }
 
-// more tells what there is more of, or less, than before.
+// more describes what there is more or less of than before.
 func (c census) more(before census) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(before)) {
@@ -65,12 +64,12 @@ func (c census) more(before census) string {
 }
 
 const (
-	// grace is how long servers and runtimes may take to get rid of things.
+	// grace is how long servers and runtimes may take to release things.
 	grace = 15 * time.Second
 	poll  = 20 * time.Millisecond
 )
 
-// settled waits until everything is as it was, and says what is not after that time.
+// settled waits until everything is as before. The error after the grace describes what is not.
 func settled(ctx context.Context, w world, before census, grace time.Duration) error {
 	for end := time.Now().Add(grace); ; {
 		now, err := take(w)
@@ -90,7 +89,7 @@ func settled(ctx context.Context, w world, before census, grace time.Duration) e
 	}
 }
 
-// stacks returns what most goroutines are at.
+// stacks returns the most frequent goroutine stacks.
 func stacks() string {
 	var all bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// config is what the flags say.
+// config is the values of the flags.
 type config struct {
 	kinds      []kind
-	candidates int // of the one election; 0 leaves it out
-	elections  int // on the one session; 0 leaves them out
+	candidates int // of the one election; 0 for none
+	elections  int // on the one session; 0 for none
 	handovers  int
-	join       int           // candidates that enter at a time
+	join       int           // candidates that enter in parallel
 	ttl        time.Duration // session timeout
 	heapMB     int           // of ZooKeeper's server
 	dir        string        // for the server's files
@@ -25,14 +25,14 @@ type config struct {
 
 const (
 	maxN = 100_000
-	// patience bounds each single step: what takes longer without progress is stuck.
+	// patience limits each single step: a longer one without progress is stuck.
 	patience = 2 * time.Minute
 )
 
-// patienceFor bounds a step that does n things, and tells of no progress.
+// patienceFor limits a step that does n things without reporting progress.
 func patienceFor(n int) time.Duration { return patience + time.Duration(n)*20*time.Millisecond }
 
-// A kind of service is one that -backend names.
+// A kind is a service that -backend can name.
 type kind struct {
 	name  string
 	start func(config) (world, error)
@@ -76,7 +76,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		}
 	}
 	if cfg.candidates != 0 {
-		within("candidates", cfg.candidates, 4) // of whom two stay when half of them expire
+		within("candidates", cfg.candidates, 4) // two remain when half of them expire
 	}
 	if cfg.elections != 0 {
 		within("elections", cfg.elections, 2)

@@ -11,8 +11,8 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A line is the candidates of one election in the order of their arrival, as the service
-// has told it to each of them: by the revision of the entry that the candidate has made.
+// A line is the candidates of one election in the order of their arrival, as the service has reported it to
+// each of them: by the revision of the candidate's entry.
 type line struct {
 	mu   sync.Mutex
 	revs map[string]uint64 // by candidate
@@ -38,14 +38,14 @@ func (l *line) len() int {
 	return len(l.revs)
 }
 
-// order returns all in the order of their arrival.
+// order returns all candidates in the order of their arrival.
 func (l *line) order() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(l.revs), func(a, b string) int { return cmp.Compare(l.revs[a], l.revs[b]) })
 }
 
-// first returns who has come first, and with what revision.
+// first returns the candidate that came first, and its revision.
 func (l *line) first() (id string, rev uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *line) first() (id string, rev uint64) {
 	return id, rev
 }
 
-// elected holds that who was elected is who has come first.
+// elected checks that the elected candidate is the one that came first.
 func (l *line) elected(id string, token uint64) error {
 	if first, rev := l.first(); id != first || token != rev {
 		return fmt.Errorf("candidate %s was elected with token %d, and candidate %s is next in line, with %d", id, token, first, rev)
@@ -65,7 +65,7 @@ func (l *line) elected(id string, token uint64) error {
 	return nil
 }
 
-// listed holds that the service lists each candidate once, in the order of arrival.
+// listed checks that the service lists each candidate once, in the order of arrival.
 func (l *line) listed(got []string) error {
 	want := l.order()
 	if slices.Equal(got, want) {
@@ -79,7 +79,7 @@ func (l *line) listed(got []string) error {
 		len(got), len(want), i+1, got[i:min(len(got), i+3)], want[i:min(len(want), i+3)])
 }
 
-// tap returns the backend of one candidate, which tells the line when its entry is made.
+// tap returns the backend of one candidate. It adds the candidate to the line when its entry is made.
 func (l *line) tap(b backend.Backend, id string) backend.Backend {
 	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 		err := next(ctx)

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
-// The loads scaled down.
+// The loads pass, scaled down.
 func TestMemory(t *testing.T) {
 	load(t, "-backend", "memory", "-candidates", "1000", "-elections", "200", "-handovers", "200", "-ttl", "1s")
 }
@@ -41,7 +41,7 @@ func load(t *testing.T, args ...string) {
 	}
 }
 
-// TestLeak forgets to close one candidate: what it has is found, all of it.
+// The leak of one candidate that was not closed is found, with all that it has.
 func TestLeak(t *testing.T) {
 	servertest.Long(t, "a load")
 	for _, k := range kinds {
@@ -56,7 +56,7 @@ func TestLeak(t *testing.T) {
 			before := must.Get(start(t.Context(), w))(t)
 			require.NoError(t, q.gather(cfg, cfg.candidates))
 			require.NoError(t, q.join(cfg.join))
-			// The leader goes, and all others but one, who leads then.
+			// The leader and all others except one leave; that one leads then.
 			q.leaving.Store(true)
 			require.NoError(t, q.Leave(q.Candidates[:cfg.candidates-1], patience))
 			err := settled(t.Context(), w, before, time.Second)
@@ -76,7 +76,7 @@ func TestLeak(t *testing.T) {
 	}
 }
 
-// TestOrder has somebody be elected who is not next, and others be listed who are not there.
+// The election of a candidate that is not next is found, and so is a wrong list.
 func TestOrder(t *testing.T) {
 	l := newLine()
 	l.enter("b", 7)

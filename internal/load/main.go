@@ -1,11 +1,10 @@
-// Command load puts thousands of candidates into one election, and thousands of elections
-// on one session, and checks that nobody is lost, that the order is kept, and that nothing
-// is left behind:
+// Command load puts thousands of candidates into one election, and thousands of elections on one session,
+// and checks that nobody is lost, that the order is kept, and that nothing is left behind:
 //
 //	go run ./internal/load [-backend memory,zookeeper] [-candidates 10000] [-elections 2000] [-handovers 1000]
 //
-// It starts the server it needs by itself. It prints a table of what each step took, and
-// ends with an error if anything was not as it must be.
+// It starts the server it needs, prints a table with the cost of each step, and ends with an error if a
+// check fails.
 package main
 
 import (
@@ -32,7 +31,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// runOn tries both loads on one service.
+// runOn runs both loads on one service.
 func runOn(ctx context.Context, cfg config, k kind, stdout, stderr io.Writer) (err error) {
 	fmt.Fprintf(stderr, "load: %s: starting\n", k.name)
 	w, err := k.start(cfg)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A report is what the steps took.
+// A report is the cost of the steps.
 type report struct {
 	log  io.Writer // progress
 	name string
@@ -35,7 +35,7 @@ func (r *report) add(row ...string) {
 	r.say("%s", strings.Join(slices.DeleteFunc(slices.Clone(row), func(s string) bool { return s == "" }), ", "))
 }
 
-// clean adds what was left: nothing.
+// clean adds that nothing was left behind.
 func (r *report) clean(step string, before census) {
 	r.add(step, "", "", "", "as before: "+before.String())
 }

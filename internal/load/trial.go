@@ -17,21 +17,21 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// An election is one of a trial's.
+// An election is one of the elections in a trial.
 type election struct {
 	path   string
 	line   *line
 	leader crowd.Win
 }
 
-// A member is a process with a candidate in each election, all of them on its one session.
+// A member is a process with a candidate in each election, all on its single session.
 type member struct {
 	services.Client
 	id     string
-	doomed atomic.Bool // its session ends because the connection is cut
+	doomed atomic.Bool // its connection is cut, so its session ends
 }
 
-// A trial has members contend for elections. It fails when a session is lost that nobody has cut off.
+// A trial makes members contend for elections. It fails when a session is lost that was not cut off.
 type trial struct {
 	*crowd.Crowd
 	w         world
@@ -42,7 +42,7 @@ type trial struct {
 	leaving   atomic.Bool // sessions end because electors are closed
 }
 
-// try has so many members contend for so many elections, and looks for what they have left.
+// try makes members contend for elections, and checks that they leave nothing behind.
 func try(ctx context.Context, cfg config, members, elections int, w world, r *report) error {
 	t := newTrial(ctx, members, elections, w, r)
 	if err := t.found(); err != nil {
@@ -75,8 +75,8 @@ func newTrial(ctx context.Context, members, elections int, w world, r *report) *
 	return t
 }
 
-// found makes the elections' places, which stay, so that what there is afterwards can be compared with
-// what there was before.
+// found creates the elections' places, which remain, so that the census afterwards can be compared with the
+// one before.
 func (t *trial) found() error {
 	p, err := t.w.open()
 	if err != nil {
@@ -97,7 +97,7 @@ func (t *trial) found() error {
 	return errors.Join(founders.LeaveAll(patienceFor(len(t.elections))), p.Close())
 }
 
-// gather makes n members, whose candidates do not campaign yet: all of the first, then all of the next.
+// gather makes n members, whose candidates do not campaign yet: those of the first, then of the next.
 func (t *trial) gather(cfg config, n int) error {
 	for i := range n {
 		p, err := t.w.open()
@@ -155,7 +155,7 @@ func (t *trial) run(cfg config) error {
 	return nil
 }
 
-// join has the first member lead in each election, and then all others enter.
+// join makes the first member lead in each election, and then all others enter.
 func (t *trial) join(most int) error {
 	for i, c := range t.Candidates[:len(t.elections)] {
 		if i >= most {
@@ -171,8 +171,7 @@ func (t *trial) join(most int) error {
 	return errors.Join(t.EnterAll(t.Candidates[len(t.elections):], most), t.NobodyElse())
 }
 
-// succession waits for the next n leaders, and holds that each is the one whose turn it is in its election,
-// and the only one there.
+// succession waits for the next n leaders, and checks that each is the next and only one in its election.
 func (t *trial) succession(n int) error {
 	for range n {
 		w, err := t.Next()
@@ -191,7 +190,7 @@ func (t *trial) succession(n int) error {
 	return nil
 }
 
-// listed holds that the service has each candidate once, in the order of arrival.
+// listed checks that the service lists each candidate once, in the order of arrival.
 func (t *trial) listed() error {
 	for _, e := range t.elections {
 		ctx, cancel := context.WithTimeout(t.Context(), patienceFor(e.line.len()))
@@ -211,7 +210,7 @@ func (t *trial) listed() error {
 	return nil
 }
 
-// handovers has leaders resign and enter again, n times, one election after the other.
+// handovers makes leaders resign and enter again, n times, one election after the other.
 func (t *trial) handovers(n int) error {
 	waiting := t.waiting()
 	for i := range n {
@@ -233,7 +232,7 @@ func (t *trial) handovers(n int) error {
 	return errors.Join(t.Await(waiting), t.NobodyElse())
 }
 
-// waiting is how many candidates stand behind a leader.
+// waiting returns how many candidates wait behind a leader.
 func (t *trial) waiting() (n int) {
 	for _, e := range t.elections {
 		n += e.line.len() - 1
@@ -241,8 +240,8 @@ func (t *trial) waiting() (n int) {
 	return n
 }
 
-// expiry has the sessions of every second member in line end, beginning with that of who leads most. The
-// others go on, and those whose sessions were lost come back.
+// expiry makes the sessions of every second member in line end, starting with the one that leads most. The
+// others continue, and those whose sessions were lost come back.
 func (t *trial) expiry(ttl time.Duration, handovers int) error {
 	all := t.waiting()
 	lost, led := t.doom()
@@ -269,7 +268,7 @@ func (t *trial) expiry(ttl time.Duration, handovers int) error {
 		m.Mend()
 	}
 	for _, c := range led {
-		t.Enter(c) // the others' campaigns go on by themselves
+		t.Enter(c) // the campaigns of the others continue by themselves
 	}
 	if err := t.Await(all); err != nil {
 		return fmt.Errorf("coming back: %w", err)
@@ -284,8 +283,8 @@ func (t *trial) expiry(ttl time.Duration, handovers int) error {
 	return nil
 }
 
-// doom picks whose sessions are to end, and takes their candidates out of the lines. It returns those that
-// lead, too.
+// doom picks the members whose sessions end, and takes their candidates out of the lines. It also returns
+// those candidates that lead.
 func (t *trial) doom() (lost []*member, led []*crowd.Candidate) {
 	leads := make(map[string]int)
 	for _, e := range t.elections {

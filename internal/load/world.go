@@ -10,11 +10,11 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-// A world is a service with processes at it.
+// A world is a service with processes that use it.
 type world interface {
-	// open makes a process, with connections of its own.
+	// open makes a process with separate connections.
 	open() (services.Client, error)
-	// figures are the numbers of what the service has, "sessions" among them, and of the connections to it.
+	// figures counts what the service has, "sessions" among them, and the connections to it.
 	figures() (census, error)
 	close() error
 }
@@ -34,8 +34,8 @@ func (m memoryWorld) figures() (census, error) {
 
 func (m memoryWorld) close() error { return nil }
 
-// lose cuts members off, and blocks until the service has ended their sessions: when it has heard
-// nothing of them for their timeout.
+// lose cuts members off, and blocks until the service has ended their sessions, having heard nothing from
+// them for their timeout.
 func lose(ctx context.Context, w world, ttl time.Duration, lost []*member) error {
 	before, err := w.figures()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	tick       = 200 * time.Millisecond // the server's: it expires sessions in steps of this
+	tick       = 200 * time.Millisecond // the server's unit: it expires sessions in steps of this
 	maxTTL     = 10 * time.Minute
 	otherFiles = 200
 )
@@ -56,7 +56,7 @@ func (z *zooKeeperWorld) figures() (census, error) {
 		}
 		all[name] = int(n)
 	}
-	if files, err := os.ReadDir("/proc/self/fd"); err == nil { // where there is such a thing
+	if files, err := os.ReadDir("/proc/self/fd"); err == nil { // on systems that have it
 		all["open files"] = len(files)
 	}
 	return all, nil

@@ -1,5 +1,5 @@
-// Package loopback hands out TCP ports of 127.0.0.1, to servers that are child processes, and
-// to listeners of this one. No two processes that use it get the same.
+// Package loopback hands out TCP ports of 127.0.0.1 to servers that are child processes, and to listeners
+// of this process. No two processes that use it get the same port.
 package loopback
 
 import (
@@ -11,10 +11,9 @@ import (
 	"sync"
 )
 
-// Ports come from below 32768, where Linux's ephemeral range begins. A port
-// from inside that range could be taken by any outgoing connection while its
-// server is down, and a client that keeps dialling a dead loopback port in it
-// will sooner or later connect to itself.
+// Ports come from below 32768, where Linux's ephemeral range begins. Any outgoing connection could take a
+// port in that range while its server is down, and a client that keeps dialling a dead loopback port in
+// that range will sooner or later connect to itself.
 const (
 	firstPort = 12000
 	lastPort  = 32000
@@ -24,24 +23,22 @@ const (
 // ports hands out loopback ports to this process.
 var ports portAllocator
 
-// portAllocator takes whole blocks of ports. Holding a listener on a block's
-// first port keeps other test binaries away from the block; the kernel closes
-// it when the process ends, so a killed binary leaves nothing behind.
+// portAllocator takes whole blocks of ports. A listener on a block's first port keeps other test binaries
+// away from the block; the kernel closes it when the process ends, so a killed binary leaves nothing
+// behind.
 type portAllocator struct {
 	mu    sync.Mutex
 	locks []net.Listener // one per block, open for the life of the process
 	free  []int          // in the order in which they are handed out
 }
 
-// Ports reserves n distinct loopback TCP ports on which nothing listens.
-// No other caller of this package, in this process or another, gets them until
-// Release or the end of the process.
+// Ports reserves n distinct loopback TCP ports on which nothing listens. No other caller of this package,
+// in this process or another, gets them until Release or the end of the process.
 //
-// They are for child processes. A child that this process is starting just now
-// holds a copy of every open socket until it executes its program, and so
-// keeps a port listened on for an instant after Ports has tried it. That
-// is over before the next child is started, but this process itself may find
-// the port in use: it takes one by Listen.
+// They are for child processes. A child that this process is starting holds a copy of every open socket
+// until it executes its program, and so keeps a port in use for an instant after Ports has tried it. That
+// is over before the next child starts, but this process itself may find the port in use: it must use
+// Listen.
 func Ports(n int) ([]int, error) {
 	got := make([]int, 0, n)
 	for len(got) < n {
@@ -59,16 +56,16 @@ func Ports(n int) ([]int, error) {
 	return got, nil
 }
 
-// Release gives back ports obtained from Ports or Listen. The caller has
-// stopped whatever listened on them. They are the last to be handed out again,
-// which leaves stragglers of their last user the most time to notice that it is gone.
+// Release returns ports obtained from Ports or Listen. The caller has stopped whatever listened on them.
+// They are the last to be handed out again, which gives clients of their last user the most time to notice
+// that it is gone.
 func Release(released ...int) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
 	ports.free = append(ports.free, released...)
 }
 
-// listen listens on a port of its own. Caller holds mu.
+// listen listens on a new port. The caller holds mu.
 func (a *portAllocator) listen() (net.Listener, int, error) {
 	for {
 		for len(a.free) > 0 {
@@ -84,7 +81,7 @@ func (a *portAllocator) listen() (net.Listener, int, error) {
 	}
 }
 
-// takeBlock reserves one more block of ports. Caller holds mu.
+// takeBlock reserves one more block of ports. The caller holds mu.
 func (a *portAllocator) takeBlock() error {
 	const blocks = (lastPort - firstPort) / blockSize
 	start := rand.IntN(blocks)
@@ -107,8 +104,8 @@ func address(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// Listen listens on a reserved port and returns it too, so that the
-// caller can release it after closing the listener.
+// Listen listens on a reserved port. It also returns the port, so that the caller can release it after
+// closing the listener.
 func Listen() (net.Listener, int, error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()

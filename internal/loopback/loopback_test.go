@@ -22,8 +22,8 @@ func TestPortsAreDistinctAndLow(t *testing.T) {
 	}
 }
 
-// A child has a copy of every socket of its parent between its fork and its
-// exec, so a port that was only tried a moment ago may still be in use.
+// Listen works while children start. Between its fork and its exec a child has a copy of every socket of
+// its parent, so a port that was tried a moment ago may still be in use.
 func TestListenWhileChildrenStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var children sync.WaitGroup

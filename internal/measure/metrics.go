@@ -1,7 +1,7 @@
-// Package measure says which metrics an elector has and what they are worth. The modules
-// metrics/prometheus and metrics/otel expose them, each by the conventions of its system.
+// Package measure defines the metrics of an elector and their values. The modules metrics/prometheus and
+// metrics/otel expose them, each by the conventions of its system.
 //
-// No label has a value that comes from outside: all that a label may be is listed here.
+// No label has a value from outside: all possible values are listed here.
 package measure
 
 import (
@@ -14,32 +14,32 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Kind is how a metric behaves.
+// A Kind says how a metric behaves.
 type Kind int
 
 const (
 	Counter   Kind = iota + 1 // counts events
 	Histogram                 // of seconds
-	Gauge                     // a reading, of which sums over processes mean nothing
-	State                     // 1 if it is so and 0 if not: the sum over processes counts them
+	Gauge                     // a reading whose sum over processes means nothing
+	State                     // 1 if it holds and 0 if not: the sum over processes counts them
 )
 
 // A Metric is one of an elector's metrics.
 type Metric struct {
-	// Name is that of OpenTelemetry, such as "elector.commit.duration".
+	// Name is the OpenTelemetry name, such as "elector.commit.duration".
 	Name string
-	// Unit is in UCUM: "s", or what is counted in braces.
+	// Unit is a UCUM unit: "s", or what is counted in braces.
 	Unit string
 	Help string
 	Kind Kind
-	// Label is the name of its only label, or "". Values are all that it may be.
+	// Label is the name of its only label, or "". Values are all its possible values.
 	Label  string
 	Values []string
-	// Buckets are the bounds of a histogram, in seconds.
+	// Buckets are the upper bounds of a histogram's buckets, in seconds.
 	Buckets []float64
 }
 
-// PrometheusName is the metric's name by the conventions of Prometheus: as OpenTelemetry's rules
+// PrometheusName returns the metric's name by the conventions of Prometheus, as OpenTelemetry's rules
 // translate it.
 func (m *Metric) PrometheusName() string {
 	name := strings.ReplaceAll(m.Name, ".", "_")
@@ -52,16 +52,16 @@ func (m *Metric) PrometheusName() string {
 	return name
 }
 
-// All are all metrics.
+// All is the list of all metrics.
 var All []*Metric
 
-// define puts a metric among All.
+// define adds a metric to All.
 func define(m Metric) *Metric {
 	All = append(All, &m)
 	return &m
 }
 
-// What is read when somebody asks.
+// Metrics that are read on demand.
 var (
 	IsLeader = define(Metric{
 		Name: "elector.is_leader", Unit: "{elector}", Kind: State,
@@ -97,7 +97,7 @@ var (
 	})
 )
 
-// What is counted as it happens.
+// Metrics that are counted as events happen.
 var (
 	Attempts = define(Metric{
 		Name: "elector.campaign.attempts", Unit: "{attempt}", Kind: Counter,
@@ -155,7 +155,7 @@ var (
 	})
 )
 
-// names are what String says of first, the next, and so on, to last.
+// names returns the String of all values from first to last.
 func names[T interface {
 	~int
 	String() string
@@ -172,8 +172,8 @@ var (
 	works  = names(elector.WorkCampaign, elector.WorkLead)
 )
 
-// A class is an error's label. The errors of a classification are asked in order: of an error that is
-// several the first counts.
+// A class is an error's label. The classes of a classification are tried in order: if an error belongs to
+// several, the first one counts.
 type class struct {
 	label string
 	errs  []error
@@ -181,7 +181,7 @@ type class struct {
 
 type classification []class
 
-// of returns the label of an error: "other" if none is right.
+// of returns the label of an error, or "other" if no class matches.
 func (c classification) of(err error) string {
 	for _, one := range c {
 		if slices.ContainsFunc(one.errs, func(target error) bool { return errors.Is(err, target) }) {
@@ -202,7 +202,7 @@ const other = "other"
 
 var cancelled = class{"cancelled", []error{context.Canceled, context.DeadlineExceeded, elector.ErrClosed}}
 
-// causes are why terms end. A leader that was asked has resigned, too.
+// causes are why terms end. A leader that was asked to resign has resigned, too.
 var causes = classification{
 	{"asked", []error{elector.ErrAsked}},
 	{"closed", []error{elector.ErrClosed}},
@@ -212,10 +212,10 @@ var causes = classification{
 	{"deposed", []error{elector.ErrDeposed}},
 }
 
-// Cause is the label of what has ended a term.
+// Cause returns the label of the error that has ended a term.
 func Cause(err error) string { return causes.of(err) }
 
-// reasons are why an attempt of a campaign fails.
+// reasons are why an attempt to campaign fails.
 var reasons = classification{
 	{"unfit", []error{elector.ErrUnfit}},
 	{"occupied", []error{elector.ErrOccupied}},
@@ -230,17 +230,17 @@ var reasons = classification{
 	cancelled,
 }
 
-// Reason is the label of why an attempt of a campaign has failed.
+// Reason returns the label of the error of a failed attempt to campaign.
 func Reason(err error) string { return reasons.of(err) }
 
 const (
-	Elected = "elected" // the outcome of a campaign that is won
-	Failed  = "failed"  // the outcome of one that ends with an error of its own
+	Elected = "elected" // the outcome of a campaign that was won
+	Failed  = "failed"  // the outcome of a campaign that failed with an error
 )
 
 var campaignOutcomes = []string{Elected, cancelled.label, Failed}
 
-// CampaignOutcome is the label of how a campaign has ended.
+// CampaignOutcome returns the label for the end of a campaign.
 func CampaignOutcome(c elector.CampaignEvent) string {
 	switch {
 	case c.Err == nil:
@@ -251,7 +251,7 @@ func CampaignOutcome(c elector.CampaignEvent) string {
 	return Failed
 }
 
-// OK is the outcome of a commit that is done.
+// OK is the outcome of a successful commit.
 const OK = "ok"
 
 // commitOutcomes: ErrIndeterminate comes first, as ErrDeposed says that nothing was written.
@@ -266,7 +266,7 @@ var commitOutcomes = classification{
 	cancelled,
 }
 
-// CommitOutcome is the label of what became of a commit.
+// CommitOutcome returns the label for the outcome of a commit.
 func CommitOutcome(err error) string { return commitOutcomes.of(err) }
 
 // asides are why a candidate stands aside.

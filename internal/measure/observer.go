@@ -10,38 +10,38 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Sink takes what an Observer sees. It is called on the goroutines of hooks, and must not block.
+// A Sink receives what an Observer sees. It is called on the goroutines of hooks, and must not block.
 type Sink interface {
 	// Add counts one event. label is one of the metric's Values, or "" if it has none.
 	Add(m *Metric, label string)
-	// Record adds to a histogram. ctx is that of the call, for its values.
+	// Record adds to a histogram. ctx is the context of the call, for its values.
 	Record(ctx context.Context, m *Metric, label string, took time.Duration)
 }
 
-// An Observer sees what one elector does, by its hooks and its status. It has no goroutine. Its methods
-// may be called from any goroutine.
+// An Observer sees what one elector does, through its hooks and its status. It has no goroutine. Its
+// methods may be called from any goroutine.
 type Observer struct {
 	sink Sink
 
 	mu       sync.Mutex
 	elector  elector.Elector // nil before Follow
-	ledAsOf  time.Time       // when somebody was last known to lead; at first, when Follow was called
-	campaign time.Time       // when the campaign began that goes on
+	ledAsOf  time.Time       // when a leader was last known; at first, when Follow was called
+	campaign time.Time       // when the pending campaign began
 	session  string
 	term     *elector.Term // the latest
 }
 
-// New makes an observer that tells sink.
+// New makes an observer that reports to sink.
 func New(sink Sink) *Observer { return &Observer{sink: sink} }
 
-// Follow says whose status Read reads: the elector that was made with Hooks.
+// Follow sets the elector whose status Read reads: the one that was made with Hooks.
 func (o *Observer) Follow(e elector.Elector) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.elector, o.ledAsOf = e, time.Now()
 }
 
-// Hooks are to be among those of the elector.
+// Hooks returns hooks that must be among the elector's.
 func (o *Observer) Hooks() elector.Hooks {
 	return elector.Hooks{
 		Elected: func(t *elector.Term) {
@@ -86,7 +86,7 @@ func (o *Observer) campaigns(c elector.CampaignEvent) {
 	}
 }
 
-// sessionTurns counts a session's states. It is Lost, too, when Close ends it: that is no loss.
+// sessionTurns counts a session's states. A session that Close ends is Lost, too; that is no loss.
 func (o *Observer) sessionTurns(id string, state backend.State) {
 	o.mu.Lock()
 	opened := id != o.session
@@ -102,8 +102,8 @@ func (o *Observer) sessionTurns(id string, state backend.State) {
 	}
 }
 
-// closing tells whether the elector is being closed. While its last term is wound up, its role does not
-// say so yet, and what has ended the term does.
+// closing reports whether the elector is being closed. While it winds up its last term, its role does not
+// say so yet, but the cause of the term's end does.
 func (o *Observer) closing() bool {
 	o.mu.Lock()
 	e, t := o.elector, o.term
@@ -111,7 +111,7 @@ func (o *Observer) closing() bool {
 	return e != nil && e.Status().Role == elector.RoleClosed || t != nil && errors.Is(context.Cause(t.Context()), elector.ErrClosed)
 }
 
-// led notes that somebody was known to lead at some instant, and returns the latest such.
+// led notes that a leader was known at some instant, and returns the latest such instant.
 func (o *Observer) led(at time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,8 +121,8 @@ func (o *Observer) led(at time.Time) time.Time {
 	return o.ledAsOf
 }
 
-// Read yields what gauges are worth at this moment: nothing before Follow, and nothing for what is not
-// known. It asks nobody.
+// Read yields the current values of gauges: none before Follow, and none for what is unknown. It sends no
+// requests.
 func (o *Observer) Read(yield func(m *Metric, label string, value float64)) {
 	o.mu.Lock()
 	e := o.elector

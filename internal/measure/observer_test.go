@@ -21,7 +21,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// counts is a Sink: how often something was counted, and how long it took last.
+// counts is a Sink: it has how often each metric was counted, and the last duration.
 type counts struct {
 	mu   sync.Mutex
 	n    map[string]int
@@ -51,7 +51,7 @@ func (c *counts) add(m *Metric, label string, took time.Duration) {
 	c.took[key(m, label)] = took
 }
 
-// take returns what was counted since the last call.
+// take returns the counts since the last call.
 func (c *counts) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func watch(t *testing.T, service *memory.Service, id string, set ...func(*electo
 	return w
 }
 
-// read returns what gauges are worth; of those with a label, what is so.
+// read returns the values of gauges; of those with a label, the ones that hold.
 func (w *watched) read() map[string]float64 {
 	all := make(map[string]float64)
 	w.o.Read(func(m *Metric, label string, value float64) {
@@ -94,7 +94,7 @@ func (w *watched) read() map[string]float64 {
 	return all
 }
 
-// What a candidate does is counted under the right labels, from its first campaign to its close.
+// A candidate's actions are counted under the right labels, from its first campaign to its close.
 func TestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -149,14 +149,14 @@ func TestCounts(t *testing.T) {
 		assert.Equal(t, 1, n["elector_campaign_duration_seconds cancelled"])
 
 		must.Get(w.Campaign(t.Context()))(t)
-		synctest.Wait() // for the hook that tells of the session
+		synctest.Wait() // for the hook of the session
 		w.take()
 		require.NoError(t, w.Close(t.Context()))
 		assert.Equal(t, map[string]int{"elector_term_ends_total closed": 1}, w.take(), "a session that was closed is not lost")
 	})
 }
 
-// Retries of lead, and standing aside.
+// Retries of lead and standing aside are counted.
 func TestCountsOfTheApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var unfit error
@@ -171,7 +171,7 @@ func TestCountsOfTheApplication(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err)
-		synctest.Wait() // for the hook that tells of the last term's end
+		synctest.Wait() // for the hook of the last term's end
 		n := w.take()
 		assert.Equal(t, 1, n["elector_retries_total lead"])
 		assert.Equal(t, 2, n["elector_term_ends_total resigned"])
@@ -186,8 +186,8 @@ func TestCountsOfTheApplication(t *testing.T) {
 	})
 }
 
-// Gauges tell of a leader, of the one behind it, of one that is out of touch, and of a lead function
-// that runs on.
+// Gauges show a leader, the candidate behind it, a candidate without a link, and a lead function that runs
+// on.
 func TestReadings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -242,7 +242,7 @@ func TestReadings(t *testing.T) {
 	})
 }
 
-// Each metric has a label with values or none, and its name keeps to the conventions.
+// Each metric has a label with values or none, and its name follows the conventions.
 func TestMetrics(t *testing.T) {
 	require.NotEmpty(t, All)
 	seen := make(map[string]bool)
@@ -262,7 +262,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Errors that are several get the label that says most.
+// An error of several classes gets the label that says most.
 func TestLabels(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Cause(fmt.Errorf("%w: %w", elector.ErrResigned, elector.ErrAsked)), "asked"},
@@ -282,7 +282,7 @@ func TestLabels(t *testing.T) {
 	assert.Len(t, roles, 6)
 }
 
-// Each hook is listened to: one that is new is counted, or left out on purpose.
+// Each hook is handled: a new one is counted, or left out on purpose.
 func TestHooks(t *testing.T) {
 	hooks := reflect.ValueOf(New(nil).Hooks())
 	for i := range hooks.NumField() {

@@ -1,4 +1,4 @@
-// Package must is for tests that need only one of the two that a call returns: its result, or its error.
+// Package must is for tests that need only the result or only the error of a call.
 package must
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Get ends the test if a call has failed, and returns its result otherwise: v := must.Get(f())(t).
+// Get returns the result of a call, or ends the test if the call has failed: v := must.Get(f())(t).
 func Get[T any](v T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -16,7 +16,7 @@ func Get[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// Err is the error of a call whose result does not matter: assert.ErrorIs(t, must.Err(f()), want).
+// Err returns the error of a call whose result does not matter: assert.ErrorIs(t, must.Err(f()), want).
 func Err[T any](_ T, err error) error { return err }
 
 // First is Get for a call with a second result that does not matter.

@@ -93,7 +93,7 @@ var awaitMutants = []Mutant{
 	mutant("cancelled wait takes the watch along", rules{Backend: {"await/again"}},
 		"When one Await of a key is cancelled, no other of the session hears of that key again.",
 		ofSession(func(s *backend.Session, o *over) {
-			var deaf sync.Map // to which keys
+			var deaf sync.Map // the keys it is deaf to
 			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 				if _, is := deaf.Load(known[0].Key); is {
 					return s.Await(ctx, backend.Entry{Key: "/never"})
@@ -128,7 +128,7 @@ var awaitMutants = []Mutant{
 		}))),
 }
 
-// readMutants break rules about what is read at once.
+// readMutants break rules about reads that do not wait.
 var readMutants = []Mutant{
 	mutant("read from a cache", rules{Backend: {"write/update"}},
 		"Get returns what it read under the key the last time.",
@@ -209,7 +209,7 @@ var readMutants = []Mutant{
 		"The revision of a listing begins at zero when its directory is made.",
 		ofSession(func(s *backend.Session, o *over) {
 			since := func(ctx context.Context, dir string) uint64 {
-				e, _ := s.Get(ctx, dir) // of what is not there it is zero
+				e, _ := s.Get(ctx, dir) // zero if there is no entry
 				return e.Rev
 			}
 			all(on(backend.CallList, func(ctx context.Context, s *backend.Session, c *backend.Call) error {

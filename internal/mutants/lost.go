@@ -141,22 +141,22 @@ var lostMutants = []Mutant{
 		ofSession(told(backend.ErrIndeterminate, errors.New("connection lost")))),
 }
 
-// A givenUp is a commit that was given up while its request was under way.
+// A givenUp is a commit that its caller gave up while its request was pending.
 type givenUp struct {
 	commit
 	overtaken bool
 }
 
-// about tells whether it has an op on key.
+// about reports whether g has an op on key.
 func (g *givenUp) about(key string) bool {
 	return slices.ContainsFunc(g.ops, func(op backend.Op) bool { return op.Key == key })
 }
 
-// writes tells whether an op is about an entry that there is.
+// writes reports whether an op is about an existing entry.
 func writes(op backend.Op) bool { return !op.Ephemeral() }
 
-// doneLate does commits of one op that were given up, of which pick picks the op, a second later, but for those that
-// overtakes has marked when a later commit has succeeded.
+// doneLate repeats a given-up commit after one second, if pick picks its only op, unless overtakes has marked
+// the commit when a later one succeeded.
 func doneLate(overtakes func(all []*givenUp, later []backend.Op), pick func(backend.Op) bool) worsening {
 	return func(s *backend.Session, o *over) {
 		var mu sync.Mutex
@@ -184,7 +184,7 @@ func doneLate(overtakes func(all []*givenUp, later []backend.Op), pick func(back
 	}
 }
 
-// link is what a client can do with its connection.
+// link is what a client can do with its link to the service.
 type link interface {
 	Suspend()
 	Resume()
@@ -194,13 +194,13 @@ type link interface {
 type lost struct {
 	commit
 	again   bool // its request was lost twice
-	reached bool // the service has it, and answered:
+	reached bool // the service has done it and replied:
 	made    []backend.Entry
 	err     error
 	cut     error // why the process gave up before the link was back
 }
 
-// answer is the right one, but that nobody looks whether what was made still stands.
+// answer resolves a loss correctly, except that nobody checks whether the entries still exist.
 func answer(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 	switch {
 	case !c.reached:
@@ -210,7 +210,7 @@ func answer(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, 
 	case c.cut != nil:
 		for _, e := range c.made {
 			if e.Session != "" {
-				_ = s.Discard(ctx, e) // goes on in the background
+				_ = s.Discard(ctx, e) // continues in the background
 			}
 		}
 		return nil, driver.Indeterminate(c.cut)
@@ -218,13 +218,13 @@ func answer(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, 
 	return c.made, nil
 }
 
-// lossy is the backend of a mutant that does wrong what follows a loss.
+// lossy is the backend of a mutant that handles losses wrongly.
 func lossy(resolve func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error)) func(backend.Backend) backend.Backend {
 	return func(b backend.Backend) backend.Backend { return &losing{below: below{b}, resolve: resolve} }
 }
 
-// losing is a process whose losses are armed here, and not at the client below, as what it does about
-// them is what is wrong.
+// losing is a process whose losses are armed here and not at the client below, because its handling of
+// losses is the fault.
 type losing struct {
 	below
 	resolve func(context.Context, *backend.Session, *lost) ([]backend.Entry, error)
@@ -235,7 +235,7 @@ type losing struct {
 
 type loss struct {
 	match   memory.Match
-	request bool // and not the reply
+	request bool // lose the request, not the reply
 	cut     bool // until the link is resumed
 }
 
@@ -251,7 +251,7 @@ func (b *losing) loseRequest(kind backend.OpKind) {
 	b.arm(loss{match: memory.Kind(kind), request: true})
 }
 
-// next disarms the loss that is meant for ops, if there is one.
+// next disarms and returns the loss that matches ops, if any.
 func (b *losing) next(ops []backend.Op) (loss, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,7 +289,7 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	})), nil
 }
 
-// losingBy returns the process in the backend of a mutant that is one.
+// losingBy returns the losing process in a mutant's backend, if any.
 func losingBy(b backend.Backend) (*losing, bool) {
 	w, ok := b.(wrapped)
 	if !ok {

@@ -1,19 +1,10 @@
-// Package mutants is what the suites of package conformance have to find out:
-// backends, strategies and electors that work, but for one rule that each of them
-// breaks. A suite that a mutant passes proves nothing about that rule.
+// Package mutants contains what the suites of package conformance must find: backends, strategies and
+// electors that work, except that each breaks one rule. A suite that passes on a mutant proves nothing
+// about that rule.
 //
-// A mutant is a wrapper: it makes its fault from outside, over any backend or
-// strategy that is right. The library has no switch for faults. The tests of this
-// package run the suites on every mutant, and check that the rules that it breaks fail:
-//
-//	go test ./internal/mutants                                         # each mutant, with the rules that it is known to break
-//	go test ./internal/mutants -run TestMutants -v -args -only guard   # the mutants with this in their names
-//	make mutants                                                       # each mutant, with all rules of its suites; prints which failed
-//
-// A rule must find its mutant in every run, and not by luck. Each suite runs in a process of its own: a
-// rule that hangs or panics is ended and counts as failed, and the others run again without it. The control
-// is the same wrapper without a fault: it passes every rule. A rule without a mutant is in unbroken_test.go,
-// with the reason.
+// A mutant is a wrapper: it makes its fault from outside, around any correct backend or strategy. The tests
+// of this package run the suites on every mutant, and check that the rules that it breaks fail. README.md
+// lists them.
 package mutants
 
 import (
@@ -29,14 +20,13 @@ import (
 type Mutant struct {
 	// Name is a few words.
 	Name string
-	// Breaks says what it does wrong, in one sentence.
+	// Breaks says in one sentence what it does wrong.
 	Breaks string
-	// Rules are those that have to fail at least, by suite: Backend, or the name of
-	// the strategy that the rules of an election are tried with. Suites that are not
-	// named are not tried.
+	// Rules must fail at least, by suite: Backend, or the name of the strategy with which the rules of an
+	// election are run. Suites that are not listed are not run.
 	Rules rules
-	// Endless are rules that never end on it, not even on a fake clock. A suite would
-	// end the program by force, with the rule's name; they are left out.
+	// Endless are rules that never end on the mutant, not even on a fake clock. They are left out: a suite
+	// would end the program by force, with the rule's name.
 	Endless []string
 
 	backend  func(backend.Backend) backend.Backend // between the service and the suites
@@ -76,19 +66,19 @@ func ofConfig(worse func(*elector.Config)) fault { return func(m *Mutant) { m.co
 func ofRefusal(worse func(error) error) fault    { return func(m *Mutant) { m.refusal = worse } }
 func ofElector(worse electorOf) fault            { return func(m *Mutant) { m.elector = worse } }
 
-// endless are rules that never end on the mutant.
+// endless lists rules that never end on the mutant.
 func endless(rules ...string) fault { return func(m *Mutant) { m.Endless = rules } }
 
 // Backend names the suite of the backends' rules.
 const Backend = "backend"
 
-// An opener makes a session worse that has been opened.
+// An opener returns a faulty session instead of the one that was opened.
 type opener func(b backend.Backend, s *backend.Session) *backend.Session
 
-// A campaigner is the Campaign of a strategy, worse than inner.
+// A campaigner is a faulty Campaign of a strategy; inner is the correct one.
 type campaigner func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error)
 
-// An electorOf makes an elector worse that New has made.
+// An electorOf returns a faulty elector instead of the one that New has made.
 type electorOf func(cfg elector.Config, e elector.Elector) elector.Elector
 
 type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, error)
@@ -113,7 +103,7 @@ func Named(name string) (Mutant, bool) {
 	return Mutant{}, false
 }
 
-// Backend returns b as the mutant has it.
+// Backend returns b with the mutant's fault.
 func (m Mutant) Backend(b backend.Backend) backend.Backend {
 	if m.backend != nil {
 		b = m.backend(b)
@@ -121,14 +111,14 @@ func (m Mutant) Backend(b backend.Backend) backend.Backend {
 	return wrapped{below{b}, m.session}
 }
 
-// below is what a wrapper is around. What the wrapper does not do itself is passed on.
+// below is what a wrapper wraps. It passes on all that the wrapper does not do itself.
 type below struct{ backend.Backend }
 
 func (b below) Execute(ctx context.Context, w backend.Will) error {
 	return backend.ExecuteBelow(ctx, b.Backend, w)
 }
 
-// wrapped is comparable, and two are the same where what they wrap is.
+// wrapped is comparable; two are equal if they wrap the same.
 type wrapped struct {
 	below
 	worsen *opener
@@ -142,7 +132,7 @@ func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	return (*w.worsen)(w.Backend, s), nil
 }
 
-// Strategy returns s as the mutant has it.
+// Strategy returns s with the mutant's fault.
 func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
 	if m.strategy != nil {
 		s = m.strategy(s)
@@ -176,8 +166,8 @@ func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 	return r.worse(ctx, c, r.Strategy.Campaign)
 }
 
-// rankedRecipe is of a strategy that transfers, heeds a designation, and lets those stand that are not
-// fit.
+// rankedRecipe is the recipe of a strategy that transfers, obeys a designation, and lets unfit candidates
+// stand.
 type rankedRecipe struct{ transferring }
 
 func (rankedRecipe) HeedsDesignation() {}
@@ -204,10 +194,9 @@ func (t transferring) Transfer(ctx context.Context, h *elector.Handover) error {
 	return t.t.Transfer(ctx, h)
 }
 
-// New makes a candidate as the mutant has it. Backend and Strategy are not applied to
-// cfg.
+// New makes a candidate with the mutant's fault. It does not apply Backend and Strategy to cfg.
 func (m Mutant) New(cfg elector.Config) (elector.Elector, error) {
-	if cfg.Validate() == nil { // else there may be nothing to wrap
+	if cfg.Validate() == nil { // otherwise there may be nothing to wrap
 		if m.config != nil {
 			m.config(&cfg)
 		}
@@ -228,8 +217,8 @@ func (m Mutant) New(cfg elector.Config) (elector.Elector, error) {
 	return m.elector(cfg, e), nil
 }
 
-// gap gives others the time to do something between two steps that should be one. A
-// scheduler that decides about each step has no need of it.
+// gap gives others the time to do something between two steps that should be one. A scheduler that decides
+// about each step does not need it.
 func gap() {
 	for range 1000 {
 		runtime.Gosched()

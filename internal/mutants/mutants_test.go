@@ -29,7 +29,7 @@ var (
 	only  = flag.String("only", "", "try only the mutants with this in their names")
 )
 
-// patience is how long a suite may take on a mutant. Those that end take a second.
+// patience limits the time of a suite on a mutant. Suites that end take a second.
 const patience = 3 * time.Minute
 
 // A result is what a suite found on a mutant.
@@ -37,13 +37,12 @@ type result struct {
 	mutant Mutant
 	suite  string
 	failed []string
-	ended  []string // of these the rules that had to be ended by force
-	said   string   // what the last child printed
+	ended  []string // the failed rules that had to be ended by force
+	said   string   // the output of the last child
 	err    error
 }
 
-// TestMutants tries on every mutant the rules that it breaks, and checks that they fail.
-// The control comes first: on what is no mutant, all rules hold.
+// The rules that a mutant breaks fail on it. The control comes first: without a mutant, all rules hold.
 func TestMutants(t *testing.T) {
 	rules := make(map[string][]string) // of each suite
 	for _, suite := range suites {
@@ -82,7 +81,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// checkUnbroken compares the rules that no mutant breaks with those that are known.
+// checkUnbroken compares the rules that no mutant breaks with the known ones.
 func checkUnbroken(t *testing.T, rules map[string][]string, results []result) {
 	broken, all := make(map[string]bool), make(map[string]bool)
 	for _, r := range results {
@@ -108,8 +107,8 @@ func checkUnbroken(t *testing.T, rules map[string][]string, results []result) {
 	}
 }
 
-// child returns the program that tries a suite on a mutant: this one, or, as races are
-// not what mutants are about, one that does not look for them and is quicker.
+// child returns the program that runs a suite on a mutant: this one, or one without the race detector,
+// which is faster, as mutants are not about races.
 func child(t *testing.T) string {
 	if !raced {
 		self, err := os.Executable()
@@ -123,7 +122,7 @@ func child(t *testing.T) string {
 	return path
 }
 
-// tryAll runs the suites, as many at once as there are processors.
+// tryAll runs the suites, as many in parallel as there are processors.
 func tryAll(t *testing.T) []result {
 	var results []result
 	for _, m := range All() {
@@ -147,23 +146,23 @@ func tryAll(t *testing.T) []result {
 	return results
 }
 
-// ran finds the rules that a child began to try.
+// ran finds the rules that a child began to run.
 var ran = regexp.MustCompile(`=== RUN +TestSuite/rules/(\S+)`)
 
-// try runs the suite on the mutant in a process of its own. A rule that ends that has
-// failed, too, and the others are tried again without it.
+// try runs the suite on the mutant in another process. A rule that ends that process has failed, too, and
+// try runs the others again without it.
 func (r *result) try(t *testing.T, program string) {
 	scratch := t.TempDir() // for the report, and for the histories of rules that fail as they should
 	path := filepath.Join(scratch, "report")
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		// With -test.short, as make test has it: what that leaves out finds no mutant.
+		// With -test.short, like make test: what that leaves out finds no mutant.
 		cmd := exec.CommandContext(ctx, program, "-test.run="+r.pattern(), "-test.v", "-test.short", "-test.cpu=1")
 		cmd.Env = append(os.Environ(), "TMPDIR="+scratch, envMutant+"="+r.mutant.Name, envSuite+"="+r.suite, envReport+"="+path,
 			envWithout+"="+strings.Join(slices.Concat(r.mutant.Endless, r.ended), ","))
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
-		failed := cmd.Run() // as it should, and the report says why
+		failed := cmd.Run() // it fails as it should; the report says why
 		cancel()
 		r.said = out.String()
 		if text, err := os.ReadFile(path); err == nil {
@@ -180,7 +179,7 @@ func (r *result) try(t *testing.T, program string) {
 	}
 }
 
-// pattern picks the rules that the mutant breaks, or all for the table.
+// pattern matches the rules that the mutant breaks, or all rules for the table.
 func (r *result) pattern() string {
 	if *table {
 		return "^TestSuite$"
@@ -193,7 +192,7 @@ func (r *result) pattern() string {
 	return strings.Join(each, "|")
 }
 
-// read takes what failed from a report.
+// read takes the failed rules from a report.
 func (r *result) read(text []byte) {
 	var report conformance.Report
 	if r.err = json.Unmarshal(text, &report); r.err != nil {

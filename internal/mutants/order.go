@@ -10,8 +10,7 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// orderMutants break rules about what happens before what. They show under a scheduler
-// that decides it.
+// orderMutants break rules about the order of events. They show under a scheduler that decides it.
 var orderMutants = []Mutant{
 	mutant("event lost between read and watch", rules{Backend: {"await/nothing-missed"}},
 		"Await reads first and subscribes then: a change in between is missed.",
@@ -58,7 +57,7 @@ var orderMutants = []Mutant{
 		}))),
 	mutant("predecessor skipped", rules{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
 		"Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
-		// Those who lead at once take turns without end, at one instant.
+		// The leaders take turns without end, all at one instant.
 		endless("run/failing-candidates"),
 		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			err := c.By(ctx, s)
@@ -88,7 +87,7 @@ var orderMutants = []Mutant{
 		})))),
 	mutant("taken seat is taken for the own", rules{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
 		"A candidate whose offer is refused because the seat is taken takes itself for the leader: two are elected for one term.",
-		// Those who lead at once take turns without end, at one instant.
+		// The leaders take turns without end, all at one instant.
 		endless("run/failing-candidates"),
 		ofCampaign(inSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			e, err := s.Get(ctx, c.ops[0].Key)
@@ -96,13 +95,13 @@ var orderMutants = []Mutant{
 		})))),
 }
 
-// checkThenWrite has a mutant for each kind of op, as a backend may do some in one step and
-// others in two.
+// checkThenWrite has a mutant for each kind of op, as a backend may do some kinds in one step and others in
+// two.
 func checkThenWrite() []Mutant {
 	var all []Mutant
 	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
 		found := rules{Backend: {"condition/race"}}
-		if kind == backend.OpCompareAndSet || kind == backend.OpDelete { // of which the commits of a term are made
+		if kind == backend.OpCompareAndSet || kind == backend.OpDelete { // the ops in the commits of a term
 			for _, strategy := range catalog.Names() {
 				found[strategy] = []string{"fence/race"}
 			}
@@ -123,7 +122,7 @@ func checkThenWrite() []Mutant {
 	return all
 }
 
-// differ tells whether any entry is not the known one.
+// differ reports whether any entry differs from the known one.
 func differ(read, known []backend.Entry) bool {
 	return !slices.EqualFunc(read, known, backend.Entry.Same)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// over is a session of which what is set is done otherwise.
+// over is a session with some methods replaced: those that are set.
 type over struct {
 	*backend.Session
 	deadline   func() time.Time
 	state      func() backend.State
 	awaitState func(context.Context, backend.State) (backend.State, error)
 	calls      map[backend.CallKind]func(context.Context, *backend.Call) error
-	// failed turns the error of any call but Close into another.
+	// failed replaces the error of any call except Close.
 	failed func(error) error
 }
 
-// worsened returns the session with what is wrong with it.
+// worsened returns the session with its fault.
 func worsened(s *backend.Session, worsen worsening) *backend.Session {
 	o := &over{Session: s, calls: make(map[backend.CallKind]func(context.Context, *backend.Call) error)}
 	worsen(s, o)
@@ -64,14 +64,14 @@ func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Cont
 // A worsening replaces some calls of a session.
 type worsening = func(s *backend.Session, o *over)
 
-// on does a kind of call otherwise.
+// on replaces the calls of a kind.
 func on(kind backend.CallKind, do func(context.Context, *backend.Session, *backend.Call) error) worsening {
 	return func(s *backend.Session, o *over) {
 		o.calls[kind] = func(ctx context.Context, c *backend.Call) error { return do(ctx, s, c) }
 	}
 }
 
-// answering changes what calls are answered that succeed.
+// answering changes the results of successful calls.
 func answering(change func(*backend.Call), kinds ...backend.CallKind) worsening {
 	return func(s *backend.Session, o *over) {
 		for _, kind := range kinds {
@@ -86,7 +86,7 @@ func answering(change func(*backend.Call), kinds ...backend.CallKind) worsening 
 	}
 }
 
-// all is several faults of one session.
+// all combines several faults of one session.
 func all(of ...worsening) worsening {
 	return func(s *backend.Session, o *over) {
 		for _, worsen := range of {
@@ -95,18 +95,18 @@ func all(of ...worsening) worsening {
 	}
 }
 
-// A commit is what a Commit is asked to do.
+// A commit is the arguments of a Commit.
 type commit struct {
 	conditions []backend.Condition
 	ops        []backend.Op
 }
 
-// by has the session do it.
+// by makes the session do the commit.
 func (c commit) by(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
 	return s.Commit(ctx, c.conditions, c.ops...)
 }
 
-// is tells whether its only op is of this kind.
+// is reports whether its only op is of this kind.
 func (c commit) is(kind backend.OpKind) bool { return len(c.ops) == 1 && c.ops[0].Kind == kind }
 
 func commits(do func(context.Context, *backend.Session, commit) ([]backend.Entry, error)) worsening {
@@ -116,7 +116,7 @@ func commits(do func(context.Context, *backend.Session, commit) ([]backend.Entry
 	})
 }
 
-// asks changes what each commit asks for. change gets a copy.
+// asks changes the arguments of each commit. change gets a copy.
 func asks(change func(context.Context, *backend.Session, *commit)) worsening {
 	return commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 		c = commit{slices.Clone(c.conditions), slices.Clone(c.ops)}
@@ -125,7 +125,7 @@ func asks(change func(context.Context, *backend.Session, *commit)) worsening {
 	})
 }
 
-// refused calls instead where a commit is refused with this error.
+// refused calls instead if a commit is refused with this error.
 func refused(with error, instead func(context.Context, *backend.Session, commit) ([]backend.Entry, error)) worsening {
 	return commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 		made, err := c.by(ctx, s)
@@ -155,7 +155,7 @@ func failing(other func(error) error) worsening {
 	return func(_ *backend.Session, o *over) { o.failed = other }
 }
 
-// told replaces an error by another.
+// told replaces one error by another.
 func told(err, as error) worsening { return failing(instead(err, as)) }
 
 // instead replaces one error by another, and leaves all others as they are.
@@ -168,7 +168,7 @@ func instead(of, other error) func(error) error {
 	}
 }
 
-// calls is the opener of a mutant that does some calls of a session otherwise.
+// calls is the opener of a mutant that replaces some calls of a session.
 func calls(worse ...worsening) *opener {
 	var open opener = func(_ backend.Backend, s *backend.Session) *backend.Session {
 		return worsened(s, all(worse...))
@@ -176,8 +176,7 @@ func calls(worse ...worsening) *opener {
 	return &open
 }
 
-// inSession is the campaign of a mutant whose recipe is right but for what it makes of
-// its session.
+// inSession is the campaign of a mutant whose recipe is correct, but whose session is faulty.
 func inSession(worsen worsening) campaigner {
 	return func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 		with := *c
@@ -186,7 +185,7 @@ func inSession(worsen worsening) campaigner {
 	}
 }
 
-// claiming is the campaign of a mutant that makes something else of a claim.
+// claiming is the campaign of a mutant that changes a claim.
 func claiming(worsen func(c *elector.Claim)) campaigner {
 	return func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 		claim, err := inner(ctx, c)
@@ -197,9 +196,9 @@ func claiming(worsen func(c *elector.Claim)) campaigner {
 	}
 }
 
-// now reads what there is under the keys of known.
+// now reads the current entries under the keys of known.
 func now(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-	// What is unknown differs from all there is, so that this returns at once.
+	// An unknown entry differs from any that exists, so this returns at once.
 	unknown := make([]backend.Entry, len(known))
 	for i, e := range known {
 		unknown[i] = backend.Unknown(e.Key)

@@ -26,7 +26,7 @@ var recipeMutants = []Mutant{
 	mutant("mark that nobody needs", rules{"unfair": {"recipe/herd"}},
 		"Whoever takes the seat writes to it once more, which wakes everybody a second time.",
 		ofCampaign(claiming(func(c *elector.Claim) {
-			time.Sleep(time.Millisecond) // of a fake clock: the others hear of the seat, lest both come as one
+			time.Sleep(time.Millisecond) // of a fake clock: the others hear of the seat before the mark, not of both at once
 			c.MarkLeader = true
 		}))),
 	mutant("list read at each news", rules{"fair": {"recipe/observing"}},
@@ -74,7 +74,7 @@ var recipeMutants = []Mutant{
 			for _, key := range l.Keys {
 				e, err := c.Session.Get(ctx, key)
 				if err == nil && layout.DecodeCandidate(e.Value).ID == c.ID {
-					// Somebody may have been faster.
+					// Another process may have been faster.
 					_, _ = c.Session.Commit(ctx, nil, backend.Delete(e))
 				}
 			}
@@ -85,7 +85,7 @@ var recipeMutants = []Mutant{
 		ofTrusted(drops(func(context.Context, *backend.Session, backend.Entry) error { return nil }))),
 }
 
-// anyChange has whoever waits be woken by each change of the directory.
+// anyChange wakes every waiting candidate at each change of the directory.
 var anyChange = inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 	for {
 		l, err := s.List(ctx, backend.Parent(known[0].Key))
@@ -102,7 +102,7 @@ var anyChange = inSession(awaits(func(ctx context.Context, s *backend.Session, k
 	}
 }))
 
-// directoryMutants break the recipe in which all watch the directory.
+// directoryMutants break the recipe in which all candidates watch the directory.
 var directoryMutants = []Mutant{
 	mutant("listed once", rules{"parentwatch": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
 		"A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
@@ -117,7 +117,7 @@ var directoryMutants = []Mutant{
 		}))),
 	mutant("win as the second", rules{"parentwatch": {"term/order", "data/waiting-deleted"}},
 		"A candidate leads when one other stands before it.",
-		// Those who lead at once take turns without end, at one instant.
+		// The leaders take turns without end, all at one instant.
 		endless("run/failing-candidates"),
 		ofCampaign(listed(func(me string, _ *string, l *backend.Listing) {
 			if slices.Index(l.Keys, me) == 1 {
@@ -133,8 +133,8 @@ var directoryMutants = []Mutant{
 		}))),
 }
 
-// listed is the campaign of a mutant that makes something else of each listing. me is the
-// key of its entry, and noted is what it has noted before.
+// listed is the campaign of a mutant that changes each listing. me is the key of its entry, and noted is
+// what it has noted before.
 func listed(worsen func(me string, noted *string, l *backend.Listing)) campaigner {
 	return inSession(func(s *backend.Session, o *over) {
 		me, noted := "", ""
@@ -190,14 +190,14 @@ var rankedMutants = []Mutant{
 		"Candidates leaves out whoever has another entry by the time at which it is read.",
 		ofTrusted(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			err := c.By(ctx, s)
-			if isNoEntry(err) && strings.Contains(c.Key, "-") { // no seat, nor record
+			if isNoEntry(err) && strings.Contains(c.Key, "-") { // neither seat nor record
 				c.Found, err = backend.Entry{Key: c.Key, Rev: 1, Version: 1}, nil // a foreign one
 			}
 			return err
 		}))),
 }
 
-// settings are those of a mutant whose strategy is right, and told something else.
+// settings is a fault of configuration: the strategy is correct, but has other settings.
 func settings(set func(s *ranked.Strategy)) func(elector.Strategy) elector.Strategy {
 	return func(s elector.Strategy) elector.Strategy {
 		is := s.(ranked.Strategy)
@@ -206,8 +206,8 @@ func settings(set func(s *ranked.Strategy)) func(elector.Strategy) elector.Strat
 	}
 }
 
-// readAs is the campaign of a mutant that takes the entry of another candidate with a rank, who does not
-// lead, for something else.
+// readAs is the campaign of a mutant that misreads the entry of another candidate that has a rank and does
+// not lead.
 func readAs(worsen func(c *layout.Candidate)) campaigner {
 	return inSession(answering(func(call *backend.Call) {
 		isSeat := call.Key == entries.SeatKey(backend.Parent(call.Key))

@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// scaleMutants are right for few, for a while, and the first times.
+// scaleMutants are correct for small numbers, for a while, and the first few times.
 var scaleMutants = []Mutant{
 	mutant("ops beyond the 64th forgotten", rules{Backend: {"scale/commit"}},
 		"A commit does its first 64 ops, and tells that all are done.",
@@ -89,7 +89,7 @@ var scaleMutants = []Mutant{
 		})),
 }
 
-// A hoard keeps what it is given.
+// A hoard keeps its items forever.
 type hoard[T any] struct {
 	mu  sync.Mutex
 	all []T
@@ -101,10 +101,10 @@ func (h *hoard[T]) keep(some ...T) {
 	h.all = append(h.all, some...)
 }
 
-// keptSessions are those of one mutant.
+// keptSessions are the sessions of one mutant.
 var keptSessions hoard[*over]
 
-// soakMutants break rules about what is kept of what is over.
+// soakMutants break rules about memory that is kept after its use is over.
 var soakMutants = []Mutant{
 	mutant("closed sessions kept", rules{Backend: {"soak/sessions"}},
 		"A process keeps each session that it has opened, closed ones included.",
@@ -138,7 +138,7 @@ var soakMutants = []Mutant{
 		})),
 }
 
-// serviceMutants break rules about opening, errors, and what is left behind.
+// serviceMutants break rules about opening, errors, and leftovers.
 var serviceMutants = []Mutant{
 	mutant("open ignores its context", rules{Backend: {"session/open"}},
 		"Open goes on when its context has ended.",
@@ -192,11 +192,10 @@ var serviceMutants = []Mutant{
 		}))),
 }
 
-// lingering is longer than a rule of a backend is patient. It ends, so that a bubble can
-// be left.
+// lingering is longer than the patience of a backend's rule. It ends, so that a bubble can end.
 const lingering = 2 * time.Hour
 
-// opening is the backend of a mutant that opens sessions otherwise.
+// opening is the backend of a mutant that replaces Open.
 func opening(open func(context.Context, backend.Backend, backend.OpenOptions) (*backend.Session, error)) func(backend.Backend) backend.Backend {
 	return func(b backend.Backend) backend.Backend { return &opens{below{b}, open} }
 }

@@ -127,7 +127,7 @@ var sessionMutants = []Mutant{
 				if at, ok := b.(link); ok && s.State() == backend.Live {
 					at.Suspend()
 					defer at.Resume()
-					_ = s.Close(ctx) // which is not confirmed
+					_ = s.Close(ctx) // it stays unconfirmed
 					return nil
 				}
 				return s.Close(ctx)
@@ -194,12 +194,12 @@ var sessionMutants = []Mutant{
 	mutant("unconfirmed close says nil", rules{Backend: {"session/close-suspended"}},
 		"Close of a session that is out of touch returns nil though the service has confirmed nothing.",
 		ofSession(closes(func(ctx context.Context, s *backend.Session) error {
-			_ = s.Close(ctx) // that is the fault
+			_ = s.Close(ctx) // ignored: that is the fault
 			return nil
 		}))),
 }
 
-// forgetWatches makes an Await begin anew after each cut.
+// forgetWatches makes an Await start again after each cut.
 func forgetWatches(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 	for {
 		waiting, cut := context.WithCancel(ctx)
@@ -217,7 +217,7 @@ func forgetWatches(ctx context.Context, s *backend.Session, known []backend.Entr
 		if !wasCut || ctx.Err() != nil || s.State() == backend.Lost {
 			return out, err
 		}
-		if known, err = now(ctx, s, known); err != nil { // which waits for the link
+		if known, err = now(ctx, s, known); err != nil { // waits for the link
 			return nil, err
 		}
 	}
@@ -254,7 +254,7 @@ var willMutants = []Mutant{
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			go func() {
 				time.Sleep(w.TTL / 100)
-				_ = b.Execute(context.WithoutCancel(ctx), w) // nobody is told of it
+				_ = b.Execute(context.WithoutCancel(ctx), w) // nobody learns the result
 			}()
 			return nil
 		}))),
@@ -277,7 +277,7 @@ var willMutants = []Mutant{
 			if _, no := fmt.Sscanf(w.Session, "s%d", &n); no != nil {
 				return err
 			}
-			w.Session = fmt.Sprintf("s%d", n+1) // so memory names them
+			w.Session = fmt.Sprintf("s%d", n+1) // memory names sessions like this
 			return errors.Join(err, b.Execute(ctx, w))
 		}))),
 	mutant("old will said to be executed", rules{Backend: {"will/out-of-touch"}},
@@ -335,10 +335,10 @@ var willMutants = []Mutant{
 		}))),
 }
 
-// openedAt is when the sessions of a mutant were opened, by ID: another process asks.
+// openedAt has the opening time of a mutant's sessions, by ID: another process needs it.
 var openedAt sync.Map
 
-// executing is the backend of a mutant that executes wills otherwise.
+// executing is the backend of a mutant that replaces Execute.
 func executing(execute func(context.Context, below, backend.Will) error) func(backend.Backend) backend.Backend {
 	return func(b backend.Backend) backend.Backend { return &executes{below{b}, execute} }
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// TestEachStrategy holds that the rules are known to bite with each strategy: there is a mutant of
-// its own recipe, which no other strategy's suite finds out.
+// With each strategy the rules are known to work: there is a mutant of that strategy's recipe that only its
+// suite finds.
 func TestEachStrategy(t *testing.T) {
 	own := make(map[string]bool)
 	for _, m := range All() {

@@ -16,17 +16,16 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// suites are the names of the strategies that mutants are made of, and that of the backends' suite.
+// suites are the names of the strategies that mutants are made of, and the name of the backends' suite.
 var suites = append([]string{Backend}, catalog.Names()...)
 
-// service makes a memory service as the mutant has it. The rules that are named are
-// left out.
+// service makes a memory service with the mutant's fault, and leaves out the named rules.
 func (m Mutant) service(without []string, late time.Duration) func(testing.TB) *conformance.Service {
 	newService := memtest.Service(10 * time.Second)
-	bubble := false // the first is made to see what it can be made to do
+	bubble := false // the first service only shows what can be done to it
 	return func(t testing.TB) *conformance.Service {
 		if bubble && m.Name != "" {
-			// What a mutant has started may end late, and must end before the bubble.
+			// Work that a mutant has started may end late, but must end before the bubble.
 			t.Cleanup(func() { time.Sleep(late) })
 		}
 		bubble = true
@@ -66,7 +65,7 @@ func (m Mutant) try(t *testing.T, suite string, without []string) conformance.Re
 	return conformance.TestElection(t, cfg)
 }
 
-// A child is told by these what to try, and where to put its report.
+// These variables tell a child what to run, and where to write its report.
 const (
 	envMutant  = "ELECTOR_MUTANT"
 	envSuite   = "ELECTOR_MUTANT_SUITE"
@@ -74,7 +73,7 @@ const (
 	envReport  = "ELECTOR_MUTANT_REPORT"
 )
 
-// TestSuite is what a child runs: one suite on one mutant, which fails.
+// TestSuite runs in a child: one suite on one mutant, which fails.
 func TestSuite(t *testing.T) {
 	name, child := os.LookupEnv(envMutant)
 	if !child {

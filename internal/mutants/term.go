@@ -117,7 +117,7 @@ var tokenMutants = []Mutant{
 		"A claim raises the epoch by two.",
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if epoch := &c.Entries[1]; epoch.Exists() {
-				last, _ := strconv.Atoi(string(epoch.Value)) // what is no number stays refused
+				last, _ := strconv.Atoi(string(epoch.Value)) // anything but a number stays refused
 				epoch.Value = strconv.AppendInt(nil, int64(last+1), 10)
 			}
 		}, backend.CallAwait)))),
@@ -156,7 +156,7 @@ var fenceMutants = []Mutant{
 		}))),
 }
 
-// commitTells is the elector of a mutant whose terms tell an error of Commit as another.
+// commitTells is the elector of a mutant whose terms return another error from Commit.
 func commitTells(err, as error) electorOf {
 	return onTerm(func(t *elector.Term, c *elector.TermConfig) {
 		c.Commit = func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
@@ -166,7 +166,7 @@ func commitTells(err, as error) electorOf {
 	})
 }
 
-// seatMutants break rules about the seat: how it is won, and given back.
+// seatMutants break rules about the seat: how it is won and given back.
 var seatMutants = []Mutant{
 	mutant("win in the old session", rules{"fair": {"loss/at-win"}},
 		"Who has won hears one question too late that its session was lost before.",
@@ -178,13 +178,13 @@ var seatMutants = []Mutant{
 		"Resign returns nil though its context ended before the service had confirmed.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Resign = func(ctx context.Context) error {
-				_ = t.Resign(ctx) // that is the fault
+				_ = t.Resign(ctx) // ignored: that is the fault
 				return nil
 			}
 		}))),
 	mutant("term ends with the campaign's context", rules{"fair": {"term/outlives-campaign", "run/ends"}},
 		"A term is given up when the context ends with which its Campaign was called.",
-		// It is cancelled, and campaigns again, at one instant.
+		// It is cancelled and campaigns again at one instant.
 		endless("term/exclusion"),
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			t, err := e.Campaign(ctx)
@@ -242,7 +242,7 @@ var seatMutants = []Mutant{
 		}))),
 }
 
-// lateNews has the session look alive for one more look after it was lost.
+// lateNews lets the session look alive once more after it was lost.
 func lateNews(s *backend.Session, o *over) {
 	var looks atomic.Int32
 	o.state = func() backend.State {
@@ -253,19 +253,19 @@ func lateNews(s *backend.Session, o *over) {
 	}
 }
 
-// campaigning is the elector of a mutant that campaigns otherwise.
+// campaigning is the elector of a mutant that replaces Campaign.
 func campaigning(campaign func(context.Context, elector.Elector) (*elector.Term, error)) electorOf {
 	return other(func(o *otherwise) {
 		o.campaign = func(ctx context.Context) (*elector.Term, error) { return campaign(ctx, o.Elector) }
 	})
 }
 
-// closing is the elector of a mutant that closes otherwise.
+// closing is the elector of a mutant that replaces Close.
 func closing(stop func(context.Context, elector.Elector) error) electorOf {
 	return other(func(o *otherwise) { o.stop = func(ctx context.Context) error { return stop(ctx, o.Elector) } })
 }
 
-// otherwise is an elector of which some methods are replaced.
+// otherwise is an elector with some methods replaced.
 type otherwise struct {
 	elector.Elector
 	campaign func(context.Context) (*elector.Term, error)
@@ -276,7 +276,7 @@ type otherwise struct {
 	term     func() *elector.Term
 }
 
-// other is the elector of a mutant that has some methods replaced.
+// other is the elector of a mutant that replaces some methods.
 func other(replace func(*otherwise)) electorOf {
 	return func(_ elector.Config, e elector.Elector) elector.Elector {
 		o := &otherwise{e, e.Campaign, e.Close, e.Observe, e.Leader, e.Status, e.Term}
@@ -294,8 +294,8 @@ func (o *otherwise) Leader(ctx context.Context) (elector.Leader, error) { return
 func (o *otherwise) Status() elector.Status                             { return o.status() }
 func (o *otherwise) Term() *elector.Term                                { return o.term() }
 
-// onTerm is the elector of a mutant whose terms do something otherwise. What worsen
-// gets does what the term does.
+// onTerm is the elector of a mutant with faulty terms. worsen gets a TermConfig that does what the term
+// does.
 func onTerm(worsen func(t *elector.Term, c *elector.TermConfig)) electorOf {
 	return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 		t, err := e.Campaign(ctx)

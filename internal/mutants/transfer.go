@@ -88,7 +88,7 @@ var transferMutants = []Mutant{
 	mutant("heir forgotten by a value", rules{"fair": {"transfer/prepare"}},
 		"A value that the leader publishes takes the heir's name out of its entry.",
 		ofTrusted(func(s *backend.Session, o *over) {
-			var named atomic.Bool // an heir was
+			var named atomic.Bool // whether an heir was named
 			asks(func(_ context.Context, _ *backend.Session, c *commit) {
 				if !c.is(backend.OpUpdate) {
 					return
@@ -102,12 +102,12 @@ var transferMutants = []Mutant{
 		})),
 }
 
-// stepsAside tells whether a commit is that of a candidate that steps aside.
+// stepsAside reports whether a commit is from a candidate that steps aside.
 func stepsAside(ops []backend.Op) bool {
 	return len(ops) == 2 && ops[0].Kind == backend.OpEnqueue && ops[1].Kind == backend.OpDelete
 }
 
-// withoutHeir returns the payload without the heir that it names.
+// withoutHeir returns the payload without its heir.
 func withoutHeir(payload []byte) []byte {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(payload, &object) != nil {
@@ -118,7 +118,7 @@ func withoutHeir(payload []byte) []byte {
 	return payload
 }
 
-// askMutants break rules about leaders that are asked to go.
+// askMutants break rules about leaders that are asked to resign.
 var askMutants = []Mutant{
 	mutant("deaf leader", rules{"fair": {"ask/run", "ask/by-hand", "ask/proclaim", "ask/suspended"}, "kafka": {"ask/run"}},
 		"A term does not tell that it is asked to go.",
@@ -225,7 +225,7 @@ var fitMutants = []Mutant{
 
 type check = func(context.Context) error
 
-// unless is a check that passes, unasked, as long as that is so.
+// unless is a check that passes, without calling check, while passes returns true.
 func unless(passes func() bool, check check) check {
 	return func(ctx context.Context) error {
 		if passes() {
@@ -235,7 +235,7 @@ func unless(passes func() bool, check check) check {
 	}
 }
 
-// checks makes the check worse of candidates that have one.
+// checks makes the check faulty in candidates that have one.
 func checks(worsen func(c *elector.Config, check check) check) func(*elector.Config) {
 	return func(c *elector.Config) {
 		if c.Fit.Check != nil {

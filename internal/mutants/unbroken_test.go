@@ -1,6 +1,6 @@
 package mutants
 
-// unbroken are the rules that no mutant breaks, and why there is none.
+// unbroken are the rules that no mutant breaks, with the reasons.
 var unbroken = map[string]string{
 	"ask/lost-reply":         "the memory service tells an entry as it was made, whatever has become of it; on ZooKeeper the rule failed without the look at the claim",
 	"ask/nobody":             "Ask is a function of package elector, which no mutant stands in for",

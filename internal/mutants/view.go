@@ -70,11 +70,11 @@ var viewMutants = []Mutant{
 		}))),
 }
 
-// telling passes on what is observed, and tells whether to go on.
+// telling passes on an observation, and reports whether to continue.
 type telling = func(elector.Leader, error) bool
 
-// observing is the elector of a mutant that passes on otherwise what it observes. last is what came
-// before.
+// observing is the elector of a mutant that changes what it observes before it passes it on. last is the
+// observation before.
 func observing(pass func(last, l elector.Leader, err error, tell telling) bool) electorOf {
 	return other(func(o *otherwise) {
 		o.observe = func(ctx context.Context) iter.Seq2[elector.Leader, error] {
@@ -91,14 +91,14 @@ func observing(pass func(last, l elector.Leader, err error, tell telling) bool) 
 	})
 }
 
-// looking is the elector of a mutant that tells otherwise who leads.
+// looking is the elector of a mutant that replaces Leader.
 func looking(leader func(context.Context, elector.Elector) (elector.Leader, error)) electorOf {
 	return other(func(o *otherwise) {
 		o.leader = func(ctx context.Context) (elector.Leader, error) { return leader(ctx, o.Elector) }
 	})
 }
 
-// configMutants break rules about what a candidate is, and what it finds.
+// configMutants break rules about what a candidate is and what it finds.
 var configMutants = []Mutant{
 	mutant("one violation at a time", rules{"fair": {"config/all-violations"}},
 		"New reports the first thing that is wrong with a Config, and nothing more.",
@@ -147,7 +147,7 @@ type oneOf struct{ text string }
 func (o *oneOf) Error() string        { return o.text }
 func (o *oneOf) Is(target error) bool { return target == elector.ErrConfig }
 
-// distinct is a backend that is never the same as another.
+// distinct is a backend that never equals another.
 type distinct struct{ backend.Backend }
 
 type named struct {

@@ -47,7 +47,7 @@ var writeMutants = []Mutant{
 			if c.ops[0].Kind == backend.OpCreateEphemeral {
 				dir = backend.Parent(dir)
 			}
-			_, _ = s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)) // otherwise it is refused again
+			_, _ = s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)) // if this fails, c is refused again
 			return c.by(ctx, s)
 		}))),
 	mutant("put over any version", rules{Backend: {"write/compare-and-set", "lost-reply/refused"}, "fair": {"fence/conflict"}},
@@ -60,7 +60,7 @@ var writeMutants = []Mutant{
 			overwrite(ctx, s, c)
 			for i, op := range asked {
 				if op.Version != c.ops[i].Version {
-					c.ops = asked // which is refused
+					c.ops = asked // the service refuses it
 					return
 				}
 			}
@@ -169,7 +169,7 @@ var writeMutants = []Mutant{
 		"Delete of a directory first deletes what stands in it.",
 		ofSession(refused(backend.ErrConflict, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if c.is(backend.OpDelete) {
-				l, _ := s.List(ctx, c.ops[0].Key) // what is not deleted has it refused again
+				l, _ := s.List(ctx, c.ops[0].Key) // c is refused again if an entry remains
 				for _, key := range l.Keys {
 					if e, err := s.Get(ctx, key); err == nil {
 						_, _ = s.Commit(ctx, nil, backend.Delete(e))
@@ -195,7 +195,7 @@ var writeMutants = []Mutant{
 		ofSession(tellsRevision(func(rev uint64) uint64 { return uint64(float64(rev)) }))),
 }
 
-// tellsRevision has Commit tell of another revision of what it has made.
+// tellsRevision makes Commit return a wrong revision for what it has made.
 func tellsRevision(other func(uint64) uint64) worsening {
 	return answering(func(c *backend.Call) {
 		for i, e := range c.Entries {
@@ -206,7 +206,7 @@ func tellsRevision(other func(uint64) uint64) worsening {
 	}, backend.CallCommit)
 }
 
-// overwrite lets CompareAndSets expect the version that is there now.
+// overwrite makes CompareAndSets expect the current version.
 func overwrite(ctx context.Context, s *backend.Session, c *commit) {
 	for i, op := range c.ops {
 		if op.Kind != backend.OpCompareAndSet {
@@ -218,7 +218,7 @@ func overwrite(ctx context.Context, s *backend.Session, c *commit) {
 	}
 }
 
-// inParts does a commit of more ops than that in several.
+// inParts splits a commit of more than size ops into several.
 func inParts(size int) func(context.Context, *backend.Session, commit) ([]backend.Entry, error) {
 	return func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 		if len(c.ops) <= size {
@@ -292,7 +292,7 @@ var guardMutants = []Mutant{
 		}))),
 }
 
-// exact has all guards ask for the version, or none.
+// exact makes all guards require the version, or none.
 func exact(all bool) worsening {
 	return asks(func(_ context.Context, _ *backend.Session, c *commit) {
 		for i := range c.conditions {

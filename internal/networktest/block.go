@@ -18,20 +18,19 @@ import (
 
 const (
 	blocks       = 255
-	blockAddress = "10.99.%d.%d" // block and number; 254 is the tests' own
+	blockAddress = "10.99.%d.%d" // block and number; 254 is the address of the tests
 	testsNumber  = 254
 
-	// Names of what is the block's own: %d is its number.
+	// Names of the block's namespaces and links: %d is its number.
 	netnsPrefix = "elector-%d-"
 	linkPrefix  = "el%d-"
 
 	out = "out" // a host's link to the tests
 )
 
-// block is 256 addresses and the names of namespaces and links that go with them. It is
-// this process's while it holds the lock, a socket of an abstract name, which the
-// kernel closes when the process ends. So what there is in a block whose lock is free
-// was left by a process that was killed.
+// block is 256 addresses and the names of the namespaces and links that go with them. It belongs to this
+// process while the process holds the lock, a socket with an abstract name, which the kernel closes when
+// the process ends. So everything in a block whose lock is free was left by a process that was killed.
 type block struct {
 	number int
 	lock   net.Listener
@@ -41,10 +40,10 @@ func (b *block) ip(number int) string  { return fmt.Sprintf(blockAddress, b.numb
 func (b *block) netns(host int) string { return fmt.Sprintf(netnsPrefix+"%d", b.number, host) }
 func (b *block) link(host int) string  { return fmt.Sprintf(linkPrefix+"%d", b.number, host) }
 
-// linkTo names a host's link to another.
+// linkTo returns the name of a host's link to another.
 func linkTo(host int) string { return "to" + strconv.Itoa(host) }
 
-// canHaveNetworks says why this process cannot make networks.
+// canHaveNetworks returns an error that says why this process cannot make networks, or nil.
 func canHaveNetworks() error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("networktest: %w: network namespaces are Linux's, and this is %s", ErrNoNetwork, runtime.GOOS)
@@ -60,8 +59,8 @@ func canHaveNetworks() error {
 	return nil
 }
 
-// denied makes err one that wraps ErrNoNetwork if the kernel, or a container, does not
-// let this process make networks or break them.
+// denied makes err wrap ErrNoNetwork if the kernel, or a container, does not let this process make or break
+// networks.
 func denied(err error) error {
 	for _, text := range []string{"not permitted", "Permission denied", "Read-only file system", "not supported", "kind is unknown", "Unknown device type"} {
 		if err != nil && strings.Contains(err.Error(), text) {
@@ -73,7 +72,7 @@ func denied(err error) error {
 
 var sweepOnce = sync.OnceValue(sweep)
 
-// sweep removes what processes have left that were killed.
+// sweep removes what killed processes have left.
 func sweep() error {
 	names, err := netnsNames()
 	if err != nil {
@@ -126,7 +125,7 @@ func lockBlock(number int) *block {
 }
 
 func (b *block) overlaps(addrs []net.Addr) bool {
-	_, own, _ := net.ParseCIDR(b.ip(0) + "/24") // is good
+	_, own, _ := net.ParseCIDR(b.ip(0) + "/24") // it parses
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && (n.Contains(own.IP) || own.Contains(n.IP)) {
 			return true
@@ -137,8 +136,8 @@ func (b *block) overlaps(addrs []net.Addr) bool {
 
 // build makes the hosts and their links.
 //
-// Neighbours are set by hand: asked for, they would be lost where one direction is
-// dropped, and with them the other direction.
+// Neighbours are set by hand: if hosts asked for them, a dropped direction would lose the question or its
+// answer, and so break the other direction.
 func (b *block) build(hosts []Site) error {
 	for _, h := range hosts {
 		if err := tool("ip", "netns", "add", h.Netns); err != nil {
@@ -171,7 +170,7 @@ func (b *block) build(hosts []Site) error {
 			return denied(err)
 		}
 	}
-	// Where this kernel cannot drop, tests are to know before they have begun.
+	// If this kernel cannot drop packets, tests must know before they begin.
 	last := hosts[len(hosts)-1].Netns
 	if err := tool("tc", "-n", last, "qdisc", "add", "dev", out, "root", "blackhole"); err != nil {
 		return denied(err)
@@ -179,20 +178,19 @@ func (b *block) build(hosts []Site) error {
 	return tool("tc", "-n", last, "qdisc", "del", "dev", out, "root")
 }
 
-// lead has packets to another address leave by a link.
+// lead makes packets to another address leave by a link.
 func lead(batch *strings.Builder, link, from, to, mac string) {
 	fmt.Fprintf(batch, "link set dev %s up\n", link)
 	fmt.Fprintf(batch, "route add %s/32 dev %s src %s\n", to, link, from)
 	fmt.Fprintf(batch, "neighbour add %s lladdr %s dev %s nud permanent\n", to, mac, link)
 }
 
-// mac is the address of the link that a host, or the tests, have to another.
+// mac returns the address of the link from a host, or the tests, to another.
 func (b *block) mac(of, to int) string {
 	return fmt.Sprintf("02:65:6c:%02x:%02x:%02x", b.number, of, to)
 }
 
-// close gives the block back, once there is nothing in it any more: another owner would
-// stumble over what is left.
+// close removes the block's contents and then releases it: leftovers would trip up another owner.
 func (b *block) close() error {
 	if err := b.remove(); err != nil {
 		return err
@@ -200,7 +198,7 @@ func (b *block) close() error {
 	return b.lock.Close()
 }
 
-// remove ends what runs in the block's namespaces, and removes these and their links.
+// remove ends the processes in the block's namespaces, and removes the namespaces and their links.
 func (b *block) remove() error {
 	names, err := netnsNames()
 	if err != nil {
@@ -214,8 +212,8 @@ func (b *block) remove() error {
 	return err
 }
 
-// removeNetns removes a namespace. Its links go first: a dead process's connection that
-// waits for an answer would keep the namespace, and them, for minutes.
+// removeNetns removes a namespace. Its links go first: a dead process's connection that waits for an answer
+// would keep the namespace, and the links, for minutes.
 func removeNetns(name string) error {
 	pids, err := toolWith("", "ip", "netns", "pids", name)
 	if err != nil {
@@ -223,7 +221,7 @@ func removeNetns(name string) error {
 	}
 	for _, field := range strings.Fields(pids) {
 		if pid, err := strconv.Atoi(field); err == nil {
-			_ = endProcess(pid) // or it has ended by itself
+			_ = endProcess(pid) // it may have ended by itself
 		}
 	}
 	text, err := toolWith("", "ip", "-n", name, "-json", "link", "show", "type", "veth")
@@ -252,13 +250,13 @@ func endProcess(pid int) error {
 	return p.Signal(syscall.SIGKILL)
 }
 
-// tool runs one of the programs that networks are made with. An error shows what it said.
+// tool runs one of the programs that make networks. Its error contains the program's output.
 func tool(name string, args ...string) error {
 	_, err := toolWith("", name, args...)
 	return err
 }
 
-// toolWith is tool with something to read for the program. It returns what that printed.
+// toolWith is tool with an input for the program. It returns the program's output.
 func toolWith(stdin, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -271,7 +269,7 @@ func toolWith(stdin, name string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// netnsNames returns the names of all network namespaces that have one.
+// netnsNames returns the names of all named network namespaces.
 func netnsNames() ([]string, error) {
 	text, err := toolWith("", "ip", "netns", "list")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ForTest makes a network that is closed when the test ends, after the servers
-// that the test starts on it later. Where this process may not have networks, the test
-// is skipped, and says why. Where only a program is missing it fails.
+// ForTest makes a network that is closed when the test ends, after the servers that the test starts on it.
+// If this process may not have networks, it skips the test and says why. If only a program is missing, the
+// test fails.
 func ForTest(tb testing.TB, hosts int) *Network {
 	tb.Helper()
 	if testing.Short() {
@@ -23,8 +23,7 @@ func ForTest(tb testing.TB, hosts int) *Network {
 	return w
 }
 
-// IfAny is ForTest for a test that can do without: where that skips, this
-// returns why there is no network.
+// IfAny is ForTest for a test that can do without a network: where ForTest skips, IfAny returns the reason.
 func IfAny(tb testing.TB, hosts int) (*Network, error) {
 	tb.Helper()
 	if testing.Short() {

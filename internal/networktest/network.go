@@ -1,5 +1,5 @@
-// Package networktest makes networks of a test's own on Linux, on which servers are cut off
-// from each other while clients reach all of them.
+// Package networktest makes networks for tests on Linux, on which servers can be cut off from each other
+// while clients reach all of them.
 package networktest
 
 import (
@@ -13,52 +13,50 @@ import (
 )
 
 var (
-	// ErrNoNetwork is wrapped by every error that means that this process may not
-	// have network namespaces, or that this kernel cannot break a network.
+	// ErrNoNetwork is wrapped by every error that means that this process may not have network namespaces,
+	// or that this kernel cannot break a network.
 	ErrNoNetwork = errors.New("no networks of our own here")
 
-	// ErrNotInstalled is wrapped by the errors that name a program that is missing from
-	// this machine.
+	// ErrNotInstalled is wrapped by errors that name a program that is missing from this machine.
 	ErrNotInstalled = errors.New("not installed")
 
-	// ErrClosed is wrapped by the errors of what comes after Close.
+	// ErrClosed is wrapped by the errors of calls after Close.
 	ErrClosed = errors.New("closed")
 )
 
-// Network is a network of a cluster's own, whose members can be cut off from each
-// other while clients reach all of them. Each host is a Linux network namespace. Each
-// two hosts have a link of their own, and each host has one to the tests. A cluster
-// is put on it by its configuration; its members take the hosts in order.
+// Network is a network for one cluster, whose members can be cut off from each other while clients reach
+// all of them. Each host is a Linux network namespace. Every two hosts are connected by a separate link,
+// and so are each host and the tests. The configuration of a cluster puts it on a network; its members take
+// the hosts in order.
 //
-// What a Drop holds back is not lost to a TCP connection that outlives it: the sender
-// sends it again, so after Heal it arrives late. Packets cannot be delayed otherwise.
+// A TCP connection that outlives a Drop loses nothing: the sender sends the dropped packets again, so they
+// arrive late, after Heal. Packets cannot be delayed otherwise.
 //
-// The methods may be called from any goroutine. Hosts count from 0, see servertest.ZooKeeper.Host.
+// The methods may be called from any goroutine. Hosts are numbered from 0, see servertest.ZooKeeper.Host.
 type Network struct {
 	block *block
 	hosts []Site
 
 	mu      sync.Mutex
 	given   int             // hosts that servers have
-	dropped map[[2]int]bool // from one host to another
+	dropped map[[2]int]bool // pairs of from and to
 	closed  bool
 }
 
 // A Site is where a server runs.
 type Site struct {
 	IP    string // the only address it listens on
-	Netns string // network namespace, "" for that of the tests
+	Netns string // network namespace, "" for the tests' own
 	Host  int    // its number in its Network
 }
 
 // Local is the site of all servers without a Network.
 var Local = Site{IP: "127.0.0.1"}
 
-// Addr is the address of one of its ports.
+// Addr returns the address of a port of the site.
 func (s Site) Addr(port int) string { return net.JoinHostPort(s.IP, strconv.Itoa(port)) }
 
-// Take returns the next n sites that no server has. Without a network, w is nil and all are
-// Local.
+// Take returns the next n sites that no server has. If w is nil, all sites are Local.
 func (w *Network) Take(n int) ([]Site, error) {
 	if w == nil {
 		sites := make([]Site, n)
@@ -81,8 +79,8 @@ func (w *Network) Take(n int) ([]Site, error) {
 
 // New makes a network of n hosts. The caller closes it, after the servers on it.
 //
-// It needs root's rights on Linux, and returns an error that wraps ErrNoNetwork where
-// it has not got them, and one that wraps ErrNotInstalled where only a program is missing.
+// It needs root's rights on Linux. Without them it returns an error that wraps ErrNoNetwork; if only a
+// program is missing, the error wraps ErrNotInstalled.
 func New(n int) (*Network, error) {
 	if err := canHaveNetworks(); err != nil {
 		return nil, err
@@ -96,14 +94,14 @@ func New(n int) (*Network, error) {
 		w.hosts = append(w.hosts, Site{IP: b.ip(i + 1), Netns: b.netns(i), Host: i})
 	}
 	if err := b.build(w.hosts); err != nil {
-		_ = b.close() // what is left, the next owner of the block removes
+		_ = b.close() // the next owner of the block removes what is left
 		return nil, err
 	}
 	return w, nil
 }
 
-// Drop drops silently all that one host sends to another from now on. What the other
-// sends still arrives. To drop twice is fine.
+// Drop silently drops all that one host sends to another from now on. The other direction still works. Drop
+// may be called twice.
 func (w *Network) Drop(from, to int) error {
 	return w.exclusive(func() error {
 		if w.dropped[[2]int{from, to}] {
@@ -117,7 +115,7 @@ func (w *Network) Drop(from, to int) error {
 	})
 }
 
-// Cut is Drop in both directions. Connections stay open on both sides, and silent.
+// Cut is Drop in both directions. Connections stay open on both sides, but silent.
 func (w *Network) Cut(a, b int) error {
 	if err := w.Drop(a, b); err != nil {
 		return err
@@ -138,7 +136,7 @@ func (w *Network) CutOff(host int) error {
 	return nil
 }
 
-// Rejoin is Mend of one host with all others. It ends what CutOff began.
+// Rejoin is Mend between one host and all others. It undoes CutOff.
 func (w *Network) Rejoin(host int) error {
 	for other := range w.hosts {
 		if err := w.Mend(host, other); err != nil {
@@ -148,12 +146,12 @@ func (w *Network) Rejoin(host int) error {
 	return nil
 }
 
-// Reset ends the TCP connections that a host has with another. The host's programs
-// notice at once. The other's are sent a reset, which a Drop holds back for good.
+// Reset ends the TCP connections of a host with another. The host's programs notice at once. The other host
+// is sent a reset, which a Drop loses for good.
 func (w *Network) Reset(host, with int) error {
 	return w.exclusive(func() error {
-		// It says "Invalid argument" of sockets that are gone by then, and of those
-		// that are not connections.
+		// ss reports "Invalid argument" for sockets that are already gone, and for sockets that are not
+		// connections.
 		return tool("ss", "-N", w.hosts[host].Netns, "--no-header", "--tcp", "--kill", "state", "connected", "dst", w.hosts[with].IP)
 	})
 }
@@ -177,7 +175,7 @@ func (w *Network) Mend(a, b int) error {
 	})
 }
 
-// restore ends a Drop. Caller holds mu.
+// restore ends a Drop. The caller holds mu.
 func (w *Network) restore(pair [2]int) error {
 	if !w.dropped[pair] {
 		return nil
@@ -189,8 +187,7 @@ func (w *Network) restore(pair [2]int) error {
 	return nil
 }
 
-// Names returns the names of the namespaces and links that there are of this network, of
-// which Close leaves none.
+// Names returns the names of the namespaces and links of this network. After Close there are none.
 func (w *Network) Names() ([]string, error) {
 	names, err := netnsNames()
 	if err != nil {
@@ -209,7 +206,7 @@ func (w *Network) Names() ([]string, error) {
 	}), nil
 }
 
-// Close ends what still runs on the network, and removes it. Closing twice is fine.
+// Close ends the processes that still run on the network and removes it. It may be called twice.
 func (w *Network) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,7 +220,7 @@ func (w *Network) Close() error {
 	return nil
 }
 
-// exclusive runs a change of the network while no other is going on.
+// exclusive runs a change of the network, one at a time.
 func (w *Network) exclusive(change func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -30,9 +30,8 @@ func TestMain(m *testing.M) {
 // talkerEnv makes the test binary one side of a connection, see talk.
 const talkerEnv = "NETWORKTEST_TALKER"
 
-// talk listens on an address or dials it, says on its output when there is a
-// connection, and each time when something arrives on it, sends something itself all the
-// time, and says when the connection is over.
+// talk listens on an address or dials it. It prints when there is a connection and whenever something
+// arrives on it, sends all the time, and prints when the connection is over.
 func talk(how string) {
 	role, addr, _ := strings.Cut(how, " ")
 	if role == "network" {
@@ -47,7 +46,7 @@ func talk(how string) {
 	var conn net.Conn
 	var err error
 	switch role {
-	case "meet": // by datagrams, of which none is acknowledged
+	case "meet": // by datagrams, none of which is acknowledged
 		own, other, _ := strings.Cut(addr, " ")
 		var d net.Dialer
 		if d.LocalAddr, err = net.ResolveUDPAddr("udp4", own); err == nil {
@@ -69,11 +68,11 @@ func talk(how string) {
 	fmt.Println("connected")
 	go func() {
 		for {
-			_, _ = conn.Write([]byte("x")) // Read tells of the end
+			_, _ = conn.Write([]byte("x")) // Read reports the end
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
-	for b := make([]byte, 100); err == nil || role == "meet"; { // the other may not be there yet
+	for b := make([]byte, 100); err == nil || role == "meet"; { // the other side may not exist yet
 		if _, err = conn.Read(b); err == nil {
 			fmt.Println("heard")
 		}
@@ -113,7 +112,7 @@ func (x talker) mustHear() {
 	wait.For(x.t, "something is heard", func() bool { return x.said("heard") > before })
 }
 
-// mustHearNothing lets what is under way arrive, and then nothing may for a second.
+// mustHearNothing waits until packets on their way have arrived, and then for a second without any.
 func (x talker) mustHearNothing() {
 	x.t.Helper()
 	wait.For(x.t, "nothing is heard through a silent drop", func() bool {
@@ -124,7 +123,7 @@ func (x talker) mustHearNothing() {
 	require.Zero(x.t, x.said("over"), "the connection is over, and was to be silent")
 }
 
-// startPair connects the first host and another one.
+// startPair connects the first host and another.
 func startPair(t *testing.T, w *Network, to int) (dials, listens talker) {
 	t.Helper()
 	addr := w.hosts[to].Addr(2000)
@@ -220,8 +219,7 @@ func TestNetworkLeavesNothing(t *testing.T) {
 	require.ErrorIs(t, w.Drop(0, 1), ErrClosed)
 }
 
-// TestNetworkOfTheDead has a process make a network and be killed, and the next one
-// remove it.
+// A network that a killed process has left is removed by the next process.
 func TestNetworkOfTheDead(t *testing.T) {
 	t.Parallel() // it mostly waits
 	ForTest(t, 1)
@@ -235,7 +233,7 @@ func TestNetworkOfTheDead(t *testing.T) {
 	require.True(t, there(), "no %s", name)
 	require.NoError(t, x.Kill())
 	require.NoError(t, sweep())
-	// Another process may have had its lock first, and be about to remove it.
+	// Another process may have taken its lock first and be about to remove it.
 	wait.For(t, "it is removed", func() bool { return !there() })
 }
 

@@ -1,4 +1,4 @@
-// Package pagetest holds that a page of docs shows code that compiles and runs.
+// Package pagetest checks that a page of docs shows code that compiles and runs.
 package pagetest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Shows holds that the page shows the code of these files, and all of it: a reader who
-// copies it has a program that runs.
+// Shows checks that the page shows all the code of these files: a reader who copies it has a program that
+// runs.
 func Shows(t *testing.T, page string, files ...string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -20,7 +20,7 @@ func Shows(t *testing.T, page string, files ...string) {
 	for _, m := range regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		blocks = append(blocks, flush(m[1]))
 	}
-	left := make(map[string]string) // of each file, what no block has
+	left := make(map[string]string) // the lines of each file that no block has
 	for _, file := range files {
 		code, err := os.ReadFile(file)
 		if err != nil {
@@ -46,7 +46,7 @@ func Shows(t *testing.T, page string, files ...string) {
 	}
 }
 
-// flush returns code without indentation, each line between two line ends.
+// flush returns code without indentation, each line between two newlines.
 func flush(code string) string {
 	return "\n" + regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(strings.TrimRight(code, "\n"), "") + "\n"
 }

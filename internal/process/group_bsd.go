@@ -4,8 +4,8 @@ package process
 
 import "syscall"
 
-// childAttr gives the child its own process group. There is no parent-death
-// signal here: a test binary killed with SIGKILL leaves its servers running.
+// childAttr gives the child its own process group. There is no parent-death signal here: a test binary
+// killed with SIGKILL leaves its servers running.
 func childAttr(user string) (*syscall.SysProcAttr, error) {
 	rights, err := credential(user)
 	return &syscall.SysProcAttr{Setpgid: true, Credential: rights}, err

@@ -11,16 +11,16 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// childAttr gives the child its own process group, and has the kernel kill it
-// when the thread that started it ends (see Process.Start for that thread).
+// childAttr gives the child its own process group, and makes the kernel kill it when the thread that
+// started it ends (see Process.Start for that thread).
 func childAttr(user string) (*syscall.SysProcAttr, error) {
 	rights, err := credential(user)
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: rights}, err
 }
 
-// waitStopped blocks until no thread runs of a process that was sent SIGSTOP, or
-// until it has ended. One thread takes the signal, and while that one waits for a
-// processor the others go on: they may still answer a request.
+// waitStopped blocks until a process that was sent SIGSTOP has no running thread, or has ended. One thread
+// takes the signal, and while that thread waits for a processor the others continue: they may still answer
+// a request.
 func waitStopped(pid int) error {
 	deadline := time.Now().Add(wait.Patience)
 	for moving(pid) {
@@ -32,10 +32,9 @@ func waitStopped(pid int) error {
 	return nil
 }
 
-// moving reports whether a thread runs or waits for what a signal interrupts. A
-// thread that waits for something else, a disk or the exec of a child, stops
-// before it is back in the program. (waitid would wait for it, and not return at
-// all if the child was stopped before its exec.)
+// moving reports whether a thread of the process runs, or waits for something that a signal interrupts. A
+// thread that waits for something else, such as a disk or the exec of a child, stops before it is back in
+// the program. (waitid would wait for it, and never return if the child was stopped before its exec.)
 func moving(pid int) bool {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is good
 	for _, path := range stats {

@@ -16,7 +16,7 @@ func childAttr(user string) (*syscall.SysProcAttr, error) {
 	return nil, nil
 }
 
-// Give makes a file or folder a user's. Only unix has that.
+// Give makes a user the owner of a file or folder. It works on Unix only.
 func Give(path, user string) error {
 	return fmt.Errorf("give %s to %s: %w", path, user, errors.ErrUnsupported)
 }
@@ -31,7 +31,7 @@ func killGroup(p *os.Process) error {
 	return err
 }
 
-// Without signals there is no polite stop.
+// Without signals no process can be asked to end.
 func terminateGroup(p *os.Process) error { return killGroup(p) }
 
 func pauseGroup(*os.Process) error  { return errors.ErrUnsupported }

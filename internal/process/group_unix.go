@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// credential is that of a user, nil for "".
+// credential returns the credential of a user, or nil for "".
 func credential(name string) (*syscall.Credential, error) {
 	if name == "" {
 		return nil, nil
@@ -28,7 +28,7 @@ func credential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// Give makes a file or folder a user's, so that a process with that user's rights can write to it.
+// Give makes a user the owner of a file or folder, so that this user's processes can write to it.
 func Give(path, user string) error {
 	c, err := credential(user)
 	if err != nil || c == nil {
@@ -51,7 +51,7 @@ func pauseGroup(p *os.Process) error {
 	return waitStopped(p.Pid)
 }
 
-// Freeze stops a process of any kind, and blocks until none of its threads runs.
+// Freeze stops any process, and blocks until none of its threads runs.
 func Freeze(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
@@ -59,7 +59,7 @@ func Freeze(pid int) error {
 	return waitStopped(pid)
 }
 
-// Gone reports whether there is no such process and no such process group.
+// Gone reports whether there is neither such a process nor such a process group.
 func Gone(pid int) bool {
 	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH)
 }
@@ -67,7 +67,7 @@ func Gone(pid int) bool {
 func signalGroup(p *os.Process, sig syscall.Signal) error {
 	err := syscall.Kill(-p.Pid, sig)
 	if errors.Is(err, syscall.ESRCH) {
-		return nil // gone already
+		return nil // already gone
 	}
 	return err
 }

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// orphanEnv makes the test binary start a child process, print its id, and
-// wait to be killed.
+// orphanEnv makes the test binary start a child process, print its ID, and wait to be killed.
 const orphanEnv = "PROCESS_ORPHAN_LOG"
 
 func TestMain(m *testing.M) {

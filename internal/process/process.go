@@ -1,7 +1,7 @@
 // Package process runs child processes that tests start, freeze, kill and start again.
 //
-// Each leads a process group of its own, which is signalled, and ended, as a whole. On Linux
-// the kernel kills it if this process dies first, however it dies.
+// Each child leads a process group, which is signalled, and ended, as a whole. On Linux the kernel kills
+// the child if this process dies first, however it dies.
 package process
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ErrNotRunning is wrapped by the errors of what needs a running child.
+// ErrNotRunning is wrapped by the errors of calls that need a running child.
 var ErrNotRunning = errors.New("process is not running")
 
 // Spec says how to run a child process.
@@ -27,19 +27,19 @@ type Spec struct {
 	Env     []string // in addition to this process's environment
 	Dir     string   // working folder
 	Netns   string   // network namespace, "" for this process's own
-	User    string   // the user whose rights it has, "" for this process's own; another takes root
+	User    string   // the user it runs as, "" for this process's own; another user needs root
 	LogPath string   // output is appended here
 	Log     io.Writer
 }
 
-// Process is a child process that can be started again after it has ended.
-// Its methods may be called from any goroutine.
+// Process is a child process that can be started again after it has ended. Its methods may be called from
+// any goroutine.
 type Process struct {
-	Spec Spec // not to be changed while it runs
+	Spec Spec // must not change while it runs
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd     // latest run, nil before the first
-	done   chan struct{} // closed when the latest run has been reaped, and before the first
+	done   chan struct{} // closed when the latest run has been reaped, and before the first run
 	result error         // of the latest run, set before done is closed
 	paused bool
 }
@@ -51,8 +51,8 @@ func New(spec Spec) *Process {
 	return &Process{Spec: spec, done: done}
 }
 
-// Start runs the program and returns once it has been started; it does not
-// wait until the server is ready. It is an error if it is running already.
+// Start runs the program and returns once it has been started; it does not wait until a server is ready. It
+// is an error if the program is already running.
 func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *Process) Start() error {
 	argv := append([]string{p.Spec.Path}, p.Spec.Args...)
 	env := append(os.Environ(), p.Spec.Env...)
 	if p.Spec.Netns != "" {
-		// ip becomes the program, by the same process id. There is no web proxy there.
+		// ip becomes the program, with the same process ID. The namespace has no web proxy.
 		argv = append([]string{"ip", "netns", "exec", p.Spec.Netns}, argv...)
 		env = append(env, "NO_PROXY=*", "no_proxy=*")
 	}
@@ -87,10 +87,9 @@ func (p *Process) Start() error {
 	started := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
-		// The kernel delivers the parent-death signal when the THREAD that
-		// forked the child ends, not the process. Staying locked to the
-		// thread until the child has been reaped keeps it alive as long as
-		// the child needs it.
+		// The kernel delivers the parent-death signal when the THREAD that forked the child ends, not the
+		// process. Locking this goroutine to the thread until the child has been reaped keeps the thread
+		// alive as long as the child needs it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -101,7 +100,7 @@ func (p *Process) Start() error {
 			return
 		}
 		err = cmd.Wait()
-		// Anything the program left in its process group goes with it.
+		// This also kills whatever the program left in its process group.
 		_ = killGroup(cmd.Process)
 		_ = log.Close()
 		p.mu.Lock()
@@ -118,7 +117,7 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Run starts a program, and blocks until it has ended. It is an error if it fails.
+// Run starts a program and blocks until it has ended. It returns an error if the program fails.
 func Run(spec Spec) error {
 	p := New(spec)
 	if err := p.Start(); err != nil {
@@ -131,7 +130,7 @@ func Run(spec Spec) error {
 	return p.ExitError()
 }
 
-// runningLocked reports whether there is an unreaped child. Caller holds mu.
+// runningLocked reports whether there is an unreaped child. The caller holds mu.
 func (p *Process) runningLocked() bool {
 	select {
 	case <-p.done:
@@ -141,7 +140,7 @@ func (p *Process) runningLocked() bool {
 	}
 }
 
-// Running reports whether there is a child, be it paused.
+// Running reports whether there is a child, paused or not.
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +154,7 @@ func (p *Process) Paused() bool {
 	return p.runningLocked() && p.paused
 }
 
-// PID returns the running child's process id, or 0.
+// PID returns the process ID of the running child, or 0.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,8 +164,8 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Exited returns a channel that is closed when the latest run has been reaped.
-// Before the first run it is closed already.
+// Exited returns a channel that is closed when the latest run has been reaped. Before the first run it is
+// already closed.
 func (p *Process) Exited() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,8 +185,8 @@ func (p *Process) ExitError() error {
 		ErrNotRunning, p.Spec.Name, how, p.LogTail(4096))
 }
 
-// Kill sends SIGKILL to the process group and waits until the child has been
-// reaped. It does nothing if the process is not running.
+// Kill sends SIGKILL to the process group and waits until the child has been reaped. It does nothing if the
+// process is not running.
 func (p *Process) Kill() error {
 	p.mu.Lock()
 	if !p.runningLocked() {
@@ -204,11 +203,11 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop asks the process to end, waits up to grace, and then kills it. A paused
-// process is resumed first, since it could not handle the signal.
+// Stop asks the process to end, waits up to grace, and then kills it. A paused process is resumed first,
+// since it could not handle the signal.
 func (p *Process) Stop(grace time.Duration) error { return p.end(terminateGroup, grace) }
 
-// Quit is Stop by SIGQUIT, by which some programs end at once and yet clean up.
+// Quit is Stop with SIGQUIT, on which some programs end at once but still clean up.
 func (p *Process) Quit(grace time.Duration) error { return p.end(quitGroup, grace) }
 
 func (p *Process) end(signal func(*os.Process) error, grace time.Duration) error {
@@ -240,7 +239,7 @@ func (p *Process) end(signal func(*os.Process) error, grace time.Duration) error
 // Pause freezes the process: its connections stay open and nobody answers.
 func (p *Process) Pause() error { return p.freeze(pauseGroup, true) }
 
-// Resume undoes pause.
+// Resume undoes Pause.
 func (p *Process) Resume() error { return p.freeze(resumeGroup, false) }
 
 func (p *Process) freeze(signal func(*os.Process) error, paused bool) error {
@@ -256,7 +255,7 @@ func (p *Process) freeze(signal func(*os.Process) error, paused bool) error {
 	return nil
 }
 
-// LogTail returns up to n bytes from the end of the log, "" if there is none.
+// LogTail returns up to n bytes from the end of the log, or "" if there is none.
 func (p *Process) LogTail(n int64) string {
 	f, err := os.Open(p.Spec.LogPath)
 	if err != nil {
@@ -267,11 +266,11 @@ func (p *Process) LogTail(n int64) string {
 	if err != nil {
 		return ""
 	}
-	tail, _ := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-n), n)) // what can be read of it
+	tail, _ := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-n), n)) // as much as can be read
 	return string(tail)
 }
 
-// Ended tells whether a process has ended, or is one that nobody has waited for. It takes Linux.
+// Ended reports whether a process has ended, reaped or not. It works on Linux only.
 func Ended(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || bytes.Contains(stat, []byte(") Z "))

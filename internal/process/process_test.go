@@ -37,7 +37,7 @@ func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 	grandchild := must.Get(strconv.Atoi(strings.TrimSpace(p.LogTail(100))))(t)
 	require.NoError(t, p.Kill())
 	require.False(t, p.Running() || p.PID() != 0, "still running after kill")
-	// The grandchild is reaped by init, which may take a moment.
+	// Init reaps the grandchild, which may take a moment.
 	wait.For(t, "the grandchild is gone", func() bool { return Ended(grandchild) })
 }
 
@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 	spec.User = "no-such-user"
 	require.ErrorContains(t, Run(spec), "no-such-user")
 	if os.Geteuid() != 0 {
-		return // only root has others' rights
+		return // only root may run programs as other users
 	}
 	spec.User, spec.Args, spec.LogPath = "nobody", []string{"-c", "id -un; id -G | wc -w"}, filepath.Join(t.TempDir(), "log")
 	require.NoError(t, Run(spec))
@@ -106,8 +106,7 @@ func TestProcessMissingProgram(t *testing.T) {
 	require.ErrorIs(t, p.Pause(), ErrNotRunning)
 }
 
-// Threads come and go while a child runs; only the whole process's end may
-// take the child with it.
+// The end of a thread does not end the child; the end of the test binary does.
 func TestProcessSurvivesThreadsDiesWithTestBinary(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("parent-death signals exist on Linux only")

@@ -2,5 +2,5 @@
 
 package program
 
-// EnoughFiles cannot tell here; connecting will.
+// EnoughFiles returns nil: the limit is unknown here, and connecting will show it.
 func EnoughFiles(int) error { return nil }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// EnoughFiles tells whether n files may be open. Go programs have raised their limit to
-// the hard one by themselves; a server that is started from here has the same.
+// EnoughFiles returns an error if n files cannot be open. Go programs raise their limit to the hard limit
+// by themselves; a server that is started from here inherits it.
 func EnoughFiles(n int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -1,5 +1,4 @@
-// Package program is what the commands of this repository have in common: how they begin,
-// wait and end.
+// Package program is the common part of this repository's commands: how they start, wait and end.
 package program
 
 import (
@@ -14,9 +13,8 @@ import (
 	"time"
 )
 
-// Main runs a command with its arguments, and with a context that ends when the user
-// interrupts it. An error is printed after the command's name, and the process exits
-// with 1; help that was asked for is none.
+// Main runs a command with its arguments, and with a context that ends when the user interrupts it. It
+// prints an error after the command's name and exits with 1; a request for help is no error.
 func Main(name string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -27,7 +25,7 @@ func Main(name string, run func(ctx context.Context, args []string, stdout, stde
 	}
 }
 
-// Sleep blocks for d, or until ctx ends: then the error is its cause.
+// Sleep blocks for d, or until ctx ends: then it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

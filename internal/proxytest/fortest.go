@@ -11,26 +11,26 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// Jitter is that of the proxies that are started for tests, see Proxy.Delay. It must not be
-// set while tests run.
+// Jitter is the jitter of the proxies that are started for tests, see Proxy.Delay. Do not set it while
+// tests run.
 var Jitter time.Duration
 
-// ForTest starts a proxy that is closed when the test ends.
+// ForTest starts a proxy and closes it when the test ends.
 func ForTest(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	return forTest(tb, target, func(*Proxy) {})
 }
 
-// ZooKeeperForTest is ForTest for a proxy to a ZooKeeper server, for its clients alone. It keeps
-// to rules that it shares with other proxies beside its own.
+// ZooKeeperForTest is ForTest for a proxy between a ZooKeeper server and its clients. The proxy obeys its
+// own rules and the given ones, which it shares with other proxies.
 func ZooKeeperForTest(tb testing.TB, target string, shared ...*Rules) *Proxy {
 	tb.Helper()
 	return forTest(tb, target, func(p *Proxy) { p.zooKeeper = append([]*Rules{&p.Rules}, shared...) })
 }
 
-// TLSForTest is ForTest for a proxy that speaks TLS with clients and plain TCP with
-// the server. Its certificate is made for the occasion, for 127.0.0.1 and localhost;
-// the returned configuration is for clients and trusts nothing else.
+// TLSForTest is ForTest for a proxy that speaks TLS with clients and plain TCP with the server. Its
+// certificate is new, for 127.0.0.1 and localhost; the returned configuration is for clients and trusts
+// only that certificate.
 func TLSForTest(tb testing.TB, target string) (*Proxy, *tls.Config) {
 	tb.Helper()
 	authority := must.Get(certtest.New())(tb)
@@ -39,7 +39,7 @@ func TLSForTest(tb testing.TB, target string) (*Proxy, *tls.Config) {
 		p.tls = &tls.Config{
 			Certificates: []tls.Certificate{cert},
 			MinVersion:   tls.VersionTLS12,
-			NextProtos:   []string{"h2"}, // gRPC clients insist on it; others ask for nothing
+			NextProtos:   []string{"h2"}, // gRPC clients require it; others do not ask
 		}
 	})
 	return p, &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}

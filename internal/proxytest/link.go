@@ -17,8 +17,7 @@ const (
 	dialLimit  = 10 * time.Second
 )
 
-// Link is one client connection through a Proxy, with its connection to the
-// server.
+// Link is one client connection through a Proxy, with its connection to the server.
 type Link struct {
 	proxy *Proxy
 	raw   net.Conn // the client's TCP connection
@@ -35,8 +34,8 @@ type Link struct {
 // item is one step of a direction: bytes to write or the end of the stream.
 type item struct {
 	data []byte
-	due  time.Time       // not before
-	hold <-chan struct{} // not before this is closed, nil: at once
+	due  time.Time       // not to be written before
+	hold <-chan struct{} // not to be written before this is closed, if not nil
 	end  ending
 }
 
@@ -52,13 +51,13 @@ const (
 // Cut resets this link, see Proxy.Cut.
 func (l *Link) Cut() { l.shutdown(reset) }
 
-// finish closes the link such that what has been written still arrives.
+// finish closes the link in such a way that what has been written still arrives.
 func (l *Link) finish() { l.shutdown(func(c net.Conn) { _ = c.Close() }) }
 
-// Stall is Proxy.Stall for this link, for good.
+// Stall is Proxy.Stall for this link. It cannot be undone.
 func (l *Link) Stall() { l.stalled.shut() }
 
-// shutdown ends the link once; all of its goroutines then end by themselves.
+// shutdown ends the link, once; its goroutines then end by themselves.
 func (l *Link) shutdown(closeConn func(net.Conn)) {
 	l.mu.Lock()
 	if l.over {
@@ -103,10 +102,10 @@ func (l *Link) run() {
 	l.finish()
 }
 
-// whole passes a chunk on as it is.
+// whole passes a chunk on unchanged.
 func whole(chunk []byte) []item { return []item{{data: bytes.Clone(chunk)}} }
 
-// handshake terminates TLS if the proxy is to.
+// handshake does the TLS handshake if the proxy terminates TLS.
 func (l *Link) handshake() (net.Conn, error) {
 	if l.proxy.tls == nil {
 		return l.raw, nil
@@ -128,7 +127,7 @@ func (l *Link) dial() (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
-		// Cut came while dialling and did not know this connection.
+		// Cut came during the dial and did not know this connection.
 		reset(server)
 		return nil, net.ErrClosed
 	}
@@ -136,8 +135,8 @@ func (l *Link) dial() (net.Conn, error) {
 	return server, nil
 }
 
-// pump moves one direction until its end or the link's. split turns the bytes
-// that have arrived into items.
+// pump moves the bytes of one direction until the stream or the link ends. split turns bytes that have
+// arrived into items.
 func (l *Link) pump(from, to net.Conn, toClient bool, split func(chunk []byte) []item, gates ...*gate) {
 	queue := make(chan item, queueItems)
 	var wg sync.WaitGroup
@@ -146,12 +145,12 @@ func (l *Link) pump(from, to net.Conn, toClient bool, split func(chunk []byte) [
 		l.receive(from, toClient, split, queue)
 	})
 	l.deliver(to, queue, gates)
-	// The receiver may be waiting for bytes that deliver no longer wants; then
-	// deliver has ended the link, which has closed the connection.
+	// receive may be waiting for bytes that deliver no longer wants; then deliver has ended the link, which
+	// has closed the connection.
 	wg.Wait()
 }
 
-// receive reads until the stream's or the link's end.
+// receive reads until the stream or the link ends.
 func (l *Link) receive(from net.Conn, toClient bool, split func(chunk []byte) []item, queue chan<- item) {
 	buf := make([]byte, chunkSize)
 	for {
@@ -178,8 +177,8 @@ func (l *Link) receive(from net.Conn, toClient bool, split func(chunk []byte) []
 	}
 }
 
-// deliver writes what is in the queue. When it returns, either all of the
-// stream has been delivered or the link is over.
+// deliver writes the items in the queue. When it returns, all of the stream has been delivered or the link
+// is over.
 func (l *Link) deliver(to net.Conn, queue <-chan item, gates []*gate) {
 	for it := range queue {
 		if !l.waitDue(it) || !l.pass(gates...) {
@@ -208,8 +207,7 @@ func (l *Link) deliver(to net.Conn, queue <-chan item, gates []*gate) {
 	}
 }
 
-// waitDue blocks until the item's time has come. It returns false if the link
-// ended first.
+// waitDue blocks until the item is due. It returns false if the link ended first.
 func (l *Link) waitDue(it item) bool {
 	if wait := time.Until(it.due); wait > 0 {
 		timer := time.NewTimer(wait)
@@ -249,7 +247,7 @@ func (l *Link) pass(gates ...*gate) bool {
 	return true
 }
 
-// gate lets goroutines pass or has them wait. The zero gate is open.
+// gate lets goroutines pass or makes them wait. The zero gate is open.
 type gate struct {
 	mu     sync.Mutex
 	barred chan struct{} // nil while open, closed to let waiters pass
@@ -272,7 +270,7 @@ func (g *gate) open() {
 	}
 }
 
-// barrier returns a channel that is closed when the gate opens, nil if it is open.
+// barrier returns a channel that is closed when the gate opens, or nil if it is open.
 func (g *gate) barrier() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -2,8 +2,8 @@ package proxytest
 
 import "slices"
 
-// Opcodes of ZooKeeper's protocol. OpConnect is not on the wire: it stands for
-// a connection's ConnectRequest (the number is the server's own for it).
+// Opcodes of ZooKeeper's protocol. OpConnect is not on the wire: it means a connection's ConnectRequest
+// (the server itself uses this number for it).
 const (
 	OpConnect    int32 = -10
 	OpClose      int32 = -11

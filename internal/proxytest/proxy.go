@@ -1,5 +1,5 @@
-// Package proxytest puts a TCP proxy in front of a server, and has it inject faults: connections
-// that break, stall or lag, and single messages of ZooKeeper's that are lost, late or refused.
+// Package proxytest puts a TCP proxy in front of a server to inject faults: connections that break, stall
+// or lag, and single ZooKeeper messages that are lost, late or refused.
 //
 //	proxy := proxytest.ZooKeeperForTest(t, zk.Addr())
 //	// connect a client to proxy.Addr(), then:
@@ -21,18 +21,16 @@ import (
 	"github.com/elector-go/elector/internal/loopback"
 )
 
-// Proxy is a TCP proxy on loopback that injects faults between clients and one
-// server. Its settings act on all links, present and future; a [Link] is one
-// client connection together with its connection to the server.
+// Proxy is a TCP proxy on the loopback interface that injects faults between clients and one server. Its
+// settings act on all links, present and future; a [Link] is one client connection together with its
+// connection to the server.
 //
-// Bytes are never lost, changed or reordered on a link that stays open, except
-// by the rules made for that (DropReply, DropRequest). All methods may be
-// called from any goroutine, and none blocks on the network but Close, which
-// waits for the proxy's own goroutines only.
+// Bytes are never lost, changed or reordered on a link that stays open, except by the rules that do that
+// (DropReply, DropRequest). All methods may be called from any goroutine. None blocks on the network; Close
+// waits, but only for the proxy's own goroutines.
 //
-// Any protocol passes through. What it does with single messages (OnRequest,
-// DropReply, DropRequest, RefuseReply, TurnAway, HoldReply) works on a proxy that
-// ZooKeeperForTest has made.
+// Any protocol passes through. The methods for single messages (OnRequest, DropReply, DropRequest,
+// RefuseReply, TurnAway, HoldReply) need a proxy that ZooKeeperForTest has made.
 type Proxy struct {
 	listener net.Listener
 	port     int
@@ -42,27 +40,26 @@ type Proxy struct {
 	toServer, toClient gate
 
 	Rules              // its own
-	zooKeeper []*Rules // those and others, if what passes through is ZooKeeper's protocol
+	zooKeeper []*Rules // Rules and shared rules, if the proxied protocol is ZooKeeper's
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // accept loop and links
+	wg     sync.WaitGroup // the accept loop and the links
 
 	target string
 
 	mu            sync.Mutex
 	refuse        bool
 	delay, jitter time.Duration
-	behind        time.Duration // more than that, towards clients
+	behind        time.Duration // added towards clients
 	links         []*Link       // open ones, oldest first
 	closed        bool
 }
 
-// New starts a proxy to the server at target, which need not be running.
-// The caller closes it.
+// New starts a proxy to the server at target, which need not be running. The caller closes it.
 func New(target string) (*Proxy, error) { return start(target, func(*Proxy) {}) }
 
-// start starts a proxy that prepare has made ready.
+// start starts a proxy after prepare has configured it.
 func start(target string, prepare func(*Proxy)) (*Proxy, error) {
 	listener, port, err := loopback.Listen()
 	if err != nil {
@@ -78,12 +75,11 @@ func start(target string, prepare func(*Proxy)) (*Proxy, error) {
 // Addr returns the address that clients connect to. It never changes.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Accepted returns how many connections clients have opened so far, refused
-// ones included.
+// Accepted returns how many connections clients have opened so far, including refused ones.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
 
-// Close cuts all links, stops listening, and blocks until all of the proxy's
-// goroutines have ended. Closing twice is fine.
+// Close cuts all links, stops listening, and blocks until all of the proxy's goroutines have ended. It may
+// be called twice.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	first := !p.closed
@@ -100,8 +96,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Refuse decides whether new connections are reset as soon as they have been
-// accepted. Present links stay.
+// Refuse sets whether new connections are reset as soon as they have been accepted. Present links stay.
 func (p *Proxy) Refuse(refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,31 +110,28 @@ func (p *Proxy) Refuses() bool {
 	return p.refuse
 }
 
-// Cut resets all present links at once: both the clients and the server see a
-// connection reset, and bytes on their way are lost. It works on stalled links
-// too. New links are not affected.
+// Cut resets all present links at once: both the clients and the server see a connection reset, and bytes
+// on their way are lost. It works on stalled links, too. New links are not affected.
 func (p *Proxy) Cut() {
 	for _, link := range p.Links() {
 		link.Cut()
 	}
 }
 
-// Stall makes all links half-open in both directions: connections stay open
-// and new ones are accepted, but nothing arrives at the other end, not even
-// its being closed. The bytes are kept and delivered in order after Unstall;
-// on a link that is cut in the meantime they are lost. When much is kept (some
-// hundred chunks per direction), the sender is slowed down as by a full
-// network buffer. A chunk that is being passed on during the call may still
-// arrive; one sent after Stall has returned does not.
+// Stall makes all links half-open in both directions: connections stay open and new ones are accepted, but
+// nothing arrives at the other end, not even a close. The bytes are kept and delivered in order after
+// Unstall; if the link is cut in the meantime they are lost. After some hundred chunks per direction the
+// sender is slowed down as by a full network buffer. A chunk that is being passed on during the call may
+// still arrive; a chunk sent after Stall has returned does not.
 func (p *Proxy) Stall() {
 	p.toServer.shut()
 	p.toClient.shut()
 }
 
-// StallToServer is Stall for what clients send only.
+// StallToServer is Stall for the clients' direction only.
 func (p *Proxy) StallToServer() { p.toServer.shut() }
 
-// StallToClient is Stall for what the server sends only.
+// StallToClient is Stall for the server's direction only.
 func (p *Proxy) StallToClient() { p.toClient.shut() }
 
 // Unstall ends Stall, StallToServer and StallToClient.
@@ -148,23 +140,22 @@ func (p *Proxy) Unstall() {
 	p.toClient.open()
 }
 
-// Delay makes a slow network: every chunk, in each direction, arrives d plus a
-// random part of jitter after it was sent, in order. Zero ends it. Chunks that
-// are on their way keep their delay.
+// Delay slows the network down: every chunk, in each direction, arrives d plus a random part of jitter
+// after it was sent, in order. Zero ends it. Chunks that are on their way keep their delay.
 func (p *Proxy) Delay(d, jitter time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay, p.jitter = d, jitter
 }
 
-// DelayToClient is Delay for what the server sends only, and comes on top of it.
+// DelayToClient delays what the server sends, in addition to Delay.
 func (p *Proxy) DelayToClient(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.behind = d
 }
 
-// latency draws the delay of one chunk.
+// latency returns the delay of one chunk.
 func (p *Proxy) latency(toClient bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +184,7 @@ func (p *Proxy) accept() {
 			if p.ctx.Err() != nil {
 				return
 			}
-			// Out of file descriptors, perhaps: do not spin.
+			// Perhaps the process is out of file descriptors: do not spin.
 			select {
 			case <-p.ctx.Done():
 				return
@@ -220,7 +211,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// reset closes a connection such that the peer sees a reset.
+// reset closes a connection in such a way that the peer sees a reset.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // fails only on a closed connection

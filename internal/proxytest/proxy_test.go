@@ -23,7 +23,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// server serves each of its connections so.
+// server listens and runs serve for each connection.
 func server(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -37,12 +37,12 @@ func server(t *testing.T, serve func(net.Conn)) (addr string) {
 			wg.Go(func() { serve(conn) })
 		}
 	})
-	// Cleanups run last in, first out: the proxy's, made later, ends the links.
+	// Cleanups run last in, first out: the proxy's cleanup, which is added later, ends the links.
 	t.Cleanup(func() { require.NoError(t, l.Close()); wg.Wait() })
 	return l.Addr().String()
 }
 
-// echoServer sends back what it receives, and then its tag if it has one.
+// echoServer sends back what it receives, and then its tag, if any.
 func echoServer(t *testing.T, tag string) string {
 	t.Helper()
 	return server(t, func(conn net.Conn) {
@@ -72,7 +72,7 @@ func receive(t *testing.T, conn net.Conn, want string) {
 	require.Equal(t, want, string(got))
 }
 
-// silent checks that nothing arrives for a while.
+// silent checks that nothing arrives within 100 ms.
 func silent(t *testing.T, conn net.Conn) {
 	t.Helper()
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
@@ -87,7 +87,7 @@ func isReset(t *testing.T, conn net.Conn) {
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
-// refuses tells that a new connection is reset. It may be while it is being made.
+// refuses checks that a new connection is reset, perhaps already while it is made.
 func refuses(t *testing.T, p *Proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())
@@ -151,7 +151,7 @@ func TestProxyStall(t *testing.T) {
 	send(t, conn, "a")
 	receive(t, conn, "a")
 	p.Stall()
-	late := dial(t, p) // accepted all the same
+	late := dial(t, p) // accepted nevertheless
 	send(t, conn, "b")
 	send(t, late, "l")
 	silent(t, conn)
@@ -171,7 +171,7 @@ func TestProxyStall(t *testing.T) {
 	silent(t, conn)
 	send(t, late, "other links move")
 	receive(t, late, "other links move")
-	p.Cut() // works on a stalled one
+	p.Cut() // works on a stalled link
 	isReset(t, conn)
 }
 

@@ -5,21 +5,20 @@ import (
 	"sync"
 )
 
-// Request is one request that a ZooKeeper client sent through a Proxy. A
-// connection's first message, the ConnectRequest, is one with OpConnect.
+// Request is one request that a ZooKeeper client sent through a Proxy. The first message of a connection,
+// the ConnectRequest, is a request with OpConnect.
 type Request struct {
 	Opcode  int32
-	Payload []byte // what follows xid and opcode; must not be changed
+	Payload []byte // the bytes after xid and opcode; must not be changed
 
-	// Zxid and Err are from the server's reply, if there was one. Err is zero
-	// if the server did what was asked.
+	// Zxid and Err are from the server's reply, if there was one. Err is zero if the request succeeded.
 	Zxid int64
 	Err  int32
 
-	xid int32 // as the client numbered it, 0 for OpConnect
+	xid int32 // the client's number, 0 for OpConnect
 }
 
-// Match tells whether a request is meant.
+// Match reports whether a rule applies to a request.
 type Match = func(opcode int32, payload []byte) bool
 
 type ruleKind int
@@ -33,32 +32,31 @@ const (
 	holdReply
 )
 
-// rule says what to do with requests that match.
+// rule says what to do with the requests that match.
 type rule struct {
 	kind    ruleKind
 	match   Match
-	most    int           // requests, 0: any number
+	most    int           // maximum number of requests, 0 for no limit
 	code    int32         // of a refusal
-	reports chan Request  // what is unread beyond its room is not reported
-	hold    chan struct{} // closed in the end
+	reports chan Request  // requests that do not fit are not reported
+	hold    chan struct{} // closed when the rule ends
 	of      *Rules
 
-	// Guarded by the mutex of all.
+	// Guarded by Rules.mu.
 	used int // requests so far
 	over bool
 }
 
-// Rules say what becomes of the requests that go through a proxy, and through others that share
-// them. The zero Rules are empty.
+// Rules act on the requests that go through a proxy, and through others that share them. The zero Rules are
+// empty.
 type Rules struct {
 	mu    sync.Mutex
 	rules []*rule
 }
 
-// OnRequest has seen called for every request that any client sends from now
-// on, pings and OpConnect included, before it is passed on. Calls for one link
-// are made one after another, and the link waits for them; different links
-// call at the same time. stop ends it; a call may still be going on then.
+// OnRequest calls seen for every request that any client sends from now on, including pings and OpConnect,
+// before it is passed on. Calls for one link are sequential, and the link waits for them; calls for
+// different links are concurrent. stop ends the calls; one may still be running when it returns.
 func (s *Rules) OnRequest(seen func(opcode int32, payload []byte)) (stop func()) {
 	r := s.add(&rule{kind: observe, match: func(opcode int32, payload []byte) bool {
 		seen(opcode, payload)
@@ -67,55 +65,51 @@ func (s *Rules) OnRequest(seen func(opcode int32, payload []byte)) (stop func())
 	return func() { r.end() }
 }
 
-// DropReply loses the replies to the next n requests that match: the request
-// is passed on, the server's reply is awaited, so that the server has certainly
-// acted, and then the link is closed instead of the reply being delivered.
-// Earlier replies on the link are delivered.
+// DropReply loses the replies to the next n requests that match. It passes the request on, waits for the
+// server's reply, so that the server has certainly acted, and then closes the link instead of delivering
+// the reply. Earlier replies on the link are delivered.
 //
-// Each request is reported on the channel, with the zxid and error from the reply, unless its
-// link ends before that comes. Reports beyond 64 unread ones are dropped; the channel is never
+// Each request is reported on the channel, with the zxid and error from the reply, unless its link ends
+// before the reply comes. At most 64 unread reports are kept and later ones dropped; the channel is never
 // closed. match is called like OnRequest's function.
 func (s *Rules) DropReply(match Match, n int) <-chan Request {
 	return s.add(&rule{kind: dropReply, match: match, most: n}).reports
 }
 
-// DropRequest loses the next n requests that match: the request is not passed
-// on, so that the server never acts on it, and its link is closed. Earlier
-// requests on the link have been passed on by then. Reports and match are as for
-// DropReply.
+// DropRequest loses the next n requests that match: it does not pass the request on, so the server never
+// acts on it, and closes the link. Earlier requests on the link have been passed on by then. Reports and
+// match are as for DropReply.
 func (s *Rules) DropRequest(match Match, n int) <-chan Request {
 	return s.add(&rule{kind: dropRequest, match: match, most: n}).reports
 }
 
-// RefuseReply replaces the replies to the next n requests that match by an error with the
-// given code of ZooKeeper's protocol. The server has acted on them. Reports and match are as for
-// DropReply, and the link goes on.
+// RefuseReply replaces the replies to the next n requests that match with an error of the given code of
+// ZooKeeper's protocol. The server has acted on the requests. Reports and match are as for DropReply, and
+// the link stays open.
 func (s *Rules) RefuseReply(match Match, code int32, n int) <-chan Request {
 	return s.add(&rule{kind: refuseReply, match: match, most: n, code: code}).reports
 }
 
-// TurnAway has all requests that match answered with an error code, from now on, and keeps them
-// from the server, as a server does that throttles its clients. release ends it, and returns how
-// many there were. match is as for DropReply.
+// TurnAway answers all requests that match with an error code from now on, and keeps them from the server,
+// as a server does that throttles its clients. release ends that and returns the number of these requests.
+// match is as for DropReply.
 func (s *Rules) TurnAway(match Match, code int32) (release func() int) {
 	r := s.add(&rule{kind: turnAway, match: match, code: code})
 	return r.end
 }
 
-// HoldReply holds back the replies to all requests that match, with everything
-// that the server sends to the same client after them, watch events included,
-// until release. The server has acted on a request when it is reported on held, as by
-// DropReply.
+// HoldReply holds back the replies to all requests that match, and everything that the server sends to the
+// same client after them, including watch events, until release. When a request is reported on held, as by
+// DropReply, the server has acted on it.
 //
-// release delivers what was held, in order, and ends the rule. It may be called
-// more than once.
+// release delivers in order what was held, and ends the rule. It may be called more than once.
 func (s *Rules) HoldReply(match Match) (held <-chan Request, release func()) {
 	r := s.add(&rule{kind: holdReply, match: match})
 	return r.reports, func() { r.end() }
 }
 
-// ClearRules ends all OnRequest, Drop and Hold rules. What is held is released;
-// drops that have begun still end their links.
+// ClearRules ends all OnRequest, Drop and Hold rules. It releases what is held; drops that have begun still
+// end their links.
 func (s *Rules) ClearRules() {
 	for _, r := range s.present() {
 		r.end()
@@ -136,8 +130,7 @@ func (s *Rules) present() []*rule {
 	return slices.Clone(s.rules)
 }
 
-// take calls all observers and returns the first rule that acts on the
-// request, or nil.
+// take calls all observers and returns the first rule that acts on the request, or nil.
 func take(all []*Rules, req Request) (taken *rule) {
 	for _, rules := range all {
 		for _, r := range rules.present() {
@@ -166,7 +159,7 @@ func (r *rule) use() bool {
 	return true
 }
 
-// end ends the rule, once, and returns how many requests it was used for.
+// end ends the rule, if it has not ended, and returns the number of requests that used it.
 func (r *rule) end() (used int) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
@@ -178,12 +171,12 @@ func (r *rule) end() (used int) {
 	return r.used
 }
 
-// dropLocked takes the rule out of the list. Caller holds the mutex.
+// dropLocked removes the rule from the list. The caller holds the mutex.
 func (r *rule) dropLocked() {
 	r.of.rules = slices.DeleteFunc(r.of.rules, func(other *rule) bool { return other == r })
 }
 
-// report tells the test of one request, unless the rule has ended.
+// report reports one request to the test, unless the rule has ended.
 func (r *rule) report(req Request) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// fake is a server that speaks as much of ZooKeeper's protocol as rules see: it answers each request, in order.
+// fake is a server for the part of ZooKeeper's protocol that rules see: it answers each request, in order.
 type fake struct {
 	mu    sync.Mutex
 	acted []int32 // opcodes
@@ -32,7 +32,7 @@ func (f *fake) serve(conn net.Conn) {
 			return
 		}
 		if first {
-			_ = writeFrame(conn, make([]byte, 36)) // or the client has gone
+			_ = writeFrame(conn, make([]byte, 36)) // fails if the client has gone
 			continue
 		}
 		f.mu.Lock()
@@ -72,7 +72,7 @@ func through(t *testing.T) (*Proxy, *fake) {
 	return ZooKeeperForTest(t, server(t, f.serve)), f
 }
 
-// client is a connection that has said hello.
+// client is a connection after its connect frame.
 type client struct {
 	t *testing.T
 	net.Conn
@@ -87,7 +87,7 @@ func connect(t *testing.T, p *Proxy) *client {
 	return c
 }
 
-// send sends a request, in two parts.
+// send sends a request in two parts.
 func (c *client) send(opcode int32, payload string) {
 	c.t.Helper()
 	c.xid++
@@ -108,7 +108,7 @@ func (c *client) reply() (body string, code int32, err error) {
 	return string(frame[16:]), int32(binary.BigEndian.Uint32(frame[12:])), nil
 }
 
-// ask sends a request, to which the whole reply comes.
+// ask sends a request and checks that the whole reply comes.
 func (c *client) ask(opcode int32, payload string) {
 	c.t.Helper()
 	c.send(opcode, payload)

@@ -7,20 +7,19 @@ import (
 	"sync"
 )
 
-// session follows the ZooKeeper traffic on one link and applies the proxy's
-// rules to it. Every frame is a 4-byte length and that many bytes. The first
-// frame in each direction is the ConnectRequest and its response; after that
-// client frames begin with xid and opcode, server frames with xid, zxid and
+// session follows the ZooKeeper traffic on one link and applies the proxy's rules to it. Every frame is a
+// 4-byte length and that many bytes. The first frame in each direction is the ConnectRequest and its
+// response; later frames of the client begin with xid and opcode, those of the server with xid, zxid and
 // error.
 type session struct {
 	rules []*Rules
 
-	// Each is used by one direction's goroutine only.
-	clientBuf, serverBuf   []byte // of a frame that has not come whole
-	clientSeen, serverSeen bool   // the connect frame has passed
+	// Each field is used by the goroutine of one direction only.
+	clientBuf, serverBuf   []byte // of an incomplete frame
+	clientSeen, serverSeen bool   // whether the connect frame has passed
 
 	mu      sync.Mutex
-	pending []exchange // requests on whose replies a rule will act
+	pending []exchange // requests with a rule that will act on their replies
 }
 
 // exchange is a request that a rule has claimed.
@@ -29,14 +28,14 @@ type exchange struct {
 	req  Request
 }
 
-// fromClient turns a chunk that the client sent into items for the server.
+// fromClient turns a chunk from the client into items for the server.
 func (s *session) fromClient(chunk []byte) []item { return cutFrames(&s.clientBuf, chunk, s.request) }
 
-// fromServer turns a chunk that the server sent into items for the client.
+// fromServer turns a chunk from the server into items for the client.
 func (s *session) fromServer(chunk []byte) []item { return cutFrames(&s.serverBuf, chunk, s.reply) }
 
-// cutFrames takes all whole frames out of buf and the chunk after it. handle returns what to do with
-// a frame instead of passing it on, or nil.
+// cutFrames takes all complete frames out of buf and the chunk after it. handle returns what to do with a
+// frame instead of passing it on, or nil.
 func cutFrames(buf *[]byte, chunk []byte, handle func(frame []byte) *item) (items []item) {
 	rest := append(*buf, chunk...)
 	for len(rest) >= 4 {
@@ -52,10 +51,10 @@ func cutFrames(buf *[]byte, chunk []byte, handle func(frame []byte) *item) (item
 		}
 		items = append(items, *special)
 		if special.end != goOn {
-			rest = nil // nothing passes after the link's end
+			rest = nil // nothing passes after the end of the link
 		}
 	}
-	*buf = slices.Clone(rest) // the frames keep the array before it
+	*buf = slices.Clone(rest) // cloned, as the frames keep the array before it
 	return items
 }
 
@@ -105,8 +104,8 @@ func (s *session) reply(frame []byte) *item {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Replies come in the order of their requests, so the first is the one,
-	// even where all have the same xid (pings).
+	// Replies come in the order of their requests, so the first match is right, even if several have the
+	// same xid (pings).
 	i := slices.IndexFunc(s.pending, func(e exchange) bool {
 		return (e.req.Opcode == OpConnect) == connect && e.req.xid == xid
 	})
@@ -126,7 +125,7 @@ func (s *session) reply(frame []byte) *item {
 	return &item{end: ended}
 }
 
-// inPlaceOf is a request without an effect, whose reply comes when that of the other would.
+// inPlaceOf returns a request without effect, whose reply comes when the reply to the other one would.
 func inPlaceOf(request []byte) []byte {
 	const path, noWatch = "/", 0
 	frame := binary.BigEndian.AppendUint32(nil, 4+4+4+1+1)
@@ -136,7 +135,7 @@ func inPlaceOf(request []byte) []byte {
 	return append(append(frame, path...), noWatch)
 }
 
-// refusal is a reply without a body that says that the request was refused.
+// refusal returns a reply without a body that refuses the request.
 func refusal(reply []byte, code int32) []byte {
 	const head = 4 + 8 + 4 // xid, zxid, error
 	frame := bytes.Clone(reply[:4+head])

@@ -1,4 +1,4 @@
-// Package restoretest tries elections on a service that is restored from a backup under live candidates.
+// Package restoretest tests elections on a service that is restored from a backup under live candidates.
 package restoretest
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A Service is one that candidates are clients of.
+// A Service is the service of the candidates.
 type Service struct {
-	Client  func(t *testing.T) backend.Backend  // a process of its own
+	Client  func(t *testing.T) backend.Backend  // a separate process
 	Delete  func(t *testing.T, e backend.Entry) // by an operator
 	BackUp  func(t *testing.T)
-	Restore func(t *testing.T) // what was backed up, beside writes of others
+	Restore func(t *testing.T) // the backup, and writes of others with it
 }
 
-// BehindItself restores entries that are gone since: their candidates have resigned, or withdrawn, or an operator has
-// deleted them. Their sessions live, and nobody waits behind them. start starts a service for each strategy.
+// BehindItself restores entries that are gone: their candidates have resigned or withdrawn, or an operator
+// has deleted them. Their sessions are alive; nobody waits behind them. start starts a service per strategy.
 func BehindItself(t *testing.T, start func(t *testing.T) Service) {
 	t.Parallel()
 	for _, item := range catalog.All() {
@@ -59,15 +59,15 @@ func behindItself(t *testing.T, s Service, strategy elector.Strategy) {
 	term := p.leads(t)
 	s.BackUp(t)
 	for _, c := range term.Guard().Conditions {
-		if c.Entry.Session != "" { // kafka's have the epoch, too
+		if c.Entry.Session != "" { // kafka's conditions include the epoch, too
 			s.Delete(t, c.Entry)
 		}
 	}
 	led := []*elector.Term{term, p.leads(t)} // the first one may not have heard of it before the service is restored
 	p.again()
 	change := func() {
-		for _, term := range led { // of a restored service the latest that is told of may be over, and another not
-			runs.Go(func() { _ = term.Resign(ctx) }) // it may be out of touch, or lost
+		for _, term := range led { // in a restored service the latest reported term may be over, and another one not
+			runs.Go(func() { _ = term.Resign(ctx) }) // it may be suspended or lost
 		}
 		led = append(led, p.leads(t))
 	}
@@ -80,7 +80,7 @@ func behindItself(t *testing.T, s Service, strategy elector.Strategy) {
 	}
 }
 
-// A play is a row of terms.
+// A play is a series of terms.
 type play struct {
 	terms chan *elector.Term
 
@@ -89,7 +89,7 @@ type play struct {
 	cancel context.CancelFunc
 }
 
-// again has those who wait withdraw, and stand again.
+// again makes the waiting candidates withdraw and stand again.
 func (p *play) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *play) stand(ctx context.Context, e elector.Elector) {
 	case <-term.Context().Done():
 	case <-ctx.Done():
 	}
-	_ = term.Resign(ctx) // until that is done; it may have been lost
+	_ = term.Resign(ctx) // waits until that is done; the session may be lost
 }
 
 func (p *play) leads(t *testing.T) *elector.Term {

@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// closable is what tests need of a server in their end.
+// closable is the part of a server that tests need when they end.
 type closable interface {
 	Name() string
 	Addr() string
@@ -20,8 +20,7 @@ type closable interface {
 	Close() error
 }
 
-// Member is a server of any kind: a [ZooKeeper], an [Etcd] or a [Consul]. For what the methods
-// do see [Server].
+// Member is a server of any kind: a [ZooKeeper], an [Etcd] or a [Consul]. [Server] documents the methods.
 type Member interface {
 	closable
 	Host() int
@@ -36,8 +35,7 @@ type Member interface {
 	Resume() error
 	Wipe() error
 
-	// leads returns the term in which the server believes to lead, 0 if it
-	// doesn't. Terms grow.
+	// leads returns the term in which the server believes to lead, or 0 if it does not. Terms grow.
 	leads() (uint64, error)
 }
 
@@ -88,7 +86,7 @@ func alone[S Member](c *Cluster[S], err error) (s S, _ error) {
 	return c.Members[0], nil
 }
 
-// Addrs returns all members' client addresses, of those that are down too.
+// Addrs returns the client addresses of all members, including those that are down.
 func (c *Cluster[S]) Addrs() []string {
 	addrs := make([]string, len(c.Members))
 	for i, s := range c.Members {
@@ -100,8 +98,7 @@ func (c *Cluster[S]) Addrs() []string {
 // Start starts all members that are not running and blocks until every member
 // serves and one leads. Resume paused members first.
 func (c *Cluster[S]) Start() error {
-	// Side by side, for one that has lost its data may need the others before
-	// it can be launched.
+	// In parallel: a member that has lost its data may need the others before it can be launched.
 	if err := c.each(func(s S) error {
 		if s.Running() {
 			return nil
@@ -117,9 +114,9 @@ func (c *Cluster[S]) Start() error {
 	return err
 }
 
-// Leader returns the member that leads now, or an error wrapping
-// ErrNotServing. Members that are down or paused are not asked. After a Resume
-// two members can believe that they lead; the one of the later term does.
+// Leader returns the member that leads now, or an error wrapping ErrNotServing. It does not ask members
+// that are down or paused. After a Resume two members may believe that they lead; Leader returns the one
+// with the later term.
 func (c *Cluster[S]) Leader() (S, error) {
 	terms, errs := make([]uint64, len(c.Members)), make([]error, len(c.Members))
 	c.survey(func(i int, s S) {
@@ -143,7 +140,7 @@ func (c *Cluster[S]) Leader() (S, error) {
 	return leader, nil
 }
 
-// WaitLeader blocks until there is a leader, and returns it.
+// WaitLeader blocks until there is a leader and returns it.
 func (c *Cluster[S]) WaitLeader(timeout time.Duration) (S, error) {
 	deadline := time.Now().Add(timeout)
 	for {
@@ -179,7 +176,7 @@ func (c *Cluster[S]) Close() error {
 	return c.each(func(s S) error { return s.Close() })
 }
 
-// survey asks all members that could answer, side by side, and waits.
+// survey calls ask for all members that can answer, in parallel, and waits.
 func (c *Cluster[S]) survey(ask func(i int, s S)) {
 	var wg sync.WaitGroup
 	for i, s := range c.Members {
@@ -190,7 +187,7 @@ func (c *Cluster[S]) survey(ask func(i int, s S)) {
 	wg.Wait()
 }
 
-// each does something with all members side by side, and waits.
+// each calls do for all members in parallel, and waits.
 func (c *Cluster[S]) each(do func(S) error) error {
 	errs := make([]error, len(c.Members))
 	var wg sync.WaitGroup

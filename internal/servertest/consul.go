@@ -18,20 +18,18 @@ import (
 	"github.com/elector-go/elector/internal/process"
 )
 
-// Consul is one Consul agent's process: a server, or a client agent made by
-// StartConsulAgent. Its methods may be called from any goroutine; those that
-// start or end the process exclude each other.
+// Consul is the process of one Consul agent: a server, or a client agent that StartConsulAgent made. Its
+// methods may be called from any goroutine; those that start or end the process exclude each other.
 type Consul struct {
 	*Server
 	consulSecrets
 }
 
-// consulSecrets are those that the agents of a cluster share.
+// consulSecrets are the secrets that the agents of a cluster share.
 type consulSecrets struct {
 	token string // "" without ACLs
-	// gossip is a key of the cluster's own. An agent goes on looking for members that are gone,
-	// and their ports may be those of another test's cluster by then: without a key the two
-	// would become one.
+	// gossip is this cluster's key. An agent keeps looking for members that are gone, and another test's
+	// cluster may have their ports by then: without a key the two clusters would merge.
 	gossip string
 }
 
@@ -50,19 +48,18 @@ var consulBinary = sync.OnceValues(func() (string, error) {
 	return buildServer("consul", "github.com/hashicorp/consul")
 })
 
-// ConsulCommand returns the executable, which is the server and the command line tool. Where it
-// was never built on this machine, it builds it first, which takes minutes.
+// ConsulCommand returns the path of the executable, which is the server and the command line tool. The
+// first use on a machine builds it, which takes minutes.
 func ConsulCommand() (path string, err error) { return consulBinary() }
 
-// StartConsul starts a server of its own and blocks until it serves. Where it
-// was never built on this machine, it builds it first, which takes minutes. The
-// caller closes it.
+// StartConsul starts a server and blocks until it serves. The first use on a machine builds the server,
+// which takes minutes. The caller closes it.
 func StartConsul(cfg ConsulConfig) (*Consul, error) {
 	return alone(StartConsulCluster(1, cfg))
 }
 
-// StartConsulAgent starts a client agent that joins the servers, and blocks until
-// it serves and they know its node to be healthy. The caller closes it.
+// StartConsulAgent starts a client agent that joins the servers. It blocks until the agent serves and the
+// servers know its node to be healthy. The caller closes it.
 func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	cfg = cfg.withDefaults()
 	sites, err := cfg.Network.Take(1)
@@ -90,9 +87,8 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	return c, nil
 }
 
-// newConsul prepares a member of a group without starting it. On success the
-// agent owns its ports: for HTTP, gossip and the servers' protocol. For servers
-// and gossip see Consul.file.
+// newConsul prepares a member of a group without starting it. On success the agent owns its ports: for
+// HTTP, gossip and the servers' protocol. Consul.file documents servers and gossip.
 func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, at networktest.Site, ports []int, servers int, gossip []string) (*Consul, error) {
 	path, err := consulBinary()
 	if err != nil {
@@ -121,7 +117,7 @@ func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, a
 	return c, nil
 }
 
-// Token returns the token that may do everything, "" without ConsulConfig.ACL.
+// Token returns the token that permits everything, or "" without ConsulConfig.ACL.
 func (c *Consul) Token() string { return c.token }
 
 // ask sends a request to the agent's HTTP API.
@@ -133,14 +129,14 @@ func (c *Consul) ask(timeout time.Duration, method, path, body string, result an
 	return ask(timeout, method, "http://"+c.Addr()+path, header, body, result)
 }
 
-// healthy returns nil if there is a leader, confirmed by a quorum, that knows this
-// agent's node to be alive: sessions with health checks are on it.
+// healthy returns nil if there is a leader, confirmed by a quorum, that knows this agent's node to be
+// alive: sessions with health checks depend on it.
 func (c *Consul) healthy(timeout time.Duration) error {
 	var leader string
 	if err := c.ask(timeout, http.MethodGet, "/v1/status/leader", "", &leader); err != nil {
 		return err
 	}
-	if leader == "" { // any other request would be held for seconds
+	if leader == "" { // Consul would hold any other request for seconds
 		return fmt.Errorf("servertest: %s knows no leader: %w", c.Name(), ErrNotServing)
 	}
 	var checks []struct{ CheckID, Status string }
@@ -158,12 +154,12 @@ func (c *Consul) healthy(timeout time.Duration) error {
 // ConsulCluster is a group of Consul servers that replicate each other.
 type ConsulCluster = Cluster[*Consul]
 
-// StartConsulCluster starts n servers (three or five, usually) side by side and
-// blocks until all serve and one of them leads. The caller closes it.
+// StartConsulCluster starts n servers (usually three or five) in parallel and blocks until all serve and
+// one of them leads. The caller closes it.
 //
-// A member that was wiped comes back as a new server at the old address. Its next
-// start waits until a quorum of the others serves, for wait.Patience at most, and
-// then until they have given it a vote, which takes about ten seconds.
+// A wiped member comes back as a new server at the old address. Its next start waits until a quorum of the
+// others serves, for wait.Patience at most, and then until they have given it a vote, which takes about ten
+// seconds.
 func StartConsulCluster(n int, cfg ConsulConfig) (*ConsulCluster, error) {
 	cfg = cfg.withDefaults()
 	g := new(group)
@@ -177,15 +173,15 @@ func StartConsulCluster(n int, cfg ConsulConfig) (*ConsulCluster, error) {
 	})
 }
 
-// uuid returns a random one, the form that Consul wants tokens to have.
+// uuid returns a random UUID, the form that Consul requires of tokens.
 func uuid() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// votes returns nil if the server is healthy and a quorum counts on it. One that
-// has lost its data is healthy without a vote at first.
+// votes returns nil if the server is healthy and has a vote in the quorum. A server that has lost its data
+// is at first healthy without a vote.
 func (c *Consul) votes(timeout time.Duration) error {
 	if err := c.healthy(timeout); err != nil {
 		return err
@@ -220,7 +216,7 @@ func (c *Consul) leads() (uint64, error) {
 	return self.Stats.Raft.Term, c.probe(answerTimeout)
 }
 
-// consulSelf is what an agent says of itself.
+// consulSelf is what an agent reports about itself.
 type consulSelf struct {
 	Config struct{ NodeID string }
 	Stats  struct {
@@ -236,9 +232,8 @@ func (c *Consul) self(timeout time.Duration) (self consulSelf, err error) {
 	return self, err
 }
 
-// deregister removes the lost agent's node from the catalog: while it is there, no
-// agent with a new id gets the node's name. Raft needs no help: a server with a new
-// id at an old address takes the old one's place.
+// deregister removes the lost agent's node from the catalog: while it is there, no agent with a new ID gets
+// the node's name. Raft needs no help: a server with a new ID at an old address replaces the old one.
 func (c *Consul) deregister(lost *Server) error {
 	body, err := json.Marshal(object{"Node": lost.node})
 	if err != nil {

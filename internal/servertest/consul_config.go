@@ -7,26 +7,23 @@ import (
 	"github.com/elector-go/elector/internal/networktest"
 )
 
-// ConsulConfig configures one agent or every server of a cluster. The zero
-// value is ready to use.
+// ConsulConfig configures one agent or every server of a cluster. The zero value is ready to use.
 type ConsulConfig struct {
-	// ACL makes the servers deny whatever no token allows. See Consul.Token.
-	// A client agent takes this from its servers.
+	// ACL makes the servers deny everything that no token allows. See Consul.Token. A client agent takes
+	// this setting from its servers.
 	ACL bool
 
-	// NoSync has the agent's files in memory, unless Dir is set or there is no
-	// room: Consul cannot be told not to sync its log, and while others write
-	// to the same disk that may take longer than a session lives. A killed
-	// process still loses nothing.
+	// NoSync keeps the agent's files in memory, unless Dir is set or there is no room: Consul always syncs
+	// its log, and while other processes write to the same disk that may take longer than a session lives.
+	// A killed process still loses nothing.
 	NoSync bool
 
 	// Dir and Network are as in ZooKeeperConfig.
 	Dir     string
 	Network *networktest.Network
 
-	// Config is HCL or JSON that is read after this package's own. A key given
-	// twice counts with its last value: session_ttl_min = "1s" lets servers
-	// accept sessions shorter than 10 s.
+	// Config is HCL or JSON that is read after this package's own. The last value of a repeated key counts:
+	// session_ttl_min = "1s" makes servers accept sessions shorter than 10 s.
 	Config string
 }
 
@@ -37,42 +34,40 @@ func (c ConsulConfig) withDefaults() ConsulConfig {
 	return c
 }
 
-// file renders the agent's configuration. It joins the agents that gossip at
-// the addresses, of which its own may be one. The cluster is founded by so many
-// servers; a client agent has 0.
+// file returns the agent's configuration. The agent joins the agents at the gossip addresses, which may
+// include its own. servers is the number of servers that found the cluster, or 0 for a client agent.
 //
-// All else is as Consul has it by default, above all what takes nodes out of the
-// catalog: autopilot cleans dead servers up, and client agents leave when they are
-// stopped.
+// All else is Consul's default, above all what removes nodes from the catalog: autopilot removes dead
+// servers, and client agents leave when they are stopped.
 func (c *Consul) file(servers int, gossip []string) ([]byte, error) {
 	file := object{
-		// Many agents of many clusters are side by side on one machine.
+		// Many agents of many clusters share one machine.
 		"node_name":      c.node,
 		"data_dir":       c.dataDir,
 		"bind_addr":      c.at.IP,
 		"client_addr":    c.at.IP,
 		"encrypt":        c.gossip,
 		"retry_join":     gossip,
-		"retry_interval": "200ms", // they start at once, and do not find each other at first
+		"retry_interval": "200ms", // they start at the same time and do not find each other at first
 		"ports": object{
 			"http": c.ports[0], "serf_lan": c.ports[1], "server": c.ports[2],
 			"serf_wan": -1, "dns": -1, "https": -1, "grpc": -1, "grpc_tls": -1,
 		},
-		// No election has to do with these, and they cost each leader a start of their own.
+		// Elections use neither, and each costs a new leader time.
 		"connect": object{"enabled": false},
 		"peering": object{"enabled": false},
-		// It would ask a server of Consul's makers.
+		// The check would ask a server of Consul's makers.
 		"disable_update_check": true,
-		// Raft as fast as in production on fast machines. Gossip is left as it is:
-		// a busy machine would make faster probes take the living for dead.
+		// Raft is as fast as in production on fast machines. Gossip keeps its defaults: on a busy machine
+		// faster probes would declare live members dead.
 		"performance": object{"raft_multiplier": 1},
 	}
 	if servers > 0 {
 		maps.Copy(file, object{
 			"server":           true,
 			"bootstrap_expect": servers,
-			// A server that has lost its data, or was cleaned up while it was down, gets its
-			// vote as soon as the leader looks, every ten seconds.
+			// A server that has lost its data, or was removed while it was down, gets its vote as soon as
+			// the leader looks, every ten seconds.
 			"autopilot": object{"server_stabilization_time": "0s"},
 		})
 	}

@@ -21,20 +21,19 @@ type EtcdConfig struct {
 	Dir     string
 	Network *networktest.Network
 
-	// Args are put after this package's own flags. A flag given twice counts
-	// with its last value.
+	// Args follow this package's own flags. The last value of a repeated flag counts.
 	Args []string
 
-	// Listen are URLs at which one server serves clients besides its own address, such as an
-	// https:// one with the certificate that Args name.
+	// Listen are URLs at which a single server serves clients besides its own address, such as an https://
+	// URL with the certificate that Args name.
 	Listen []string
 }
 
-// Etcd is one etcd server process. Its methods may be called from any
-// goroutine; those that start or end the process exclude each other.
+// Etcd is the process of one etcd server. Its methods may be called from any goroutine; those that start or
+// end the process exclude each other.
 //
-// Heartbeats and elections have etcd's own periods. The latter set the shortest
-// life of a lease, 2 s: one that a client asks to be shorter lasts that long.
+// Heartbeats and elections have etcd's default periods. The election period sets the minimum TTL of a
+// lease, 2 s: a lease with a shorter TTL lasts that long.
 type Etcd struct{ *Server }
 
 // etcdBinary finds or builds the server, once per process.
@@ -42,14 +41,14 @@ var etcdBinary = sync.OnceValues(func() (string, error) {
 	return buildServer("etcd", "go.etcd.io/etcd/server/v3")
 })
 
-// StartEtcd starts a server of its own and blocks until it serves. Where it was
-// never built on this machine, it builds it first. The caller closes it.
+// StartEtcd starts a server and blocks until it serves. The first use on a machine builds the server. The
+// caller closes it.
 func StartEtcd(cfg EtcdConfig) (*Etcd, error) {
 	return alone(StartEtcdCluster(1, cfg))
 }
 
-// newEtcd prepares a member of a group without starting it. On success the
-// server owns the ports: for clients and for the other members.
+// newEtcd prepares a member of a group without starting it. On success the server owns the ports: for
+// clients and for the other members.
 func newEtcd(cfg EtcdConfig, g *group, node string, at networktest.Site, ports []int) (*Etcd, error) {
 	path, err := etcdBinary()
 	if err != nil {
@@ -91,8 +90,8 @@ func (e *Etcd) args(cfg EtcdConfig, g *group) []string {
 		"--initial-advertise-peer-urls", e.etcdPeerURL(),
 		"--initial-cluster", strings.Join(peers, ","),
 		"--initial-cluster-state", state,
-		// A member that has lost its data is replaced at once. Checked, that
-		// is refused until the others have been connected for five seconds.
+		// A member that has lost its data is replaced at once. With the check, etcd refuses that until the
+		// others have been connected for five seconds.
 		"--strict-reconfig-check=false",
 	}
 	if cfg.NoSync {
@@ -132,13 +131,12 @@ func (e *Etcd) leads() (uint64, error) {
 // EtcdCluster is a group of etcd servers that replicate each other.
 type EtcdCluster = Cluster[*Etcd]
 
-// StartEtcdCluster starts n servers (three or five, usually) side by side and
-// blocks until all serve and one of them leads. The caller closes it.
+// StartEtcdCluster starts n servers (usually three or five) in parallel and blocks until all serve and one
+// of them leads. The caller closes it.
 //
-// A member that was wiped comes back as an operator would bring it back: its
-// next start removes the old member from the cluster and adds a new one. That
-// start waits until a quorum of the others serves, for wait.Patience at most. Of
-// five members, two that were wiped are to be started one after the other.
+// A wiped member comes back as an operator would bring it back: its next start removes the old member from
+// the cluster and adds a new one. That start waits until a quorum of the others serves, for wait.Patience
+// at most. If two of five members were wiped, start one after the other.
 func StartEtcdCluster(n int, cfg EtcdConfig) (*EtcdCluster, error) {
 	g := new(group)
 	return startCluster(cfg.Network, n, 2, func(i int, sites []networktest.Site, ports [][]int) (*Etcd, error) {
@@ -146,8 +144,7 @@ func StartEtcdCluster(n int, cfg EtcdConfig) (*EtcdCluster, error) {
 	})
 }
 
-// swap removes whatever member has the peer URL of the lost one, and adds a new
-// one there.
+// swap removes the member with the peer URL of the lost one, if any, and adds a new one there.
 func (e *Etcd) swap(lost *Server) error {
 	peerURL := lost.etcdPeerURL()
 	var list struct {

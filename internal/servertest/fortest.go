@@ -9,9 +9,8 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// ZooKeeperForTest starts a server that is closed when the test ends. If it
-// cannot be started, not being installed included, the test fails at once. If
-// the test fails, the end of the server's log is added to the test's log.
+// ZooKeeperForTest starts a server and closes it when the test ends. If the server cannot be started, or is
+// not installed, the test fails at once. If the test fails, its log gets the end of the server's log.
 func ZooKeeperForTest(tb testing.TB, cfg ZooKeeperConfig) *ZooKeeper {
 	tb.Helper()
 	return forTest(tb, StartZooKeeper, cfg)
@@ -37,8 +36,8 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 	return c
 }
 
-// EnsembleForTest is ZooKeeperForTest for an ensemble of n servers. It is Long, as all clusters of
-// more than one are.
+// EnsembleForTest is ZooKeeperForTest for an ensemble of n servers. Like all clusters of more than one
+// server it is Long.
 func EnsembleForTest(tb testing.TB, n int, cfg ZooKeeperConfig) *Ensemble {
 	tb.Helper()
 	return clusterForTest(tb, StartZooKeeperEnsemble, n, cfg)
@@ -73,8 +72,8 @@ func clusterForTest[S Member, C any](tb testing.TB, start func(int, C) (*Cluster
 	return c
 }
 
-// Long leaves the test to make test-all, as it takes what make test does without: go test -short
-// skips it.
+// Long leaves the test to make test-all: make test, which is go test -short, skips it. takes says what the
+// test needs.
 func Long(tb testing.TB, takes string) {
 	tb.Helper()
 	if testing.Short() {
@@ -82,8 +81,8 @@ func Long(tb testing.TB, takes string) {
 	}
 }
 
-// CloseAfterTest closes the servers when the test ends, as ZooKeeperForTest does. It fails the
-// test at once if err says that they could not be started.
+// CloseAfterTest closes the servers when the test ends, as ZooKeeperForTest does. It fails the test at once
+// if err, the error of their start, is not nil.
 func CloseAfterTest[S closable](tb testing.TB, err error, servers ...S) {
 	tb.Helper()
 	require.NoError(tb, err)

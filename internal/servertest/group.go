@@ -11,19 +11,17 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// group is what the members of a cluster know of each other where one that has
-// lost its data must not come back as if it had not: it would not know what it
-// had promised the others.
+// group is what the members of a cluster know of each other. A member that has lost its data must not come
+// back as if it had not: it would not know what it had promised the others.
 type group struct {
-	members []*Server // complete before the first is started
+	members []*Server // complete before the first one starts
 
-	mu sync.Mutex // guards who has data, and the members' replaced
+	mu sync.Mutex // guards the members' data folders and replaced
 }
 
-// enter makes the data folder of a member that is about to start, if there is
-// none. While no member has data, all of them found a cluster. Later, a member
-// without has lost it, and enter has the others expect a new one in its place.
-// For that it waits until a quorum of them serves.
+// enter makes the data folder of a member that is about to start, if there is none. While no member has
+// data, all of them found a cluster. Later, a member without data has lost it: then enter waits until a
+// quorum of the others serves and makes them expect a new member in its place.
 func (g *group) enter(s *Server) error {
 	lost, err := g.found(s)
 	if err != nil || !lost {
@@ -38,8 +36,7 @@ func (g *group) enter(s *Server) error {
 	return os.Mkdir(s.dataDir, 0o700)
 }
 
-// found makes all members' folders if there are none, and otherwise reports
-// whether that of s is missing.
+// found makes all members' folders if none exists. Otherwise it reports whether the folder of s is missing.
 func (g *group) found(s *Server) (lost bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,7 +55,7 @@ func (s *Server) hasData() bool {
 	return err == nil
 }
 
-// replace asks the others, one after the other, until one has done it.
+// replace asks the others, one after the other, until one of them has done it.
 func (g *group) replace(s *Server) error {
 	deadline := time.Now().Add(wait.Patience)
 	for {

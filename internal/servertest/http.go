@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// loopbackHTTP keeps no connection: one to a server that was killed or frozen
-// since would fail the next request.
+// loopbackHTTP keeps no connections: the next request would fail on a connection to a server that was
+// killed or frozen since.
 var loopbackHTTP = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// object is a JSON object to be sent or written.
+// object is a JSON object to send or write.
 type object map[string]any
 
-// Get reads what a server has at a URL, and parses its JSON into result, unless that is nil.
+// Get reads a URL and parses its JSON into result, unless result is nil.
 func Get(timeout time.Duration, url string, result any) error {
 	return ask(timeout, http.MethodGet, url, nil, "", result)
 }
 
-// ask sends a request and parses the answer's JSON into result, unless that is
-// nil. An answer other than 200 is an error that wraps ErrNotServing and shows
-// its text.
+// ask sends a request and parses the JSON of the response into result, unless result is nil. A status other
+// than 200 is an error that wraps ErrNotServing and contains the response's text.
 func ask(timeout time.Duration, method, url string, header http.Header, body string, result any) error {
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {

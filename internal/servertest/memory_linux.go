@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// MemoryDir returns a folder whose files are in memory, "" if there is none with room.
+// MemoryDir returns a folder whose files are in memory, or "" if there is none with enough room.
 func MemoryDir() string {
 	const (
 		dir   = "/dev/shm"

@@ -2,5 +2,5 @@
 
 package servertest
 
-// MemoryDir returns "": there is no folder here whose files are sure to be in memory.
+// MemoryDir returns "": no folder is known to keep its files in memory here.
 func MemoryDir() string { return "" }

@@ -12,14 +12,14 @@ import (
 	"github.com/elector-go/elector/internal/process"
 )
 
-// Program is a server of a kind that this package does not know.
+// Program describes a server of a kind that this package does not know.
 type Program struct {
 	Name string // for messages and the folder
 	Path string // of the executable
-	User string // whose rights it has, "" for this process's own
-	Dir  string // where its folder is made, "" for the system's folder for temporary files
+	User string // the user it runs as, "" for this process's own
+	Dir  string // where its folder is made, "" for the system's temporary folder
 
-	// Args returns its command line.
+	// Args returns the command line.
 	Args func(s *Server) []string
 
 	// Prepare is called before each start. It makes the data folder if there is none.
@@ -28,7 +28,7 @@ type Program struct {
 	// Probe returns nil if the server serves clients now.
 	Probe func(s *Server, timeout time.Duration) error
 
-	// Quit has Kill and all that kills use SIGQUIT, for a program that would leave something
+	// Quit makes Kill, and everything else that kills, use SIGQUIT, for a program that leaves something
 	// behind after SIGKILL.
 	Quit bool
 }
@@ -59,8 +59,8 @@ func StartProgram(p Program) (*Server, error) {
 	return s, nil
 }
 
-// FindProgram finds a program in the folders, the last match of a pattern first, and then in
-// PATH. Without it the error names the packages to install.
+// FindProgram finds a program in the folders, preferring the last match of a pattern, and then in PATH. If
+// there is none, the error names the packages to install.
 func FindProgram(name, packages string, folders ...string) (string, error) {
 	for _, folder := range folders {
 		found, _ := filepath.Glob(filepath.Join(folder, name)) // the patterns are good

@@ -16,25 +16,25 @@ import (
 )
 
 var (
-	// ErrNotInstalled is wrapped by every error that means a server's
-	// programs are missing from this machine, or could not be built. The
-	// message names what to install, or has the go command's output.
+	// ErrNotInstalled is wrapped by every error that means that a server's programs are missing from this
+	// machine, or could not be built. The message names what to install, or has the output of the go
+	// command.
 	ErrNotInstalled = errors.New("server not installed")
 
 	// ErrClosed is returned by operations on a server after Close.
 	ErrClosed = errors.New("closed")
 
-	// ErrNotServing is returned when a process answers but does not serve
-	// clients, for example a ZooKeeper server without a quorum.
+	// ErrNotServing is returned when a process answers but does not serve clients, such as a ZooKeeper
+	// server without a quorum.
 	ErrNotServing = errors.New("server is not serving requests")
 )
 
 const (
-	// stopGrace is how long a server may take to end after SIGTERM.
+	// stopGrace is how long a server may take to exit after SIGTERM.
 	stopGrace = 10 * time.Second
 
-	// answerTimeout bounds one exchange with a server. A frozen server
-	// accepts the connection and never answers.
+	// answerTimeout limits one exchange with a server. A frozen server accepts the connection and never
+	// answers.
 	answerTimeout = 3 * time.Second
 )
 
@@ -44,34 +44,31 @@ const (
 type Server struct {
 	at      networktest.Site
 	addr    string
-	ports   []int  // given back by Close
+	ports   []int  // released by Close
 	dir     string // removed by Close
 	dataDir string // removed by Wipe
 	proc    *process.Process
-	node    string // its name among the cluster's members, if they have names
+	node    string // its name in the cluster, if members have names
 
-	// prepare is called before each start. It makes the data folder if there
-	// is none.
+	// prepare is called before each start. It makes the data folder if there is none.
 	prepare func() error
-	// forget has the cluster, by way of this member, forget another that has
-	// lost its data, and expect a new one in its place. It may be repeated after
-	// any outcome. Only for members of a group.
+	// forget asks this member to make the cluster forget another member that has lost its data, and expect
+	// a new one in its place. It may be repeated after any outcome. Only members of a group have it.
 	forget   func(lost *Server) error
 	replaced bool // by forget, since the cluster was founded
 
 	// probe returns nil if the server serves clients now.
 	probe func(timeout time.Duration) error
 
-	// end ends the process at once, and blocks until it is gone.
+	// end kills the process and blocks until it is gone.
 	end func() error
 
 	mu     sync.Mutex // serialises changes of the process and its folder
 	closed bool
 }
 
-// newServer makes the server's folder, in spec.Dir, and its process without
-// starting it. On success the server owns the ports, of which the first is for
-// clients. Who calls it sets prepare and probe.
+// newServer makes the server's folder, in spec.Dir, and its process without starting it. On success the
+// server owns the ports; the first one is for clients. The caller sets prepare and probe.
 func newServer(kind string, spec process.Spec, at networktest.Site, ports []int) (*Server, error) {
 	dir, err := os.MkdirTemp(spec.Dir, "servertest-"+kind+"-")
 	if err != nil {
@@ -90,26 +87,26 @@ func newServer(kind string, spec process.Spec, at networktest.Site, ports []int)
 	}, nil
 }
 
-// Name says in messages which server this is.
+// Name returns the server's name for messages.
 func (s *Server) Name() string { return s.proc.Spec.Name }
 
-// Addr returns the client address, IP:port, of 127.0.0.1 without a Network. It never
+// Addr returns the client address, IP:port. Without a Network the IP is 127.0.0.1. The address never
 // changes.
 func (s *Server) Addr() string { return s.addr }
 
-// Host returns the server's number in its Network, 0 without one.
+// Host returns the server's number in its Network, or 0 without one.
 func (s *Server) Host() int { return s.at.Host }
 
 // Dir returns the folder with the server's configuration, data and log.
 func (s *Server) Dir() string { return s.dir }
 
-// DataDir returns the folder below that with its data, which Wipe removes.
+// DataDir returns the folder in Dir that holds the data. Wipe removes it.
 func (s *Server) DataDir() string { return s.dataDir }
 
-// PID returns the process id, or 0 if the server is not running.
+// PID returns the process ID, or 0 if the server is not running.
 func (s *Server) PID() int { return s.proc.PID() }
 
-// Running reports whether there is a process, be it serving or paused.
+// Running reports whether there is a process, serving or paused.
 func (s *Server) Running() bool { return s.proc.Running() }
 
 // Paused reports whether the process is frozen by Pause.
@@ -118,10 +115,9 @@ func (s *Server) Paused() bool { return s.proc.Paused() }
 // LogTail returns up to n bytes from the end of the server's log.
 func (s *Server) LogTail(n int64) string { return s.proc.LogTail(n) }
 
-// Start starts the server again, on the same ports and data, and blocks until
-// it serves. A member of a cluster serves only once there is a quorum: to start
-// several stopped members use the cluster's Start, or Launch on each and then
-// WaitReady. It is an error if the server is running.
+// Start starts the server again, with the same ports and data, and blocks until it serves. It is an error
+// if the server is running. A member of a cluster serves only once there is a quorum: to start several
+// stopped members use the cluster's Start, or Launch on each and then WaitReady.
 func (s *Server) Start() error {
 	if err := s.Launch(); err != nil {
 		return err
@@ -148,8 +144,8 @@ func (s *Server) Kill() error {
 	return s.exclusive(s.end)
 }
 
-// Stop ends the server with SIGTERM and blocks until it is gone; one that does
-// not end within ten seconds is killed. A paused server is resumed for it.
+// Stop ends the server with SIGTERM and blocks until it is gone. It kills a server that does not exit
+// within ten seconds, and resumes a paused server first.
 func (s *Server) Stop() error {
 	return s.exclusive(func() error { return s.proc.Stop(stopGrace) })
 }
@@ -162,16 +158,15 @@ func (s *Server) Restart() error {
 	return s.Start()
 }
 
-// Pause freezes the server with SIGSTOP: its connections stay open, the kernel
-// still accepts new ones for it, and nothing is answered until Resume.
+// Pause freezes the server with SIGSTOP: its connections stay open, the kernel still accepts new ones, and
+// nothing is answered until Resume.
 func (s *Server) Pause() error { return s.exclusive(s.proc.Pause) }
 
-// Resume lets a paused server continue. It does not wait until it serves.
+// Resume makes a paused server continue. It does not wait until the server serves.
 func (s *Server) Resume() error { return s.exclusive(s.proc.Resume) }
 
-// Wipe kills the server and removes all its data, so that it has lost
-// everything when it is started again. It keeps its place in the cluster. It
-// does not start the server.
+// Wipe kills the server and removes all its data. The server keeps its place in the cluster. Wipe does not
+// start it again.
 func (s *Server) Wipe() error {
 	return s.exclusive(func() error {
 		if err := s.end(); err != nil {
@@ -184,7 +179,7 @@ func (s *Server) Wipe() error {
 	})
 }
 
-// Backup copies the data of a server that is not running to dir, which it makes.
+// Backup copies the data of a server that is not running to dir, which it creates.
 func (s *Server) Backup(dir string) error {
 	return s.exclusive(func() error {
 		if s.proc.Running() {
@@ -194,7 +189,7 @@ func (s *Server) Backup(dir string) error {
 	})
 }
 
-// Restore is Wipe, after which the server has what Backup has copied to dir.
+// Restore is Wipe, followed by copying the data from dir, where Backup has put it.
 func (s *Server) Restore(dir string) error {
 	if err := s.Wipe(); err != nil {
 		return err
@@ -202,8 +197,8 @@ func (s *Server) Restore(dir string) error {
 	return s.exclusive(func() error { return os.CopyFS(s.dataDir, os.DirFS(dir)) })
 }
 
-// Close kills the server, waits until it is gone, removes its folder and gives
-// its ports back. Closing twice is fine.
+// Close kills the server, waits until it is gone, removes its folder and releases its ports. It may be
+// called twice.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +213,7 @@ func (s *Server) Close() error {
 	return os.RemoveAll(s.dir)
 }
 
-// exclusive runs a change of the process while no other is going on.
+// exclusive runs a change of the process, one at a time.
 func (s *Server) exclusive(change func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,16 +223,16 @@ func (s *Server) exclusive(change func() error) error {
 	return change()
 }
 
-// WaitReady blocks until the server serves clients. It fails when the process
-// ends, with the end of its log, or when the timeout has passed.
+// WaitReady blocks until the server serves clients. It fails when the process ends, with the end of its
+// log, or when the timeout has passed.
 func (s *Server) WaitReady(timeout time.Duration) error {
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	poll := time.NewTicker(25 * time.Millisecond)
 	defer poll.Stop()
 	exited := s.proc.Exited()
-	// A server that is just starting may accept a connection and forget about
-	// it, so the first attempts are short; later ones allow for a busy machine.
+	// A server that is just starting may accept a connection and forget it, so the first attempts are
+	// short; later ones allow for a busy machine.
 	patience := 100 * time.Millisecond
 	for {
 		err := s.probe(patience)

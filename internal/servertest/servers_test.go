@@ -24,7 +24,7 @@ var (
 	fastConsul = ConsulConfig{NoSync: true}
 )
 
-// kv is a server of any kind, to which the tests write keys.
+// kv is a server of any kind to which the tests write keys.
 type kv interface {
 	Member
 	Dir() string
@@ -40,7 +40,7 @@ type comparableKV interface {
 	comparable
 }
 
-// each runs a test for each kind, side by side: they mostly wait.
+// each runs a test for each kind in parallel: the tests mostly wait.
 func each(t *testing.T, test map[string]func(t *testing.T)) {
 	for name, f := range test {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func checkLifecycle(t *testing.T, s kv) {
 	require.NoError(t, s.Resume())
 	require.NoError(t, <-answered)
 	require.NoError(t, s.Pause())
-	require.NoError(t, s.Wipe()) // works on a paused one
+	require.NoError(t, s.Wipe()) // works on a paused server
 	require.NoError(t, s.Start())
 	checkHas(t, s, "kept", false)
 
@@ -171,7 +171,7 @@ func checkLifecycle(t *testing.T, s kv) {
 	require.ErrorIs(t, s.Start(), ErrClosed)
 }
 
-// checkCluster takes leader, quorum and data from a cluster of three.
+// checkCluster takes the leader, the quorum and the data from a cluster of three.
 func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	t.Helper()
 	old := must.Get(c.Leader())(t)
@@ -217,7 +217,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	require.NoError(t, c.Start())
 	t.Logf("all back after %v", time.Since(begin))
 	checkHas(t, old, "before", true)
-	// The one that came back is a member in full: with it there is a quorum.
+	// The member that came back is a full one: with it there is a quorum.
 	for _, s := range c.Members {
 		if s != old {
 			require.NoError(t, s.Kill())
@@ -244,7 +244,7 @@ func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
 	}
 }
 
-// checkCutOff cuts the leader off and awaits another, and that all serve when it is over.
+// checkCutOff cuts the leader off, waits for another one, heals the network and waits until all serve.
 func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluster[S]) {
 	t.Helper()
 	old := must.Get(c.Leader())(t)
@@ -253,8 +253,8 @@ func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluste
 	}
 	begin := time.Now()
 	require.NoError(t, w.CutOff(old.Host()))
-	// A leader of Consul's dials the one that is cut off, ten seconds each time, before it
-	// answers consistent reads.
+	// A Consul leader dials the member that is cut off, for ten seconds each time, before it answers
+	// consistent reads.
 	for {
 		leader := must.Get(c.WaitLeader(wait.Patience))(t)
 		if leader != old {

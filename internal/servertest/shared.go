@@ -9,8 +9,8 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// Shared is a server that the tests of one program share. Tests keep to keys of their own
-// and must not stop or pause it. Main closes it in the end.
+// Shared is a server that the tests of one program share. Tests use separate keys and must not stop or
+// pause it. Main closes it.
 type Shared[S closable] struct{ start func() (S, error) }
 
 // used holds the servers that Main closes.
@@ -19,9 +19,9 @@ var used struct {
 	servers []closable
 }
 
-// Share returns a server that is started by start on first use.
+// Share returns a server that start starts on first use.
 func Share[S closable](start func() (S, error)) *Shared[S] {
-	// A failure is kept: waiting for the same one in every test helps nobody.
+	// A failure is kept: waiting for it again in every test helps nobody.
 	return &Shared[S]{sync.OnceValues(func() (S, error) {
 		s, err := start()
 		if err == nil {
@@ -33,15 +33,15 @@ func Share[S closable](start func() (S, error)) *Shared[S] {
 	})}
 }
 
-// ForTest returns the server, and starts it for the first test. A test fails if the server
-// could not be started.
+// ForTest returns the server, and starts it for the first test. If the server could not be started, the
+// test fails.
 func (s *Shared[S]) ForTest(tb testing.TB) S {
 	tb.Helper()
 	return must.Get(s.start())(tb)
 }
 
-// Main runs the tests, closes the shared servers, and returns the exit code, 1 if the tests
-// passed and a server could not be closed. It stands in TestMain:
+// Main runs the tests, closes the shared servers, and returns the exit code: 1 if the tests passed but a
+// server could not be closed. TestMain calls it:
 //
 //	func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 func Main(m *testing.M) int {
@@ -59,7 +59,7 @@ var sharedZooKeeper = Share(func() (*ZooKeeper, error) {
 	return StartZooKeeper(ZooKeeperConfig{NoSync: true, QuickStart: true})
 })
 
-// SharedZooKeeper returns the test binary's common standalone server, with NoSync and
+// SharedZooKeeper returns the standalone server that the tests of this binary share, with NoSync and
 // QuickStart. See Shared.
 func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()

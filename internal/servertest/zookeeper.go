@@ -12,22 +12,20 @@ import (
 	"github.com/elector-go/elector/internal/process"
 )
 
-// ZooKeeper is one ZooKeeper server process. Its methods may be called from
-// any goroutine; those that start or end the process exclude each other.
+// ZooKeeper is the process of one ZooKeeper server. Its methods may be called from any goroutine; those
+// that start or end the process exclude each other.
 type ZooKeeper struct {
 	*Server
 	id int
 }
 
-// StartZooKeeper starts a standalone server and blocks until it serves. The
-// caller closes it.
+// StartZooKeeper starts a standalone server and blocks until it serves. The caller closes it.
 func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
 	return alone(StartZooKeeperEnsemble(1, cfg))
 }
 
-// newZooKeeper prepares a server without starting it: number id of the
-// ensemble of peers, or a standalone one if id is 0. On success the server owns
-// the ports. cfg has its defaults filled in.
+// newZooKeeper prepares a server without starting it: number id of the ensemble of peers, or a standalone
+// server if id is 0. On success the server owns the ports. cfg has its defaults filled in.
 func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int, peers []peer) (*ZooKeeper, error) {
 	java, err := javaPath()
 	if err != nil {
@@ -63,7 +61,7 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int,
 	return z, nil
 }
 
-// makeData makes the data folder with myid, which says who this server is.
+// makeData makes the data folder with the file myid, which holds this server's number.
 func (z *ZooKeeper) makeData() error {
 	if err := os.MkdirAll(z.dataDir, 0o755); err != nil || z.id == 0 {
 		return err
@@ -71,15 +69,14 @@ func (z *ZooKeeper) makeData() error {
 	return os.WriteFile(filepath.Join(z.dataDir, "myid"), []byte(strconv.Itoa(z.id)), 0o644)
 }
 
-// ID returns the server's number in its ensemble, from 1, or 0 if standalone.
+// ID returns the server's number in its ensemble, from 1, or 0 if it is standalone.
 func (z *ZooKeeper) ID() int { return z.id }
 
 // Ensemble is a group of ZooKeeper servers that replicate each other.
 type Ensemble = Cluster[*ZooKeeper]
 
-// StartZooKeeperEnsemble starts n servers (three or five, usually) side by
-// side and blocks until all serve and one of them leads. One alone is a
-// standalone server. The caller closes it.
+// StartZooKeeperEnsemble starts n servers (usually three or five) in parallel and blocks until all serve
+// and one of them leads. With n = 1 the server is standalone. The caller closes it.
 func StartZooKeeperEnsemble(n int, cfg ZooKeeperConfig) (*Ensemble, error) {
 	cfg = cfg.withDefaults()
 	return startCluster(cfg.Network, n, 3, func(i int, sites []networktest.Site, ports [][]int) (*ZooKeeper, error) {
@@ -94,7 +91,7 @@ func StartZooKeeperEnsemble(n int, cfg ZooKeeperConfig) (*Ensemble, error) {
 	})
 }
 
-// leads returns what the latest zxid says: its upper half is the leader's epoch.
+// leads derives the term from the latest zxid: its upper half is the leader's epoch.
 func (z *ZooKeeper) leads() (uint64, error) {
 	info, err := z.info(answerTimeout)
 	if err != nil || info["Mode"] == ModeFollower {
@@ -104,5 +101,5 @@ func (z *ZooKeeper) leads() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return uint64(zxid) + 1, nil // a new standalone server's is 0
+	return uint64(zxid) + 1, nil // the zxid of a new standalone server is 0
 }

@@ -10,44 +10,42 @@ import (
 	"github.com/elector-go/elector/internal/networktest"
 )
 
-// ZooKeeperConfig configures one server or every server of an ensemble. The
-// zero value is ready to use.
+// ZooKeeperConfig configures one server or every server of an ensemble. The zero value is ready to use.
 type ZooKeeperConfig struct {
 	// TickTime is the server's time unit, 200 ms by default. Session timeouts
 	// are rounded up to ticks and are at least two ticks long.
 	TickTime time.Duration
 
-	// MaxSessionTimeout bounds what clients may ask for, 60 s by default.
+	// MaxSessionTimeout limits the session timeouts of clients, 60 s by default.
 	MaxSessionTimeout time.Duration
 
-	// Stock leaves the server's settings as it is installed, except folders, addresses, ports
-	// and four-letter words: docs/internals/proof.md has both. It takes no other field for a setting but Extra.
+	// Stock keeps the settings of an installed server, except folders, addresses, ports and four-letter
+	// words; docs/proof.md compares both. Of the other fields only Extra then changes a setting.
 	Stock bool
 
-	// Dir is an existing folder in which the server makes a new folder for
-	// its files; by default the system's folder for temporary files.
+	// Dir is an existing folder in which the server makes a folder for its files; by default the system's
+	// temporary folder.
 	Dir string
 
 	// HeapMB is the Java heap's size limit in MiB, 256 by default.
 	HeapMB int
 
-	// QuickStart trades peak speed for start-up time: the JVM uses its first
-	// compiler only. Leave it off for benchmarks.
+	// QuickStart trades peak speed for start-up time: the JVM uses only its first compiler. Leave it off
+	// for benchmarks.
 	QuickStart bool
 
-	// NoSync makes the server skip fsync on its transaction log. A killed
-	// process still loses nothing, since the kernel has the data.
+	// NoSync makes the server skip fsync on its transaction log. A killed process still loses nothing,
+	// since the kernel has the data.
 	NoSync bool
 
-	// Extra lines are appended to zoo.cfg. A key given twice counts with its
-	// last value, so these override what this package writes.
+	// Extra lines are appended to zoo.cfg. The last value of a repeated key counts, so they override this
+	// package's own.
 	Extra []string
 
 	// SystemProperties are given to the JVM as -Dkey=value.
 	SystemProperties map[string]string
 
-	// Network, if not nil, is where the servers run. By default they listen on
-	// 127.0.0.1.
+	// Network, if not nil, is where the servers run. By default they listen on 127.0.0.1.
 	Network *networktest.Network
 }
 
@@ -75,7 +73,7 @@ type peer struct {
 	electPort  int
 }
 
-// file renders zoo.cfg. Without peers it is a standalone server's.
+// file returns the contents of zoo.cfg, for a standalone server if there are no peers.
 func (c ZooKeeperConfig) file(dataDir, ip string, port int, peers []peer) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -85,8 +83,8 @@ func (c ZooKeeperConfig) file(dataDir, ip string, port int, peers []peer) string
 	line("clientPortAddress=%s", ip)
 	line("admin.enableServer=false")
 	line("4lw.commands.whitelist=conf,mntr,ruok,srvr,wchp")
-	// Both limits are in ticks. The first is as long as in the stock file, 20 s; the second
-	// decides how soon a frozen leader is given up (2 s, and there 10 s).
+	// Both limits are in ticks. The first is as long as in the stock file, 20 s. The second decides how
+	// soon a frozen leader is given up: after 2 s, or 10 s in the stock file.
 	initLimit, syncLimit := max(10, int(20*time.Second/c.TickTime)), max(3, int(2*time.Second/c.TickTime))
 	if c.Stock {
 		initLimit, syncLimit = 10, 5
@@ -117,12 +115,12 @@ func (c ZooKeeperConfig) javaArgs(classPath, tmpDir, configFile string) []string
 		"java.io.tmpdir":                        tmpDir,
 		"org.slf4j.simpleLogger.showDateTime":   "true",
 		"org.slf4j.simpleLogger.dateTimeFormat": "HH:mm:ss.SSS",
-		// One line per four-letter word would drown everything else.
+		// One log line per four-letter word would drown everything else.
 		"org.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn": "warn",
 	}
 	if !c.Stock {
 		args = append(args, fmt.Sprintf("-Xmx%dm", c.HeapMB), "-XX:+UseSerialGC")
-		// ms. A server that looks for a leader asks the others again after up to a minute otherwise.
+		// In ms. By default a server without a leader asks the others again only after up to a minute.
 		props["zookeeper.fastleader.maxNotificationInterval"] = "1000"
 	}
 	if c.QuickStart && !c.Stock {

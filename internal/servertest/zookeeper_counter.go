@@ -12,12 +12,11 @@ import (
 	"strings"
 )
 
-// SetCounter stops the server, sets the counter from which sequential names below path are
-// numbered, and starts the server again. To count so far by creating nodes takes months.
-// The server must be a standalone one, and nobody may write to it meanwhile: what the
-// transaction log holds would raise the counter again.
+// SetCounter stops the server, sets the counter that numbers sequential names below path, and starts the
+// server again. Creating that many nodes would take months. The server must be standalone, and nobody may
+// write to it meanwhile: the transaction log would raise the counter again.
 func (z *ZooKeeper) SetCounter(path string, n int32) error {
-	// A start writes a snapshot of all that there is.
+	// A start writes a snapshot of all data.
 	if err := errors.Join(z.Restart(), z.Stop()); err != nil {
 		return err
 	}
@@ -25,7 +24,7 @@ func (z *ZooKeeper) SetCounter(path string, n int32) error {
 	if err != nil || len(snapshots) == 0 {
 		return fmt.Errorf("servertest: %s: no snapshot: %w", z.Name(), err)
 	}
-	// Named by zxids in hexadecimal digits.
+	// The names are zxids in hexadecimal digits.
 	newest := slices.MaxFunc(snapshots, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(a) - len(b)
@@ -45,15 +44,15 @@ func (z *ZooKeeper) SetCounter(path string, n int32) error {
 	return z.Start()
 }
 
-// setCounter patches a snapshot. Source: FileSnap, DataNode and StatPersisted of Apache
-// ZooKeeper 3.8, written by jute, big-endian:
+// setCounter patches a snapshot. Source: FileSnap, DataNode and StatPersisted of Apache ZooKeeper 3.8,
+// written by jute, big-endian:
 //
 //	… path, data (a length and bytes each), ACL (8), czxid (8), mzxid (8), ctime (8), mtime (8),
 //	version (4), cversion (4), aversion (4), owner (8), pzxid (8) …
 //	check value (8), "/"; zxid (8), digest's version (4), digest (8); check value (8), "/"
 //
-// The second line's second half is there unless digests are off. A check value is the
-// Adler-32 of all before it. A digest that does not fit is logged, and else ignored.
+// The second half of the last line is there unless digests are off. A check value is the Adler-32 of all
+// bytes before it. ZooKeeper logs a digest that does not match and otherwise ignores it.
 func setCounter(data []byte, path string, n int32) error {
 	name := append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
 	at := bytes.Index(data, name)

@@ -10,8 +10,8 @@ import (
 
 const zooKeeperMain = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-// zooKeeperJars are the jars a server needs, as Debian names them. jackson and
-// jetty are only for the admin server, which is off.
+// zooKeeperJars are the jars that a server needs, by their Debian names. Only the admin server, which is
+// off, needs jackson and jetty.
 var zooKeeperJars = []string{
 	"zookeeper.jar", "zookeeper-jute.jar",
 	"slf4j-api.jar", "slf4j-simple.jar",
@@ -21,8 +21,7 @@ var zooKeeperJars = []string{
 	"snappy-java.jar", "metrics-core.jar",
 }
 
-// zooKeeperJarDir is the folder that holds the jars: $ELECTOR_ZK_JARS, or
-// Debian's.
+// zooKeeperJarDir returns the folder that holds the jars: $ELECTOR_ZK_JARS, or Debian's.
 func zooKeeperJarDir() string {
 	if dir := os.Getenv("ELECTOR_ZK_JARS"); dir != "" {
 		return dir
@@ -30,9 +29,8 @@ func zooKeeperJarDir() string {
 	return "/usr/share/java"
 }
 
-// zooKeeperClassPath finds the jars. The folder may be laid out like Debian's
-// (plain names, among many other jars) or like the lib folder of an Apache
-// release (versioned names, nothing else in it).
+// zooKeeperClassPath finds the jars. The folder may be laid out like Debian's (plain names, among many
+// other jars) or like the lib folder of an Apache release (versioned names, nothing else in it).
 func zooKeeperClassPath(dir string) (string, error) {
 	var paths, missing []string
 	for _, name := range zooKeeperJars {

@@ -18,7 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// connect returns a client of a server that serves. Its first request waits for a session.
+// connect returns a client of a server that serves. The client's first request waits for a session.
 func (z *ZooKeeper) connect() (*zk.Conn, error) {
 	if _, err := z.Mode(); err != nil {
 		return nil, err

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Modes that ZooKeeper.Mode returns.
+// Modes returned by ZooKeeper.Mode.
 const (
 	ModeStandalone = "standalone"
 	ModeLeader     = "leader"
 	ModeFollower   = "follower"
 )
 
-// Command sends a four-letter word such as "ruok", "srvr", "mntr" or "wchp"
-// and returns the answer. It blocks for at most three seconds.
+// Command sends a four-letter word such as "ruok", "srvr", "mntr" or "wchp" and returns the answer. It
+// blocks for at most three seconds.
 func (z *ZooKeeper) Command(word string) (string, error) {
 	return command(z.Addr(), word, answerTimeout)
 }
@@ -43,9 +43,8 @@ func command(addr, word string, timeout time.Duration) (answer string, err error
 	return string(text), err
 }
 
-// Mode returns ModeStandalone, ModeLeader or ModeFollower for a server that
-// serves clients. Otherwise it returns an error, which wraps ErrNotServing if
-// the server answered.
+// Mode returns ModeStandalone, ModeLeader or ModeFollower for a server that serves clients. Otherwise it
+// returns an error, which wraps ErrNotServing if the server answered.
 func (z *ZooKeeper) Mode() (string, error) {
 	info, err := z.info(answerTimeout)
 	if err != nil {
@@ -54,8 +53,8 @@ func (z *ZooKeeper) Mode() (string, error) {
 	return info["Mode"], nil
 }
 
-// Zxid returns the id of the latest transaction the server has applied. Its
-// upper 32 bits are the epoch, which grows with every new leader.
+// Zxid returns the ID of the latest transaction that the server has applied. Its upper 32 bits are the
+// epoch, which grows with every new leader.
 func (z *ZooKeeper) Zxid() (int64, error) {
 	info, err := z.info(answerTimeout)
 	if err != nil {
@@ -72,7 +71,7 @@ func parseZxid(info map[string]string) (int64, error) {
 	return zxid, nil
 }
 
-// info parses the answer to srvr, "Key: value" lines.
+// info parses the answer to srvr: lines of "Key: value".
 func (z *ZooKeeper) info(timeout time.Duration) (map[string]string, error) {
 	answer, err := command(z.Addr(), "srvr", timeout)
 	if err != nil {
@@ -90,11 +89,10 @@ func (z *ZooKeeper) info(timeout time.Duration) (map[string]string, error) {
 	return info, nil
 }
 
-// Metrics returns the numbers from mntr without their "zk_" prefix, for
-// example packets_received, packets_sent, num_alive_connections, watch_count,
-// znode_count and ephemerals_count. They are the server's own, not the
-// ensemble's, and count from its start. Four-letter words are not counted as
-// packets, but their connections are as alive ones while they last.
+// Metrics returns the numbers from mntr without their "zk_" prefix, for example packets_received,
+// packets_sent, num_alive_connections, watch_count, znode_count and ephemerals_count. They count for this
+// server alone, from its start. Four-letter words are not counted as packets, but their connections count
+// as alive while they last.
 func (z *ZooKeeper) Metrics() (map[string]float64, error) { return ZooKeeperMetrics(z.Addr()) }
 
 // ZooKeeperMetrics is ZooKeeper.Metrics for any server's address.
@@ -106,7 +104,7 @@ func ZooKeeperMetrics(addr string) (map[string]float64, error) {
 	metrics := make(map[string]float64)
 	for line := range strings.Lines(answer) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		// Texts, such as the version and the server's state, have no number.
+		// Texts, such as the version and the server's state, are not numbers.
 		if number, err := strconv.ParseFloat(value, 64); err == nil {
 			metrics[strings.TrimPrefix(key, "zk_")] = number
 		}

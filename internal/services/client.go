@@ -10,12 +10,12 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// A Client is one client's way to a service.
+// A Client is the access of one client to a service.
 type Client struct {
 	Backend backend.Backend
-	Cut     func()       // silences the client, without a goodbye
+	Cut     func()       // silences the client abruptly
 	Mend    func()       // ends Cut
-	Close   func() error // gives the connections up, when all on the backend has been closed
+	Close   func() error // closes the connections, when everything on the backend has been closed
 }
 
 // Embedded is a service in this process.
@@ -27,13 +27,13 @@ func (e Embedded) Client() (Client, error) {
 	return Client{client, client.Suspend, client.Resume, func() error { return nil }}, nil
 }
 
-// Remote is a service that a URL names, as package dial takes it.
+// Remote is a service that a URL of package dial names.
 type Remote struct {
 	URL     string
-	Traffic Traffic // of all clients, on ZooKeeper alone
+	Traffic Traffic // of all clients, on ZooKeeper only
 }
 
-// Scheme is the URL's: "zk", "etcd" or "consul".
+// Scheme returns the URL's scheme: "zk", "etcd" or "consul".
 func (r *Remote) Scheme() string {
 	scheme, _, _ := strings.Cut(r.URL, "://")
 	return scheme
@@ -50,7 +50,7 @@ func (r *Remote) Client() (Client, error) {
 		return Client{}, err
 	}
 	return Client{b, line.Cut, line.Mend, func() error {
-		if err := b.Close(); err != nil && !errors.Is(err, context.Canceled) { // etcd's client reports its own context's end
+		if err := b.Close(); err != nil && !errors.Is(err, context.Canceled) { // etcd's client reports the end of its own context
 			return err
 		}
 		return nil

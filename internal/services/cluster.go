@@ -1,6 +1,5 @@
-// Package services is what tools that hold elections know of the coordination services that
-// they hold them on: servers, to be started and broken, and clients of them, of which the line
-// can be cut.
+// Package services starts the servers of coordination services, and connects clients whose links can be
+// cut, for tools that hold elections on them.
 package services
 
 import (
@@ -14,19 +13,19 @@ import (
 // A Server is one process of a coordination service.
 type Server = servertest.Member
 
-// A Cluster is the servers of one service, or a single one, that this process has started.
+// A Cluster is the servers of one service, one or more, that this process has started.
 type Cluster struct {
-	Servers []Server // that vote
-	Access  []Server // that clients connect to; a Consul agent is no server
+	Servers []Server // voting ones
+	Access  []Server // those that clients connect to; a Consul agent is no server
 
-	// Leader returns the server that leads the others, and serves.
+	// Leader returns the server that leads the others and serves.
 	Leader func() (Server, error)
 
 	scheme string
 	all    []Server
 }
 
-// StartZooKeeper starts n servers. The caller closes them, here as below.
+// StartZooKeeper starts n servers. The caller closes them, as with the functions below.
 func StartZooKeeper(n int, cfg servertest.ZooKeeperConfig) (*Cluster, error) {
 	e, err := servertest.StartZooKeeperEnsemble(n, cfg)
 	if err != nil {
@@ -44,8 +43,8 @@ func StartEtcd(n int, cfg servertest.EtcdConfig) (*Cluster, error) {
 	return newCluster("etcd", c), nil
 }
 
-// StartConsul starts n servers and, beside more than one, an agent, which the candidates talk
-// to: a session that is tied to a health check is tied to one agent.
+// StartConsul starts n servers and, if n > 1, an agent for the candidates: a session with a health check is
+// tied to one agent.
 func StartConsul(n int, cfg servertest.ConsulConfig) (*Cluster, error) {
 	servers, err := servertest.StartConsulCluster(n, cfg)
 	if err != nil {
@@ -53,7 +52,7 @@ func StartConsul(n int, cfg servertest.ConsulConfig) (*Cluster, error) {
 	}
 	c := newCluster("consul", servers)
 	if n > 1 {
-		cfg.Config = "" // the servers' own
+		cfg.Config = "" // it is for the servers
 		agent, err := servertest.StartConsulAgent(servers.Members, cfg)
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
@@ -73,10 +72,10 @@ func newCluster[S Server](scheme string, of *servertest.Cluster[S]) *Cluster {
 	return c
 }
 
-// Addr is where a client connects that needs to know one server only.
+// Addr returns the address for a client that needs only one server.
 func (c *Cluster) Addr() string { return c.Access[0].Addr() }
 
-// URL is the service's, as package dial takes it, with servers at these addresses.
+// URL returns the service's URL for package dial, with servers at these addresses.
 func (c *Cluster) URL(parameters string, addrs ...string) string {
 	return c.scheme + "://" + strings.Join(addrs, ",") + parameters
 }

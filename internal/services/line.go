@@ -9,11 +9,10 @@ import (
 	"syscall"
 )
 
-// A Line is a client's connections to a service. When it is cut they break, and no
-// others can be made, as when the client's machine has died: it says no goodbye, and
-// the service goes by its heartbeats.
+// A Line is a client's connections to a service. When it is cut they break, and no others can be made, as
+// if the client's machine had died: it sends no farewell, and the service only notices missing heartbeats.
 type Line struct {
-	Traffic *Traffic // counts what is sent, if there is one
+	Traffic *Traffic // counts what is sent, if not nil
 
 	mu    sync.Mutex
 	dead  bool
@@ -34,11 +33,11 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Dial is a dial.DialContext.
+// Dial has the signature of net.Dialer.DialContext.
 func (l *Line) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	refused := &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	if l.isDead() {
-		return nil, refused // the server is not to be bothered
+		return nil, refused // do not bother the server
 	}
 	raw, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
@@ -50,7 +49,7 @@ func (l *Line) Dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dead { // cut meanwhile, which did not know of it
+	if l.dead { // Cut came meanwhile and did not know this connection
 		_ = raw.Close()
 		return nil, refused
 	}
@@ -67,34 +66,34 @@ func (l *Line) isDead() bool {
 	return l.dead
 }
 
-// Cut breaks all connections, and lets none be made.
+// Cut breaks all connections and prevents new ones.
 func (l *Line) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = true
 	for c := range l.conns {
 		if tcp, ok := c.raw.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // what is on its way is lost, too
+			_ = tcp.SetLinger(0) // bytes on their way are lost, too
 		}
-		_ = c.raw.Close() // whatever it says, nothing goes through it any more
+		_ = c.raw.Close() // with any error, nothing passes any more
 	}
 	clear(l.conns)
 }
 
-// Mend lets new connections be made.
+// Mend permits new connections.
 func (l *Line) Mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = false
 }
 
-// Traffic is what clients of ZooKeeper's have sent. Each has one answer.
+// Traffic is what clients of ZooKeeper have sent. Each request has one reply.
 type Traffic struct {
 	Heartbeats atomic.Int64
-	Requests   atomic.Int64 // others, but for the client library's own
+	Requests   atomic.Int64 // others, except the client library's own
 }
 
-// Count counts what is written to a connection. The client library writes each request whole.
+// Count counts what is written to a connection. The client library writes each request in one piece.
 func (t *Traffic) Count(conn net.Conn) net.Conn { return counted{conn, t} }
 
 type counted struct {
@@ -102,15 +101,15 @@ type counted struct {
 	to *Traffic
 }
 
-// Write tells heartbeats by their parts: pings, which are requests of eight bytes with xid -2,
-// and syncs, by which the backend has the ensemble's leader confirm the session.
+// Write recognizes heartbeats by their parts: pings, which are requests of eight bytes with xid -2, and
+// syncs, with which the backend makes the ensemble's leader confirm the session.
 func (c counted) Write(b []byte) (int, error) {
 	if len(b) >= 12 {
 		xid, op := int32(binary.BigEndian.Uint32(b[4:])), int32(binary.BigEndian.Uint32(b[8:]))
 		const ping, sync = -2, 9
 		if xid == ping || op == sync {
 			c.to.Heartbeats.Add(1)
-		} else if xid > 0 { // the client library's own have none, or a negative one
+		} else if xid > 0 { // the client library's own have no xid, or a negative one
 			c.to.Requests.Add(1)
 		}
 	}

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// Faults are what becomes of a process's requests on their way. R is what of a request tells
-// whether a fault is meant for it.
+// Faults are the faults that the requests of a process meet on their way. R is the part of a request that a
+// fault matches.
 type Faults[R any] struct {
 	links *Links
-	lost  error // what the sender of a request hears of a link that breaks
+	lost  error // the error that the sender of a request gets when a link breaks
 
 	mu    sync.Mutex
 	armed []*fault[R] // in this order
 
 	throttled, denied atomic.Bool
-	turned            atomic.Int64 // away, while throttled
+	turned            atomic.Int64 // requests turned away while throttled
 }
 
 // fault is armed until the first request that matches.
 type fault[R any] struct {
 	match  func(R) bool
-	due    func() bool   // whether it is still to be met
-	before bool          // the request is lost, and not its reply
-	late   time.Duration // nothing is lost: the request arrives so much later
+	due    func() bool   // whether the fault still applies
+	before bool          // the request is lost, not its reply
+	late   time.Duration // nothing is lost: the request arrives this much later
 	bar    func()        // refuses new links
 	met    atomic.Bool
 }
 
-// NewFaults makes the faults of a process with these links.
+// NewFaults returns the faults of a process with these links.
 func NewFaults[R any](links *Links, lost error) *Faults[R] {
 	return &Faults[R]{links: links, lost: lost}
 }
@@ -38,7 +38,7 @@ func NewFaults[R any](links *Links, lost error) *Faults[R] {
 // LoseReply loses the reply to the next request that matches, and breaks the links.
 func (f *Faults[R]) LoseReply(match func(R) bool) { f.arm(&fault[R]{match: match}) }
 
-// CutReply also keeps the process from coming back until Resume.
+// CutReply is LoseReply, and the process cannot reconnect until Resume.
 func (f *Faults[R]) CutReply(match func(R) bool) {
 	due, bar := f.links.UntilResume()
 	f.arm(&fault[R]{match: match, due: due, bar: bar})
@@ -47,16 +47,15 @@ func (f *Faults[R]) CutReply(match func(R) bool) {
 // LoseRequest loses the next request that matches, and breaks the links.
 func (f *Faults[R]) LoseRequest(match func(R) bool) { f.arm(&fault[R]{match: match, before: true}) }
 
-// DelayRequest makes the next request that matches arrive d later, even if its caller has given it
-// up. sent tells whether there was one.
+// DelayRequest makes the next request that matches arrive d later, even if its caller has given up. sent
+// reports whether there was one.
 func (f *Faults[R]) DelayRequest(match func(R) bool, d time.Duration) (sent func() bool) {
 	x := &fault[R]{match: match, late: d}
 	f.arm(x)
 	return x.met.Load
 }
 
-// Throttle turns all requests of the process away until release is called, which returns how many
-// there were.
+// Throttle turns away all requests of the process until release is called, which returns their number.
 func (f *Faults[R]) Throttle() (release func() int) {
 	f.turned.Store(0)
 	f.throttled.Store(true)
@@ -66,7 +65,7 @@ func (f *Faults[R]) Throttle() (release func() int) {
 	}
 }
 
-// Throttled tells whether to turn a request away, and counts it if so.
+// Throttled reports whether to turn a request away, and counts it if so.
 func (f *Faults[R]) Throttled() bool {
 	throttled := f.throttled.Load()
 	if throttled {
@@ -75,14 +74,14 @@ func (f *Faults[R]) Throttled() bool {
 	return throttled
 }
 
-// Deny refuses what the process asks of keys until release is called, as servers refuse a user
-// without the rights.
+// Deny refuses the process's requests about keys until release is called, as servers refuse a user without
+// rights.
 func (f *Faults[R]) Deny() (release func()) {
 	f.denied.Store(true)
 	return func() { f.denied.Store(false) }
 }
 
-// Denied tells whether to refuse a request about keys.
+// Denied reports whether to refuse a request about keys.
 func (f *Faults[R]) Denied() bool { return f.denied.Load() }
 
 func (f *Faults[R]) arm(x *fault[R]) {
@@ -105,8 +104,8 @@ func (f *Faults[R]) meets(r R) *fault[R] {
 	return nil
 }
 
-// Do sends a request, which may meet a fault. A request that send could not send leaves a fault of
-// the reply to the next one. discard disposes of an answer that does not get to the sender.
+// Do sends a request, which may meet a fault. If send could not send the request, a fault of the reply
+// stays for the next one. discard disposes of an answer that does not reach the sender.
 func Do[R, A any](ctx context.Context, f *Faults[R], r R, send func(context.Context) (A, error), discard func(A)) (A, error) {
 	var none A
 	x := f.meets(r)
@@ -130,7 +129,7 @@ func Do[R, A any](ctx context.Context, f *Faults[R], r R, send func(context.Cont
 	return none, f.lost
 }
 
-// later sends a request late, for nobody where ctx has ended.
+// later sends a request late, and discards the answer if ctx has ended.
 func later[A any](ctx context.Context, d time.Duration, send func(context.Context) (A, error), discard func(A)) (A, error) {
 	type result struct {
 		answer A

@@ -10,15 +10,15 @@ import (
 	"github.com/elector-go/elector/internal/proxytest"
 )
 
-// Links are a client process's ways to the servers.
+// Links are the links of a client process to the servers.
 type Links struct {
 	Proxies []*proxytest.Proxy // one per server
 
 	mu      sync.Mutex
-	resumed int // how often
+	resumed int // how often Resume was called
 }
 
-// NewLinks makes links to servers at these addresses, by proxies of the kind that start makes.
+// NewLinks makes links to the servers at these addresses, through proxies that start makes.
 func NewLinks(t testing.TB, servers []string, start func(t testing.TB, server string) *proxytest.Proxy) *Links {
 	t.Helper()
 	l := new(Links)
@@ -28,7 +28,7 @@ func NewLinks(t testing.TB, servers []string, start func(t testing.TB, server st
 	return l
 }
 
-// Addrs are those that the process connects to.
+// Addrs returns the addresses that the process connects to.
 func (l *Links) Addrs() []string {
 	var addrs []string
 	for _, p := range l.Proxies {
@@ -37,14 +37,14 @@ func (l *Links) Addrs() []string {
 	return addrs
 }
 
-// Each does something to the proxy of each server.
+// Each calls do with the proxy of each server.
 func (l *Links) Each(do func(*proxytest.Proxy)) {
 	for _, p := range l.Proxies {
 		do(p)
 	}
 }
 
-// Only keeps the process to one server until Resume.
+// Only restricts the process to one server until Resume.
 func (l *Links) Only(server int) {
 	for i, p := range l.Proxies {
 		p.Refuse(i != server)
@@ -57,7 +57,7 @@ func (l *Links) Suspend() {
 	l.Cut()
 }
 
-// Resume ends what Suspend, Only and CutReply began.
+// Resume ends Suspend, Only and CutReply.
 func (l *Links) Resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,13 +65,12 @@ func (l *Links) Resume() {
 	l.Each(func(p *proxytest.Proxy) { p.Refuse(false) })
 }
 
-// Cut breaks the links. New ones can be made at once.
+// Cut breaks the links. The process can make new ones at once.
 func (l *Links) Cut() { l.Each((*proxytest.Proxy).Cut) }
 
-// UntilResume is for a fault that keeps the process from coming back until Resume, such as
-// CutReply. due tells whether Resume has not been called since: the request that the fault is meant
-// for may have been given up unsent. bar refuses new links if so: a reply that was slow may come
-// after Resume.
+// UntilResume is for a fault that lasts until Resume, such as CutReply. due reports whether Resume has not
+// been called since: the caller may have given up the request before it was sent. bar then refuses new
+// links; it checks because a slow reply may come after Resume.
 func (l *Links) UntilResume() (due func() bool, bar func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +90,7 @@ func (l *Links) UntilResume() (due func() bool, bar func()) {
 	return due, bar
 }
 
-// Breakable is a process whose requests are told apart by a Match.
+// Breakable is a process whose requests a Match tells apart.
 type Breakable[Match any] interface {
 	Expire()
 	LoseReply(Match)
@@ -101,7 +100,7 @@ type Breakable[Match any] interface {
 	Deny() (release func())
 }
 
-// Client is a process as the suites see it. of makes the match of commits with an op of a kind.
+// Client is a process as the suites see it. of returns the Match of commits with an op of a kind.
 func Client[Match any](b backend.Backend, l *Links, f Breakable[Match], of func(backend.OpKind) Match) *conformance.Client {
 	return &conformance.Client{
 		Backend:     b,

@@ -1,6 +1,6 @@
-// Package servicetest shows real servers to the conformance suites. It is what packages zktest,
-// etcdtest and consultest have in common: the servers as an operator breaks them, and the links
-// of client processes to them.
+// Package servicetest presents real servers to the conformance suites. It is the common part of packages
+// zktest, etcdtest and consultest: the servers, broken as by an operator, and the links of client processes
+// to them.
 package servicetest
 
 import (
@@ -21,17 +21,17 @@ type Servers[S servertest.Member] struct {
 	*servertest.Cluster[S]
 
 	network *networktest.Network // nil on the loopback
-	whole   string               // why no member can be cut off there
+	whole   string               // why no member can be cut off
 	roots   atomic.Uint64
 }
 
-// Single starts a server of its own for t.
+// Single starts one server for t.
 func Single[S servertest.Member](t testing.TB, name string, start Starter[S]) *Servers[S] {
 	t.Helper()
 	return &Servers[S]{Name: name, Cluster: start(1, nil)}
 }
 
-// A Starter starts n servers for a test, on a network unless that is nil.
+// A Starter starts n servers for a test, on network unless that is nil.
 type Starter[S servertest.Member] func(n int, network *networktest.Network) *servertest.Cluster[S]
 
 // Cluster starts a cluster of three for t, on the loopback.
@@ -40,7 +40,7 @@ func Cluster[S servertest.Member](t testing.TB, name string, start Starter[S]) *
 	return &Servers[S]{Name: name + ", cluster of 3", Cluster: start(3, nil), whole: "the cluster is on the loopback"}
 }
 
-// ClusterOnNetwork is Cluster on a network of its own, if this process may have one.
+// ClusterOnNetwork is Cluster on a separate network, if this process may have one.
 func ClusterOnNetwork[S servertest.Member](t testing.TB, name string, start Starter[S]) *Servers[S] {
 	t.Helper()
 	network, err := networktest.IfAny(t, 3)
@@ -56,7 +56,7 @@ func (s *Servers[S]) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Start brings back what is down, or cut off.
+// Start brings back the members that are down or cut off.
 func (s *Servers[S]) Start() error {
 	if s.network != nil {
 		if err := s.network.Heal(); err != nil {
@@ -66,7 +66,7 @@ func (s *Servers[S]) Start() error {
 	return s.Cluster.Start()
 }
 
-// Root returns a key that nobody used before.
+// Root returns a key that nobody has used before.
 func (s *Servers[S]) Root() string {
 	return fmt.Sprintf("/conformance/r%d-%d", time.Now().UnixNano(), s.roots.Add(1))
 }
@@ -78,8 +78,8 @@ type Process interface {
 	Resume()
 }
 
-// Service completes a service on the servers: all that does not depend on their kind, with a root
-// of its own. back, unless it is nil, waits until a member that was away takes part again.
+// Service completes a service with a new root and all that does not depend on the kind of servers. back,
+// unless it is nil, waits until a member that was away takes part again.
 func Service[S servertest.Member, P Process](s *Servers[S], svc *conformance.Service, process func(testing.TB) P, back func(S) error) *conformance.Service {
 	svc.Name, svc.Root, svc.Stop, svc.Start = s.Name, s.Root(), s.Stop, s.Start
 	svc.Client = func(t testing.TB) *conformance.Client { return process(t).Conformance() }

@@ -1,5 +1,4 @@
-// Package strangertest holds what candidates do beside those of another system, on a real
-// service.
+// Package strangertest checks what candidates do beside those of another system, on a real service.
 package strangertest
 
 import (
@@ -22,16 +21,15 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// Beside has strangers stand at an election's path before it is founded, beside its leader,
-// and while it is vacant. stand makes a stranger, and returns when it stands there; leave
-// takes it away.
+// Beside makes strangers stand at an election's path before it is founded, beside its leader, and while it
+// is vacant. stand makes a stranger, and returns when it stands there; leave removes it.
 func Beside(t *testing.T, b backend.Backend, election string, stand func() (leave func())) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	candidate := func(id string) elector.Elector {
 		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id}))(t)
-		t.Cleanup(func() { _ = e.Close(context.Background()) }) // the service may have gone
+		t.Cleanup(func() { _ = e.Close(context.Background()) }) // the service may be gone
 		return e
 	}
 	refused := func(when string, e elector.Elector) {
@@ -66,7 +64,7 @@ func Beside(t *testing.T, b backend.Backend, election string, stand func() (leav
 	wins("the stranger has gone again", second)
 }
 
-// Stands waits until so many strangers stand in an election.
+// Stands waits until number strangers stand in an election.
 func Stands(ctx context.Context, t testing.TB, s *backend.Session, election string, number int) {
 	t.Helper()
 	wait.For(t, "the stranger stands, or has gone", func() bool {
@@ -76,13 +74,13 @@ func Stands(ctx context.Context, t testing.TB, s *backend.Session, election stri
 	})
 }
 
-// Start starts a tool that stands in an election until stop is called. That closes its
-// standard input, sends it the signal, if there is one, and waits until it has ended.
+// Start starts a tool that stands in an election until stop is called. stop closes the tool's standard
+// input, sends it the signal, if not nil, and waits until it has ended.
 func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 	t.Helper()
 	var output strings.Builder
 	tool.Stdout, tool.Stderr = &output, &output
-	tool.WaitDelay = time.Second // a process of the tool's own may still have them
+	tool.WaitDelay = time.Second // a process of the tool may still have them open
 	input := must.Get(tool.StdinPipe())(t)
 	require.NoError(t, tool.Start())
 	ended := make(chan error, 1)
@@ -90,10 +88,10 @@ func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 	stop = sync.OnceFunc(func() {
 		_ = input.Close()
 		if signal != nil {
-			_ = tool.Process.Signal(signal) // unless it has ended
+			_ = tool.Process.Signal(signal) // fails if it has ended
 		}
 		select {
-		case <-ended: // however: by a signal, mostly
+		case <-ended: // in any way, usually by a signal
 		case <-time.After(wait.Patience):
 			_ = tool.Process.Kill()
 			<-ended
@@ -104,12 +102,11 @@ func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 	return stop
 }
 
-// Kazoo returns a Python that has kazoo, the client of ZooKeeper for it. With go test -short the test
-// is skipped.
+// Kazoo returns a Python that has kazoo, a ZooKeeper client. With go test -short it skips the test.
 func Kazoo(t *testing.T) (python string) {
 	t.Helper()
 	servertest.Long(t, "kazoo")
-	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
+	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second one has Debian's packages
 		if exec.Command(name, "-c", "import kazoo").Run() == nil {
 			return name
 		}
@@ -118,7 +115,7 @@ func Kazoo(t *testing.T) (python string) {
 	return ""
 }
 
-// Etcdctl returns etcd's own command. With go test -short the test is skipped.
+// Etcdctl returns the path of etcd's own command. With go test -short it skips the test.
 func Etcdctl(t *testing.T) (path string) {
 	t.Helper()
 	servertest.Long(t, "etcdctl")

@@ -1,5 +1,5 @@
-// Package strategies makes of each strategy in strategy/catalog what the suite of elections
-// takes. The suites, their mutants and the campaigns of package chaos hold each to its
+// Package strategies makes configurations for the suite of elections from the strategies in
+// strategy/catalog. The suites, their mutants and the campaigns of package chaos hold each strategy to its
 // traits, and to nothing else.
 package strategies
 
@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// All returns every strategy, with what it promises. Callers may change what they get.
+// All returns every strategy with its promises. Callers may change the result.
 func All() []conformance.ElectionConfig {
 	var all []conformance.ElectionConfig
 	for _, item := range catalog.All() {
@@ -24,7 +24,7 @@ func All() []conformance.ElectionConfig {
 	return all
 }
 
-// Named returns the one of this name, and false if there is none.
+// Named returns the strategy of this name, and false if there is none.
 func Named(name string) (conformance.ElectionConfig, bool) {
 	item, ok := catalog.Named(name)
 	if !ok {
@@ -47,14 +47,14 @@ func config(item catalog.Item) conformance.ElectionConfig {
 	return cfg
 }
 
-// ranking makes a candidate's strategy of the only one that is Ranked.
+// ranking returns the only Ranked strategy with a candidate's ranking.
 func ranking(r conformance.Ranking) (s elector.Strategy, change func(...int64)) {
 	rank := ranked.NewRank(r.Rank...)
 	return ranked.Strategy{Rank: rank, Quorum: r.Quorum, Preempt: r.Preempt, HoldOff: r.HoldOff}, rank.Set
 }
 
-// layouts read the candidates' entries of each strategy that has a layout of its own. TestElection
-// refuses one that is missing here.
+// layouts read the candidates' entries of each strategy that has a layout of its own. TestElection fails
+// for a missing one.
 var layouts = map[string]func(context.Context, *backend.Session, string) ([]backend.Entry, error){
 	"kafka": controller,
 }

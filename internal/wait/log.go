@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A Log keeps what is written to it, such as by a logger, for tests of what a user gets to read. Whoever holds its
-// lock has writers wait. The zero Log is empty.
+// A Log keeps what is written to it, such as by a logger, for tests of what a user gets to read. While its
+// lock is held, writers wait. The zero Log is empty.
 type Log struct {
 	sync.Mutex
 	text strings.Builder
@@ -25,5 +25,5 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Has tells whether a text was written.
+// Has reports whether a text was written.
 func (l *Log) Has(text string) bool { return strings.Contains(l.String(), text) }

@@ -1,4 +1,4 @@
-// Package wait has tests on real servers wait for what must come.
+// Package wait lets tests on real servers wait for events that must come.
 package wait
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Patience bounds whatever such a test waits for. It is no promise: a machine with a tenth of the
-// usual speed takes ten times as long for all that a test does, and what comes early ends the
-// wait early. What must come in time is compared with times that the test has noted.
+// Patience limits every wait of such a test. It is no promise: a machine with a tenth of the usual speed
+// takes ten times as long for all that a test does, and an early event ends the wait early. Events that
+// must come in time are compared with times that the test has noted.
 const Patience = 3 * time.Minute
 
-// For waits until holds returns true, and asks it every few milliseconds. After Patience it ends
-// the test, and says what never came. It calls holds on the test's own goroutine, so holds may
-// end the test, too.
+// For waits until holds returns true, and calls it every few milliseconds. After Patience it ends the test
+// and names the event that never came. It calls holds on the test's own goroutine, so holds may end the
+// test, too.
 func For(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -24,7 +24,7 @@ func For(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Receive returns what comes next, and ends the test after Patience. It says what never came.
+// Receive returns the next value. After Patience it ends the test and names the event that never came.
 func Receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -35,13 +35,13 @@ func Receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 	return v
 }
 
-// A Result is what a call has returned.
+// A Result is the results of a call.
 type Result[T any] struct {
 	V   T
 	Err error
 }
 
-// Later makes a call on a goroutine of its own, and returns what it returns.
+// Later makes a call on another goroutine. The channel receives its results.
 func Later[T any](call func() (T, error)) <-chan Result[T] {
 	returned := make(chan Result[T], 1)
 	go func() {
@@ -51,7 +51,7 @@ func Later[T any](call func() (T, error)) <-chan Result[T] {
 	return returned
 }
 
-// Returned returns what a call of Later has returned. After Patience it ends the test, and shows where it hangs.
+// Returned returns the results of a call of Later. After Patience it ends the test and shows all stacks.
 func Returned[T any](t testing.TB, call <-chan Result[T]) (T, error) {
 	t.Helper()
 	select {

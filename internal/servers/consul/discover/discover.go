@@ -1,7 +1,6 @@
-// Package discover stands in for github.com/hashicorp/go-discover in the Consul server of
-// the tests, which finds nobody by asking a cloud. The original takes the SDKs of fourteen
-// clouds with it, to be fetched and compiled: half of all that is fetched for the server, and a
-// fifth of the work to build it.
+// Package discover replaces github.com/hashicorp/go-discover in the Consul server of the tests, which asks
+// no cloud. The original needs the SDKs of fourteen clouds to be fetched and compiled: half of all that is
+// fetched for the server, and a fifth of the work to build it.
 package discover
 
 import (
@@ -18,7 +17,7 @@ type Provider interface {
 // Providers is empty.
 var Providers map[string]Provider
 
-// An Option is accepted, and changes nothing.
+// An Option changes nothing.
 type Option func()
 
 // WithUserAgent changes nothing.
@@ -36,7 +35,7 @@ func New(...Option) (*Discover, error) { return &Discover{}, nil }
 // Names is empty.
 func (*Discover) Names() []string { return nil }
 
-// Addrs fails.
+// Addrs returns an error.
 func (*Discover) Addrs(string, *log.Logger) ([]string, error) {
 	return nil, errors.New("this server is built without the discovery of cloud providers: give addresses to join")
 }

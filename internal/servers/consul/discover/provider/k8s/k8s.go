@@ -1,4 +1,4 @@
-// Package k8s stands in for the provider that Consul names itself.
+// Package k8s replaces the provider that Consul itself names.
 package k8s
 
 import (
@@ -9,10 +9,10 @@ import (
 // Provider knows no cluster.
 type Provider struct{}
 
-// Addrs fails.
+// Addrs returns an error.
 func (*Provider) Addrs(map[string]string, *log.Logger) ([]string, error) {
 	return nil, errors.New("this server is built without the discovery of Kubernetes")
 }
 
-// Help says so.
+// Help says that the provider is missing.
 func (*Provider) Help() string { return "not in this build" }
