@@ -206,9 +206,9 @@ func awaitFree(ctx context.Context, s *backend.Session, key string) error {
 
 // A Hold is what a session holds by its own entries: a lock, or a part of one. Its context is for the work.
 // It ends with the context of the call that took the Hold; when the session is lost, which is before the
-// service can give the entries' place to others; and when somebody has removed an entry, which is after the
-// fact. Pending requests at that instant may arrive later: writes outside the service must carry the token,
-// and writes in it the conditions.
+// service can give what is held to another; and when somebody has removed an entry, which is noticed
+// afterwards. Pending requests at that instant may arrive later: writes outside the service must carry the
+// token, and writes in it the conditions.
 type Hold struct {
 	context.Context
 	session *backend.Session

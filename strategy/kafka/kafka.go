@@ -7,7 +7,7 @@
 // successor's entry. That, and tokens that rise, hold for as long as nobody deletes the epoch.
 //
 // With Config.Election "/", keys and payloads are Kafka's own, byte for byte, so that Kafka's tools can read
-// them. The price is that of strategy/unfair: a change of controller wakes every candidate.
+// them. The price is the same as with strategy/unfair: a change of controller wakes every candidate.
 //
 // Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch and KafkaController.elect in Apache
 // Kafka up to 3.9, with KAFKA-6082 (guarded deletion) and KAFKA-1387 (the entry of one's own earlier

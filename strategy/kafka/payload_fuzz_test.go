@@ -15,7 +15,7 @@ import (
 )
 
 // FuzzController holds that what is written is read back, and that from any other payload exactly the broker
-// is read that Kafka's own readers see: the number under "brokerid", whatever the other fields are.
+// is read that Kafka's own readers see: the number under "brokerid", with any other fields.
 func FuzzController(f *testing.F) {
 	for _, payload := range []string{
 		`{"version":1,"brokerid":7,"timestamp":"1700000000000"}`, `{"version":2,"brokerid":7,"timestamp":"1","kraftControllerEpoch":-1}`,
