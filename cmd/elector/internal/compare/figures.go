@@ -15,8 +15,8 @@ type figures struct {
 	asking  map[string]float64 // the cost of one reading
 }
 
-// settle measures the cost of asking while all is quiet. It is approximate: a heartbeat may be half done when
-// the service is asked.
+// settle measures the median cost of asking while all is quiet: a single cost may be off, as a heartbeat may
+// be half done when the service is asked.
 func (f *figures) settle(ctx context.Context) {
 	f.sum, f.asking = make(map[string]float64), make(map[string]float64)
 	costs := make(map[string][]float64)
