@@ -21,7 +21,7 @@ import (
 
 const deploy = "../../deploy"
 
-// A pod is what is looked at of one.
+// A pod has the checked fields of a Pod.
 type pod struct {
 	SecurityContext struct {
 		RunAsNonRoot bool `yaml:"runAsNonRoot"`
@@ -63,8 +63,8 @@ type object struct {
 	}
 }
 
-// TestManifests holds that what a manifest names is in it: ports, volumes, variables and
-// labels; that the command is run with what "elector run" wants; and that nothing is root.
+// TestManifests holds that a manifest has what it names: ports, volumes, variables and labels; that the
+// command runs with what "elector run" requires; and that nothing is root.
 func TestManifests(t *testing.T) {
 	files := must.Get(filepath.Glob(deploy + "/*.yaml"))(t)
 	require.NotEmpty(t, files)
@@ -135,8 +135,8 @@ func checkPod(t *testing.T, file string, spec *yaml.Node) (ports []string, runs 
 	return ports, runs
 }
 
-// TestDockerfile holds that what it copies is there, that it builds with a Go that the module
-// takes, stamps the version where the command looks for it, and ends without root.
+// TestDockerfile holds that what it copies exists, that it builds with a Go that the module accepts, stamps
+// the version where the command looks for it, and ends without root.
 func TestDockerfile(t *testing.T) {
 	data := must.Get(os.ReadFile(deploy + "/Dockerfile"))(t)
 	text := string(data)

@@ -14,30 +14,30 @@ import (
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
-// What the cluster has in the service. The controller alone writes the partitions, by Term.Commit.
+// The cluster's keys in the service. Only the controller writes the partitions, by Term.Commit.
 const (
 	root          = "/demo"              // the controller's seat and its epoch are below; Kafka's own root is "/"
 	partitionsKey = root + "/partitions" // the states of all partitions
 )
 
-// registrationKey is the place of a broker's registration, an ephemeral entry.
+// registrationKey returns the key of a broker's registration, an ephemeral entry.
 func registrationKey(id int) string { return root + "/brokers/ids/" + strconv.Itoa(id) }
 
-// replicas is the brokers of each partition; the first is the one to lead.
+// replicas has the brokers of each partition; the first is the preferred leader.
 var replicas = [][]int{{1, 2}, {2, 3}, {3, 1}}
 
-// A broker is one process of the cluster. It registers, learns from the service
-// which partitions it leads, and stands for controller: all in one session, so that
-// a broker which has lost its session has lost all of it at the same time.
+// A broker is one process of the cluster. It registers, learns from the service which partitions it leads,
+// and stands for controller: all in one session, so that a broker that loses its session loses all of it at
+// the same time.
 type broker struct {
 	id      int
 	backend backend.Backend
 	shared  backend.Backend // registration and candidacy have one session
-	unclean bool            // as the controller it lets a replica lead that may lack messages, rather than none
+	unclean bool            // as the controller it prefers a leader that may lack messages to none
 	say     func(format string, args ...any)
 
 	seen  map[int]partition // the latest state of each partition
-	leads map[int]bool      // the partitions, too
+	leads map[int]bool      // by partition, too
 }
 
 func newBroker(id int, b backend.Backend, unclean bool, say func(string, ...any)) *broker {
@@ -48,23 +48,23 @@ func newBroker(id int, b backend.Backend, unclean bool, say func(string, ...any)
 	}
 }
 
-// run lives one life after the other until ctx ends.
+// run calls live again and again until ctx ends.
 func (b *broker) run(ctx context.Context) {
 	for said := ""; ; time.Sleep(500 * time.Millisecond) {
 		err := b.live(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if text := err.Error(); text != said { // else the same still keeps it from living
+		if text := err.Error(); text != said { // else for the same reason as before
 			b.say("starts over: %s", text)
 			said = text
 		}
 	}
 }
 
-// live is the life of one session: register, and then be a broker and a candidate
-// until it is over. A candidate registers first, as in Kafka: a controller that is no
-// broker would be in nobody's view of the cluster.
+// live is the life of one session: it registers, and then is a broker and a candidate until the session ends.
+// A candidate registers first, as in Kafka: a controller that is not a broker would be in nobody's view of
+// the cluster.
 func (b *broker) live(ctx context.Context) error {
 	s, err := b.shared.Open(ctx, backend.OpenOptions{})
 	if err != nil {
@@ -78,7 +78,7 @@ func (b *broker) live(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	stood := make(chan error, 1)
 	go func() {
-		defer cancel() // the broker ends with its candidacy: half of it would look well
+		defer cancel() // the broker ends with its candidacy: half of it would look healthy
 		stood <- b.stand(ctx)
 	}()
 	err = b.follow(ctx, s, own)
@@ -87,12 +87,12 @@ func (b *broker) live(ctx context.Context) error {
 	return cmp.Or(<-stood, err)
 }
 
-// register enters the broker. A process that is started again under the id of one that has died
-// fails until the service has noticed that.
+// register enters the broker. A process that is started again under the id of a dead one fails until the
+// service has noticed the death.
 func (b *broker) register(ctx context.Context, s *backend.Session) (backend.Entry, error) {
 	key := registrationKey(b.id)
 	if _, err := s.Commit(ctx, nil, backend.CompareAndSet(backend.Parent(key), nil, 0)); err != nil && !errors.Is(err, backend.ErrConflict) {
-		return backend.Entry{}, err // ErrConflict: it is there
+		return backend.Entry{}, err // ErrConflict: it exists
 	}
 	made, err := s.Commit(ctx, nil, backend.CreateEphemeral(key, fmt.Appendf(nil, "pid %d", os.Getpid())))
 	if err != nil {
@@ -102,21 +102,20 @@ func (b *broker) register(ctx context.Context, s *backend.Session) (backend.Entr
 	return made[0], nil
 }
 
-// stand is the candidacy: it returns when ctx ends, or standing is of no use.
+// stand is the candidacy: it returns when ctx ends, or when it cannot succeed.
 func (b *broker) stand(ctx context.Context) error {
 	e, err := elector.New(elector.Config{Backend: b.shared, Strategy: kafka.New(), Election: root, ID: strconv.Itoa(b.id)})
 	if err != nil {
 		return err
 	}
-	defer e.Close(ctx) // ctx ends, at the latest, with the session
+	defer e.Close(ctx) // ctx ends with the session at the latest
 	if err = elector.Run(ctx, e, b.lead); ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// follow learns what the controller has decided, until the registration or the
-// session is gone.
+// follow learns the controller's decisions, until the registration or the session is gone.
 func (b *broker) follow(ctx context.Context, s *backend.Session, own backend.Entry) error {
 	known := []backend.Entry{own, backend.Unknown(partitionsKey)}
 	for {
@@ -135,9 +134,9 @@ func (b *broker) follow(ctx context.Context, s *backend.Session, own backend.Ent
 	}
 }
 
-// learn takes the state of a partition. One of an earlier controller, or an older one than was seen,
-// is ignored: somebody writes past the service's conditions, or has restored a backup of it. Each
-// partition has epochs of its own, because a new controller changes only what it has to.
+// learn takes the state of a partition. It ignores a state of an earlier controller, or one older than it has
+// seen: somebody wrote without the service's conditions, or restored a backup of it. Each partition has
+// epochs of its own, because a new controller changes only what it must.
 func (b *broker) learn(n int, p partition) {
 	last, known := b.seen[n]
 	if known && (p.ControllerEpoch < last.ControllerEpoch || p.LeaderEpoch < last.LeaderEpoch) {
@@ -154,8 +153,8 @@ func (b *broker) learn(n int, p partition) {
 	}
 }
 
-// stepDown ends what the broker leads with the life of its session. What was seen
-// stays, since it is to be ignored in the next life, too, if it is outdated.
+// stepDown gives up what the broker leads when its session ends. It keeps what it has seen, to ignore
+// outdated states in the next session, too.
 func (b *broker) stepDown() {
 	for n := range replicas {
 		if b.leads[n] {

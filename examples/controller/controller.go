@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// lead is what a broker does in one term as the controller, until the term is over or ctx ends.
+// lead is a broker's term as the controller, until the term is over or ctx ends.
 func (b *broker) lead(ctx context.Context, t *elector.Term) error {
 	b.say("IS THE CONTROLLER, epoch %d", t.Token())
 	err := b.control(ctx, t)
@@ -24,9 +24,8 @@ func (b *broker) lead(ctx context.Context, t *elector.Term) error {
 	return err
 }
 
-// control keeps the states of all partitions right. An error ends the term, and the next controller
-// goes on from what stands there. That one does not know who has registered again before its term, so
-// that such a leader stays.
+// control keeps the states of all partitions right. An error ends the term, and the next controller continues
+// from the stored states. That one cannot know who registered again before its term, so such a leader stays.
 func (b *broker) control(ctx context.Context, t *elector.Term) error {
 	ids := slices.Compact(slices.Sorted(slices.Values(slices.Concat(replicas...))))
 	var known []backend.Entry // the registrations
@@ -41,8 +40,8 @@ func (b *broker) control(ctx context.Context, t *elector.Term) error {
 		live := make(map[int]bool)
 		for i, e := range now {
 			if last := known[i]; e.Exists() && last.Exists() && !last.IsUnknown() && !e.Is(last) {
-				// A broker that has registered again has died in between, though its id was never
-				// missing: it is taken for dead first, and at the next look for live.
+				// A broker that registered again died in between, though its id was never missing: it counts
+				// as dead first, and as live at the next look.
 				now[i] = backend.Entry{Key: e.Key}
 			}
 			live[ids[i]] = now[i].Exists()
@@ -56,10 +55,10 @@ func (b *broker) control(ctx context.Context, t *elector.Term) error {
 	}
 }
 
-// settle decides about all partitions, and writes what has changed in one commit, which the
-// service refuses if there may be another controller.
+// settle decides about all partitions, and writes the changes in one commit, which the service refuses if
+// there may be another controller.
 func (b *broker) settle(ctx context.Context, t *elector.Term, live map[int]bool) (changed bool, err error) {
-	stored, err := t.Get(ctx, partitionsKey) // with all that earlier controllers have written
+	stored, err := t.Get(ctx, partitionsKey) // with all that earlier controllers wrote
 	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
 		return false, err
 	}
@@ -80,7 +79,7 @@ func (b *broker) settle(ctx context.Context, t *elector.Term, live map[int]bool)
 		b.say("decides partition %d: %v", n, next)
 	}
 	if changed {
-		value, _ := json.Marshal(states) // which cannot fail
+		value, _ := json.Marshal(states) // cannot fail
 		_, err = t.Commit(ctx, elector.Put(partitionsKey, value))
 	}
 	return changed, err
@@ -97,9 +96,9 @@ func decode(e backend.Entry) (states []partition, err error) {
 	return states, err
 }
 
-// writeLate is what a process does that was frozen just before a write, and goes on when its term is
-// over: but it goes past Term.Commit, which knows that, and in a session of its own, which lives. The
-// write has the conditions of its term, as all writes of Term.Commit have: so the service refuses it.
+// writeLate is what a process does that was frozen just before a write, and continues when its term is over.
+// But it bypasses Term.Commit, which knows that, and uses its own session, which is live. The write has the
+// conditions of its term, like all writes of Term.Commit: so the service refuses it.
 func (b *broker) writeLate(ctx context.Context, t *elector.Term) error {
 	s, err := b.backend.Open(ctx, backend.OpenOptions{})
 	if err != nil {

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// This file is what the controller decides. It knows of no service and no time, only
-// of a state, the brokers that live, and the next state.
+// This file has the controller's decisions. It knows no service and no time, only a state, the live brokers,
+// and the next state.
 
-// A partition is its state as all brokers have to see it.
+// A partition is its state as all brokers must see it.
 type partition struct {
 	Leader int `json:"leader"` // or offline
-	// LeaderEpoch rises with each change of Leader or ISR. A broker that led in an
-	// earlier one is refused by its followers.
+	// LeaderEpoch rises with each change of Leader or ISR. Followers refuse a broker that led in an earlier
+	// one.
 	LeaderEpoch int   `json:"leaderEpoch"`
 	ISR         []int `json:"isr"` // the replicas that have all messages
 	Replicas    []int `json:"replicas"`
-	// ControllerEpoch is that of the controller which has written this state.
+	// ControllerEpoch is the epoch of the controller that wrote this state.
 	ControllerEpoch uint64 `json:"controllerEpoch"`
 }
 
-// offline is the Leader of a partition that has none.
+// offline is the Leader of a partition without one.
 const offline = -1
 
 func (p partition) String() string {
@@ -31,24 +31,22 @@ func (p partition) String() string {
 	return fmt.Sprintf("%s, ISR %v, epoch %d of controller %d", leader, p.ISR, p.LeaderEpoch, p.ControllerEpoch)
 }
 
-// fresh is a partition before anybody has led it: all replicas are as good, as there
-// is nothing in it.
+// fresh returns a partition that nobody has led yet: all replicas are equal, as it is empty.
 func fresh(replicas []int) partition {
 	return partition{Leader: offline, LeaderEpoch: -1, ISR: replicas, Replicas: replicas}
 }
 
 // decide returns the next state of a partition, which is the same if all is well.
 //
-//   - Who does not live leaves the ISR.
+//   - A dead broker leaves the ISR.
 //   - A leader that is in the ISR stays. Otherwise the first in-sync replica leads: it
 //     has all messages.
 //   - No in-sync replica lives: the partition is offline, and the ISR stays as it was,
-//     because who returns from it has all messages. Where an unclean election is
-//     allowed, the first replica that lives leads, and what it lacks is lost.
-//   - Nothing of that: replicas that are back join the ISR.
+//     because a replica that returns from it has all messages. If an unclean election is
+//     allowed, the first live replica leads, and the messages that it lacks are lost.
+//   - None of these: replicas that are back join the ISR.
 //
-// So a change is an election or a return, and one after the other. The ISR is kept in
-// the order of the replicas.
+// So a change is either an election or a return, one at a time. The ISR has the order of the replicas.
 func decide(p partition, live map[int]bool, unclean bool) partition {
 	next := p
 	inSync := keep(p.Replicas, func(id int) bool { return live[id] && slices.Contains(p.ISR, id) })
@@ -60,7 +58,7 @@ func decide(p partition, live map[int]bool, unclean bool) partition {
 			next.Leader = inSync[0]
 		}
 		if next.same(p) {
-			// In a real cluster a replica first catches up, and its leader reports it.
+			// In a real cluster a replica catches up first, and its leader reports it.
 			next.ISR = alive
 		}
 	case unclean && len(alive) > 0:
@@ -74,12 +72,12 @@ func decide(p partition, live map[int]bool, unclean bool) partition {
 	return next
 }
 
-// same tells whether leader and ISR are as in o.
+// same reports whether leader and ISR are as in o.
 func (p partition) same(o partition) bool {
 	return p.Leader == o.Leader && slices.Equal(p.ISR, o.ISR)
 }
 
-// keep returns the ids that are wanted, in their order.
+// keep returns the wanted ids, in their order.
 func keep(ids []int, wanted func(int) bool) []int {
 	return slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return !wanted(id) })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// demo is a cluster of three brokers in this process, on a service in this process. After each
-// scene it tells the states of the partitions. It ends by itself after half a minute.
+// demo runs a cluster of three brokers, on a service in this process. After each scene it prints the states
+// of the partitions. It ends by itself after half a minute.
 func demo(ctx context.Context, say func(string, ...any)) {
 	const ttl = 600 * time.Millisecond
 	service := memory.New(memory.Options{DefaultTTL: ttl})

@@ -1,6 +1,6 @@
-// Controller is a small control plane in the way of Apache Kafka's: brokers elect one of them as the
-// controller, which decides who leads each partition. The first line is a demonstration in one process,
-// the other one broker among processes on ZooKeeper, etcd or Consul; README.md tells what to try.
+// Controller is a small control plane like Apache Kafka's: brokers elect one of them as the controller, which
+// decides who leads each partition. The first command below is a demonstration in one process, the second is
+// one of several brokers on ZooKeeper, etcd or Consul; README.md says what to try.
 //
 //	go run ./examples/controller
 //	go run ./examples/controller -backend zk://127.0.0.1:2181 -broker 1
@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, say func(string, ...any)) error {
 	url := flags.String("backend", "", dial.Usage)
 	id := flags.Int("broker", 0, "be the broker of this id, from 1 to 3")
 	unclean := flags.Bool("unclean", false, "as the controller, let a replica lead that may lack messages, rather than none")
-	_ = flags.Parse(args) // exits where it fails
+	_ = flags.Parse(args) // exits if it fails
 	switch {
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q: there are flags only", flags.Arg(0))

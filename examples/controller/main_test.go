@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// TestDemo holds what comes of each fault, on fake time. Within a scene the brokers talk in any order.
+// TestDemo holds that each fault has its effect, on fake time. Within a scene the brokers talk in any order.
 func TestDemo(t *testing.T) {
 	var out wait.Log
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestOlderEpochs shows a broker what an earlier controller has decided, and what was decided earlier.
+// TestOlderEpochs holds that a broker ignores decisions of an earlier controller, and earlier ones.
 func TestOlderEpochs(t *testing.T) {
 	b := newBroker(2, memory.New(memory.Options{}), false, t.Logf)
 	b.learn(0, partition{Leader: 2, LeaderEpoch: 5, ControllerEpoch: 3})
@@ -78,7 +78,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestMain has the processes of TestProcesses be this program: they are this test, executed again.
+// TestMain turns the processes of TestProcesses into this program: they are this test, executed again.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_A_BROKER") != "" {
 		main()

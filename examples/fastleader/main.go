@@ -1,5 +1,5 @@
-// Fastleader elects a leader without a service: the peers vote among themselves, as
-// ZooKeeper's servers do (FastLeaderElection). README.md tells what it gives, and what not.
+// Fastleader elects a leader without a service: the peers vote among themselves, as ZooKeeper's servers do
+// (FastLeaderElection). README.md says what it gives, and what it does not.
 //
 //	go run ./examples/fastleader demo     # six processes on this machine, kill -9, all ballots
 //	go run ./examples/fastleader -id 3 -zxid 7 -peers 1=127.0.0.1:7001,2=127.0.0.1:7002,3=127.0.0.1:7003
@@ -75,15 +75,15 @@ func (n *node) parse(list string, ids *[]int) error {
 	return nil
 }
 
-// node runs a peer among others. A vote is a POST of one line of JSON. Anybody who reaches the
-// port can vote in any name. (ZooKeeper has SASL and TLS for that.)
+// node runs a peer among others. A vote is a POST of one line of JSON. Anybody who reaches the port can vote
+// in any name. (ZooKeeper has SASL and TLS to prevent that.)
 type node struct {
 	peer
-	addrs map[int]string // of all, by id
+	addrs map[int]string // of all peers, by id
 	heard chan vote
 }
 
-// run is the peer's life, until ctx ends.
+// run runs the peer until ctx ends.
 func (n *node) run(ctx context.Context) error {
 	n.say = func(id int, line string) { fmt.Printf("%s  %d  %s\n", time.Now().Format("15:04:05.000"), id, line) }
 	var group sync.WaitGroup
@@ -114,7 +114,7 @@ func (n *node) run(ctx context.Context) error {
 	}
 }
 
-// ServeHTTP takes a vote.
+// ServeHTTP accepts a vote.
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var v vote
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 512)).Decode(&v); err != nil {
@@ -129,7 +129,7 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var client = http.Client{Timeout: time.Second, Transport: new(http.Transport)} // with no proxy
 
-// send tries to deliver a vote. One may be lost, or overtake another: peers repeat their votes.
+// send tries to deliver a vote. A vote may be lost, or overtake another: peers repeat their votes.
 func send(addr string, v vote) {
 	line, _ := json.Marshal(v) // numbers and a name
 	if reply, err := client.Post("http://"+addr, "application/json", bytes.NewReader(line)); err == nil {
@@ -139,7 +139,7 @@ func send(addr string, v vote) {
 
 const backed = "is followed by a majority"
 
-// scenes are what the demonstration does. Each ends when all of until has been said.
+// scenes are the steps of the demonstration. Each ends when all lines of until have been printed.
 var scenes = []struct {
 	title  string
 	kills  bool // the leader
@@ -155,10 +155,10 @@ var scenes = []struct {
 	{"KILL -9 of the leader: this time 3 is there", true, nil, []string{backed}},
 }
 
-// demo runs five voters and an observer, each in a process of its own, and prints what they say.
+// demo runs five voters and an observer, each in its own process, and prints their output.
 func demo(ctx context.Context) error {
-	// The ports are below those that systems give to connections. Else a peer that connects to one
-	// whose peer is dead could be given that same port, and keep it.
+	// The ports are below those that systems assign to connections. Otherwise a peer that connects to the
+	// port of a dead peer could be assigned that same port, and keep it.
 	var addrs []string
 	for port := 20000 + rand.IntN(10000); len(addrs) < 6 && port < 32000; port++ {
 		if listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
@@ -171,7 +171,7 @@ func demo(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel() // kills those that run
+	defer cancel() // kills the running processes
 	context.AfterFunc(ctx, func() { says.CloseWithError(ctx.Err()) })
 
 	lines, running, leader := bufio.NewScanner(said), make(map[string]*exec.Cmd), ""
@@ -188,7 +188,7 @@ func demo(ctx context.Context) error {
 				return err
 			}
 			running[args[1]] = cmd
-			group.Go(func() { _ = cmd.Wait() }) // says that it was killed
+			group.Go(func() { _ = cmd.Wait() }) // reports that it was killed
 		}
 		for until := scene.until; len(until) > 0; {
 			if !lines.Scan() {

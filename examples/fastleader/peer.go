@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// state is what a peer is doing, in ZooKeeper's words.
+// state is what a peer does, in ZooKeeper's words.
 type state string
 
 const (
@@ -25,9 +25,9 @@ type ballot struct {
 
 func (b ballot) String() string { return fmt.Sprintf("%d (zxid %d)", b.ID, b.Zxid) }
 
-// vote is all that peers say to each other.
+// vote is the only message between peers.
 type vote struct {
-	Round uint64 `json:"logic_clock"` // of a settled peer: the round in which it has settled
+	Round uint64 `json:"logic_clock"` // of a settled peer: the round in which it settled
 	State state  `json:"state"`
 	Self  ballot `json:"self"` // who says it
 	For   ballot `json:"vote"` // its choice; ID 0 from an observer, which has none
@@ -38,18 +38,18 @@ func (v vote) settled() bool { return v.State == following || v.State == leading
 // effects are what a peer wants done after a step.
 type effects struct {
 	to    []int // send its word to these
-	timer bool  // call timeout after a beat, and forget the timer that was running
+	timer bool  // call timeout after a beat, and forget the running timer
 }
 
-// beat is the only interval. Looking or settled, a peer repeats its vote so often. A majority
-// must stand for so long before it counts [finalizeWait].
+// beat is the only interval. Looking or settled, a peer repeats its vote at this interval. A majority must
+// last for one beat before it counts [finalizeWait].
 const beat = 200 * time.Millisecond
 
-// config is what all peers are told.
+// config is known to all peers.
 type config struct {
 	voters, observers []int
-	patience          int // after so many beats of silence a peer looks for a leader
-	// The rules are fields because the tests break them, to see that this is found.
+	patience          int // after so many silent beats a peer looks for a leader
+	// The rules are fields because the tests break them, to check that this is found.
 	better func(a, b ballot) bool
 	quorum func(votes, voters int) bool
 	say    func(id int, line string)
@@ -61,13 +61,13 @@ var usual = config{
 	quorum:   func(votes, voters int) bool { return votes > voters/2 },                             // [QuorumMaj]
 }
 
-// place returns where a voter stands, and -1 for others.
+// place returns the index of a voter, and -1 for others.
 func (c *config) place(id int) int { return slices.Index(c.voters, id) }
 
 func (c *config) enough(ids []int) bool { return c.quorum(len(ids), len(c.voters)) }
 
-// peer elects as ZooKeeper's servers do. It has no goroutine, clock or socket: it takes votes
-// and timeouts, and returns what to send.
+// peer elects as ZooKeeper's servers do. It has no goroutine, clock or socket: it takes votes and timeouts,
+// and returns what to send.
 //
 //  1. Begin a round, one after the last. Vote for yourself, and tell all.
 //  2. A vote of a later round: take that round over, and begin it with the better of your
@@ -75,26 +75,25 @@ func (c *config) enough(ids []int) bool { return c.quorum(len(ids), len(c.voters
 //  3. Of this round: a ballot with the higher zxid, then with the higher id, becomes yours.
 //  4. Whenever your vote has changed, tell all. The last vote of each voter counts.
 //  5. A majority votes as you do, for 200 ms without a better vote: lead, or follow.
-//  6. If you come late, those who have settled tell you. If a majority is for one leader, and
-//     that leader says so too, follow it.
+//  6. If you come late, the settled peers tell you. If a majority is for one leader, and that
+//     leader says so too, follow it.
 //
-// Source: lookForLeader in FastLeaderElection.java of Apache ZooKeeper; the names in brackets are
-// its own. It differs: there the epoch is a field of its own, compared first. A vote that is no
-// better is dropped during the 200 ms. A peer that looks repeats its vote ever more seldom. And
-// the round can fall: see settle.
+// Source: lookForLeader in FastLeaderElection.java of Apache ZooKeeper; the names in brackets are its own.
+// ZooKeeper differs: there the epoch is a field of its own, compared first. A vote that is not better is
+// dropped during the 200 ms. A looking peer repeats its vote less and less often. And the round can fall: see
+// settle.
 //
-// In ZooKeeper an elected leader does nothing before a majority has agreed on its epoch
-// (Zab). Here a leader only counts how many follow it. A peer is a plain value, so that the
-// tests can copy and compare it.
+// In ZooKeeper an elected leader does nothing before a majority has agreed on its epoch (Zab). Here a leader
+// only counts its followers. A peer is a plain value, so that the tests can copy and compare it.
 type peer struct {
 	*config
 	self     ballot
 	round    uint64 // [logicalclock]
 	state    state
 	choice   ballot  // my vote [proposedLeader, proposedZxid], and later my leader
-	term     uint64  // the round in which I have settled on it; while I look, this round
+	term     uint64  // the round in which I settled on it; while I look, this round
 	received [7]vote // [recvset, outofelection] by voter; of a settled peer: who has agreed since the last beat
-	standing bool    // a majority stands for my choice, and the 200 ms run
+	standing bool    // a majority is for my choice, and the 200 ms run
 	backed   bool    // I lead, and a majority has said that it follows
 	quiet    int     // beats in a row without the leader, or without a majority
 }
@@ -124,7 +123,7 @@ func (p *peer) propose(b ballot, why string) effects {
 	return effects{p.others(), true}
 }
 
-// word is all that a peer says.
+// word returns the peer's message.
 func (p *peer) word() vote { return vote{p.term, p.state, p.self, p.choice} }
 
 func (p *peer) others() []int {
@@ -141,7 +140,7 @@ func (p *peer) receive(v vote) effects {
 	case v.Self.ID == p.choice.ID && v.Round > p.term:
 		return p.look("the leader is in a later round, and leads no more")
 	case v.State == looking && p.voter():
-		return effects{to: []int{v.Self.ID}} // it learns that there is a leader
+		return effects{to: []int{v.Self.ID}} // this tells it that there is a leader
 	case v.settled() && v.For == p.choice && v.Round == p.term:
 		p.received[p.place(v.Self.ID)] = v
 		if by := p.supporters(p.choice, p.term); p.state == leading && !p.backed && p.enough(by) {
@@ -159,7 +158,7 @@ func (p *peer) valid(v vote) bool {
 		v.Round < math.MaxInt64 // the round after it must not be 0
 }
 
-// count takes the vote of a peer that is looking too, and the word of one that has settled.
+// count handles the vote of a peer that looks, too, and the word of a settled one.
 func (p *peer) count(v vote) (e effects) {
 	switch {
 	case v.settled():
@@ -179,18 +178,18 @@ func (p *peer) count(v vote) (e effects) {
 	if by := p.supporters(v.For, v.Round); v.settled() && p.enough(by) && p.claims(v) {
 		return p.settle(v.For, v.Round, by)
 	}
-	// Each vote is a reason to count again: it may have taken the majority away.
+	// Each vote is a reason to count again: it may have ended the majority.
 	stood := p.standing
 	p.standing = p.enough(p.supporters(p.choice, p.term))
 	e.timer = e.timer || p.standing && !stood
 	return e
 }
 
-// claims reports whether the leader of whom v speaks says itself that it leads. Without this
-// peers would go on electing a dead one, on the word of each other [checkLeader].
+// claims reports whether the leader that v names says itself that it leads. Without this, peers would keep
+// electing a dead one, on each other's word [checkLeader].
 func (p *peer) claims(v vote) bool {
 	if v.For.ID == p.self.ID {
-		return v.Round == p.term // a vote of an earlier round is not for me as I am now
+		return v.Round == p.term // a vote of an earlier round is not for me in this one
 	}
 	leader := p.received[p.place(v.For.ID)]
 	return leader.State == leading && leader.Round == v.Round
@@ -206,10 +205,10 @@ func (p *peer) supporters(b ballot, round uint64) (ids []int) {
 	return ids
 }
 
-// settle ends the election. A peer settles by votes at most once in each round. So two majorities
-// of one round have a peer in common, and cannot follow two leaders. For this the round must never
-// fall. In ZooKeeper it does, to that of a leader whom a late server joins; and there, as here, it
-// is lost when the process dies. Zab's epoch, on disk, keeps a second leader there from acting.
+// settle ends the election. A peer settles by votes at most once in each round. So two majorities of one
+// round have a peer in common, and cannot follow two leaders. For this the round must never fall. In
+// ZooKeeper it does, to the round of the leader that a late server joins; and there, as here, it is lost when
+// the process dies. There, Zab's epoch, on disk, keeps a second leader from acting.
 func (p *peer) settle(on ballot, term uint64, by []int) effects {
 	*p = peer{config: p.config, self: p.self, round: max(p.round, term), state: following, choice: on, term: term}
 	if on.ID == p.self.ID {
@@ -230,7 +229,7 @@ func (p *peer) remind() effects {
 	if p.state == leading {
 		return effects{p.others(), true}
 	}
-	return effects{[]int{p.choice.ID}, true} // an observer's is a question
+	return effects{[]int{p.choice.ID}, true} // an observer's word is a question
 }
 
 // timeout is called after a beat.

@@ -14,13 +14,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// world is up to five voters, and what they have said. It is a plain value.
+// world is up to five voters, and their messages. It is a plain value.
 type world struct {
-	peers              [5]peer // by id, from 1; one that is not there has no config
+	peers              [5]peer // by id, from 1; a missing one has no config
 	leaders            [9]int  // by round: the last peer that a majority has followed in it
 	broken             bool    // see TestPromise
-	said               uint64  // a hash of all that has ever been said
-	timeouts, restarts int     // so many may come yet
+	said               uint64  // a hash of all messages so far
+	timeouts, restarts int     // so many may still come
 }
 
 // calm lets twenty beats pass in which the peers hear each other, and returns who leads then.
@@ -44,14 +44,14 @@ func (w *world) calm() (leaders []int) {
 	return leaders
 }
 
-// search goes through what can become of an election, the shortest schedules first. What has
-// been said may arrive at any time, once, again, or never: so delays, losses, copies and
-// partitions are all tried. A timeout may come at any time. A peer may die and start again.
+// search tries all possible courses of an election, the shortest schedules first. A message may arrive at any
+// time, once, again, or never: so this covers delays, losses, copies and partitions. A timeout may come at
+// any time. A peer may die and start again.
 type search struct {
 	zxids              []uint64 // of the voters
 	rounds             uint64   // no peer goes beyond this round
 	timeouts, restarts int      // so many in a schedule
-	most               int      // go on from so many schedules of each length, at random; 0: from all
+	most               int      // continue from so many schedules of each length, at random; 0: from all
 	config                      // the rules
 	until              func(*world) bool
 }
@@ -60,15 +60,15 @@ func (v vote) String() string {
 	return fmt.Sprintf("hears %d: %s, round %d, for %v", v.Self.ID, v.State, v.Round, v.For)
 }
 
-// place is where a search has come to, and how.
+// place is a state that a search has reached, and how.
 type place struct {
 	world
-	words  []vote // all that has ever been said
+	words  []vote // all messages so far
 	step   string
 	before *place
 }
 
-// run returns the shortest schedule to a world that the search is for, and "" if there is none.
+// run returns the shortest schedule to a world that the search is for, or "" if there is none.
 func (s search) run(t *testing.T) (schedule string) {
 	seen, seed := make(map[uint64]bool), maphash.MakeSeed()
 	median := slices.Sorted(slices.Values(s.zxids))[len(s.zxids)/2]
@@ -136,9 +136,9 @@ func (s search) run(t *testing.T) (schedule string) {
 
 func broken(w *world) bool { return w.broken }
 
-// The promise, while no peer starts again: in each round a majority comes to follow at most one
-// leader, whose log goes as far as those of a majority. Once the network is calm there is one
-// leader. The first two searches see all of one round, the last one a part of four.
+// While no peer starts again, in each round a majority comes to follow at most one leader, whose log goes as
+// far as those of a majority. Once the network is calm there is one leader. The first two searches see all of
+// one round, the last one a part of four.
 func TestPromise(t *testing.T) {
 	for _, s := range []search{
 		{zxids: []uint64{5, 5, 5}, rounds: 1, timeouts: 4, config: usual},
@@ -153,7 +153,7 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// Those who followed a dead leader do not elect it again, on the word of each other.
+// The followers of a dead leader do not elect it again, on each other's word.
 func TestDeadLeader(t *testing.T) {
 	var w world
 	c := usual
@@ -167,17 +167,17 @@ func TestDeadLeader(t *testing.T) {
 	assert.Equal(t, []int{4}, w.calm())
 }
 
-// Anybody can send anything. What is no vote of another voter for a voter changes nothing.
+// Anybody can send anything. Only a vote of another voter for a voter has an effect.
 func TestHostile(t *testing.T) {
 	c := usual
 	c.voters, c.say = []int{1, 2, 3}, func(int, string) {}
 	p := peer{config: &c, self: ballot{1, 5}, state: looking}
 	for _, v := range []vote{
 		{9, looking, ballot{1, 9}, ballot{2, 9}},              // itself
-		{9, looking, ballot{7, 9}, ballot{2, 9}},              // one whom nobody knows
-		{9, looking, ballot{2, 9}, ballot{7, 9}},              // for one whom nobody knows
+		{9, looking, ballot{7, 9}, ballot{2, 9}},              // an unknown voter
+		{9, looking, ballot{2, 9}, ballot{7, 9}},              // for an unknown voter
 		{9, "", ballot{2, 9}, ballot{2, 9}},                   // in no state
-		{math.MaxUint64, looking, ballot{2, 9}, ballot{2, 9}}, // in a round after which comes 0
+		{math.MaxUint64, looking, ballot{2, 9}, ballot{2, 9}}, // in a round that 0 follows
 	} {
 		was := p
 		p.receive(v)
@@ -185,8 +185,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// A changed vote comes after the 200 ms, and two peers have the votes of a majority. Only one
-// of them can come to be followed by one.
+// A changed vote comes after the 200 ms, and two peers have the votes of a majority. Only one of them can be
+// followed by a majority.
 func TestElectedTwice(t *testing.T) {
 	s := search{zxids: []uint64{5, 5, 5}, rounds: 1, timeouts: 2, config: usual}
 	s.until = func(w *world) bool { return w.peers[1].state == leading && w.peers[2].state == leading }
@@ -206,7 +206,7 @@ func TestForgottenRound(t *testing.T) {
 	assert.NotEmpty(t, s.run(t))
 }
 
-// TestMutants breaks the rules of the election, and sees it found.
+// TestMutants breaks the rules of the election, and holds that the search finds it.
 func TestMutants(t *testing.T) {
 	s := search{zxids: []uint64{7, 7, 5}, rounds: 1, timeouts: 2, config: usual, until: broken}
 	s.better = func(a, b ballot) bool { return a.ID > b.ID }
@@ -226,7 +226,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestDemo has real processes elect. The demonstration itself waits for what each scene shows.
+// TestDemo makes real processes elect. The demonstration itself waits for the lines of each scene.
 func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("make test-all tries it: a machine that stands still has other leaders")

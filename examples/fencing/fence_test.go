@@ -15,8 +15,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// The story of this example, with package fence in place of table.go: whole transactions of whatever
-// tables, in place of single statements on one.
+// The story of this example, with package fence instead of table.go: whole transactions of any tables,
+// instead of single statements on one.
 func Example_transactions() {
 	ctx := context.Background()
 	dir, _ := os.MkdirTemp("", "fencing-")

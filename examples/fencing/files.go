@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// Files is what stands in front of a directory: an object store, a file server. It
-// remembers one token for all files, so that the first write of a new leader, or
-// its Claim, shuts out all older ones from everything.
+// Files is a guard in front of a directory, as an object store or a file server is. It remembers one token
+// for all files, so that the first write of a new leader, or its Claim, shuts out all older ones from
+// everything.
 //
-// One process owns the directory. What two of them remembered would differ.
+// One process owns the directory. Two would remember different tokens.
 type Files struct {
 	dir string
 
 	mu      sync.Mutex
-	highest uint64 // what the token file says
+	highest uint64 // the content of the token file
 }
 
 // OpenFiles serves a directory, which must exist.
@@ -31,7 +31,7 @@ func OpenFiles(dir string) (*Files, error) {
 	case err == nil:
 		f.highest, err = strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 		if err != nil {
-			// To begin at 0 again would let every old leader in.
+			// Beginning at 0 again would let every old leader in.
 			return nil, fmt.Errorf("%s: %w", f.tokenFile(), err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -52,8 +52,8 @@ func (f *Files) Claim(token uint64) error {
 	return f.raise(token)
 }
 
-// Put writes a file. The lock is held from the look at the token to the end of the
-// write, or a newer leader's write could slip in between and be undone.
+// Put writes a file. It holds the lock from the look at the token to the end of the write. Otherwise a newer
+// leader's write could come in between and be undone.
 func (f *Files) Put(token uint64, name string, data []byte) error {
 	path, err := f.path(name)
 	if err != nil {
@@ -67,7 +67,7 @@ func (f *Files) Put(token uint64, name string, data []byte) error {
 	return f.replace(path, data)
 }
 
-// Get reads a file: an old or a new content, never a part of one.
+// Get reads a file. It returns the old or the new content, never a part.
 func (f *Files) Get(name string) ([]byte, error) {
 	path, err := f.path(name)
 	if err != nil {
@@ -76,16 +76,16 @@ func (f *Files) Get(name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Highest is the highest token that was accepted.
+// Highest returns the highest accepted token.
 func (f *Files) Highest() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.highest
 }
 
-// raise refuses an old token, and remembers a new one BEFORE anything is done in its
-// name. The other way round, a crash in between would leave the write of a leader
-// that nobody remembers, and let the one before it write over it. f.mu is held.
+// raise refuses an old token, and remembers a new one BEFORE anything is done in its name. The other way
+// round, a crash in between would leave the write of a leader that nobody remembers, and the leader before it
+// could overwrite it. f.mu is held.
 func (f *Files) raise(token uint64) error {
 	switch {
 	case token == 0:
@@ -102,8 +102,8 @@ func (f *Files) raise(token uint64) error {
 	return nil
 }
 
-// replace writes a file so that a crash leaves the old content or the new one, and
-// so that after it has returned a crash leaves the new one. f.mu is held.
+// replace writes a file. A crash leaves the old content or the new one, and after the return the new one.
+// f.mu is held.
 func (f *Files) replace(path string, data []byte) error {
 	next := filepath.Join(f.dir, "next") // a leftover of a crash is overwritten
 	if err := writeSynced(next, data); err != nil {

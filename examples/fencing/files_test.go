@@ -22,8 +22,7 @@ func TestFilesFenceAllTogether(t *testing.T) {
 	require.ErrorIs(t, must.Err(files.Get("b")), os.ErrNotExist)
 }
 
-// A token that could not be stored is not accepted: after a crash nobody would know
-// that it was there.
+// A token that could not be stored is not accepted: after a crash nobody would know of it.
 func TestFilesStoreTheTokenFirst(t *testing.T) {
 	dir := t.TempDir()
 	files := openFiles(t, dir)
@@ -39,7 +38,7 @@ func TestFilesStoreTheTokenFirst(t *testing.T) {
 	require.EqualValues(t, 5, openFiles(t, dir).Highest())
 }
 
-// It crashed after it had stored a token, and before it had written what came with it.
+// It crashed after it had stored a token, and before it had written that token's data.
 func TestFilesCrashBetweenTokenAndData(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, openFiles(t, dir).Put(3, job, []byte("three")))

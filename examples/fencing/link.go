@@ -8,16 +8,16 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A link is how one process reaches the service. *memory.Client is one.
+// A link connects one process to the service. *memory.Client is one.
 type link interface {
 	backend.Backend
 	Suspend() // the process is paused: no heartbeats
 	Resume()
 }
 
-// A remote is the link to a service outside this process. Both processes of the story
-// are this one, and one of them cannot be paused alone. So its session is ended, which is
-// what the service does when a pause takes longer than the session timeout.
+// A remote is the link to a service outside this process. Both processes of the story are this one, so one of
+// them cannot be paused alone. Instead its session is closed, which is what the service does when a pause
+// exceeds the session timeout.
 type remote struct {
 	backend.Backend
 
@@ -41,7 +41,7 @@ func (r *remote) Suspend() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, s := range r.sessions {
-		_ = s.Close(ctx) // what is not confirmed, the service does in its own time
+		_ = s.Close(ctx) // what is not confirmed, the service does later
 	}
 }
 

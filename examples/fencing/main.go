@@ -1,12 +1,10 @@
-// Fencing shows why a leader sends its token along with every write to the world
-// outside the coordination service, and how a database and a file store refuse the
-// late write of a leader that has been replaced.
+// Fencing shows why a leader sends its token with every write outside the coordination service, and how a
+// database and a file store refuse the late write of a leader that has been replaced.
 //
 //	go run ./examples/fencing
 //
-// needs nothing but Go; with -backend zk://127.0.0.1:2181 the tokens are those of a real
-// service. table.go and files.go are the two stores, unfenced.go is what happens without
-// tokens, and docs/fencing.md is the theory.
+// needs only Go; with -backend zk://127.0.0.1:2181 the tokens are those of a real service. table.go and
+// files.go are the two stores, unfenced.go shows the effect of no tokens, and docs/fencing.md is the theory.
 package main
 
 import (
@@ -53,7 +51,7 @@ func run(ctx context.Context, out io.Writer, url, election string) (err error) {
 	return errors.Join(story(ctx, out, dir, election, anna, ben), os.RemoveAll(dir))
 }
 
-// links makes two ways to one service. done is called in the end.
+// links returns two links to one service. The caller calls done in the end.
 func links(ctx context.Context, url string) (anna, ben link, done func() error, err error) {
 	if url == "mem://" {
 		service := memory.New(memory.Options{DefaultTTL: time.Second})
@@ -66,11 +64,11 @@ func links(ctx context.Context, url string) (anna, ben link, done func() error, 
 	return &remote{Backend: b}, &remote{Backend: b}, b.Close, nil
 }
 
-// job is what the row and the file are called.
+// job is the name of the row and the file.
 const job = "invoices"
 
-// story: anna leads, and pauses between a check and the write that follows it. ben
-// takes over, and goes on with the job. Then anna's write arrives.
+// story: anna leads, and pauses between a check and the write that follows it. ben takes over, and continues
+// the job. Then anna's write arrives.
 func story(ctx context.Context, out io.Writer, dir, election string, annas, bens link) (err error) {
 	say := newSayer(out)
 	say("", "the job: send 500 invoices, and note how many are sent; session timeout %v", annas.Limits().DefaultTTL)
@@ -147,8 +145,7 @@ func (p *process) close() error {
 	return errors.Join(p.Close(ctx), p.table.Close())
 }
 
-// lead waits until the process leads. It claims what it is going to change before
-// it reads it.
+// lead waits until the process leads. It claims the row and the file before it reads.
 func (p *process) lead(ctx context.Context, say sayer) (*elector.Term, error) {
 	t, err := p.Campaign(ctx)
 	if err != nil {
@@ -165,7 +162,7 @@ func (p *process) lead(ctx context.Context, say sayer) (*elector.Term, error) {
 	return t, err
 }
 
-// note writes how far the job is, in four places, as the leader of term t.
+// note writes the progress of the job, in four places, as the leader of term t.
 func (p *process) note(ctx context.Context, say sayer, t *elector.Term, value string) error {
 	say(p.name, "notes %q with token %d", value, t.Token())
 	for _, place := range []struct {
@@ -189,7 +186,7 @@ func (p *process) note(ctx context.Context, say sayer, t *elector.Term, value st
 	return nil
 }
 
-// tell says what there is in the end.
+// tell prints the final contents.
 func (p *process) tell(ctx context.Context, say sayer) error {
 	row, token, err := p.table.Get(ctx, job)
 	if err != nil {

@@ -63,7 +63,7 @@ func isToldWell(t *testing.T, told string) {
 	}
 }
 
-// token finds out with which one somebody leads.
+// token returns the token with which somebody leads.
 func token(t *testing.T, told, who string) (token uint64) {
 	t.Helper()
 	_, after, _ := strings.Cut(told, who+" ")
@@ -72,7 +72,7 @@ func token(t *testing.T, told, who string) (token uint64) {
 	return token
 }
 
-// says wants a line like this.
+// says requires a line like this.
 func says(t *testing.T, told, line string) {
 	t.Helper()
 	require.Regexp(t, regexp.MustCompile(`(?m)^ *\d+\.\d{3}s +`+line), told)

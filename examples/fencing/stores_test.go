@@ -14,9 +14,9 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// Both stores make the same promise, so one set of tests holds them to it.
+// Both stores make the same promise, so one set of tests checks both.
 
-// A store is a fenced resource, as one process has it open.
+// A store is a fenced resource, opened by one process.
 type store struct {
 	claim func(token uint64) error
 	put   func(token uint64, value string) error
@@ -77,7 +77,7 @@ func (s store) holds(t *testing.T, want string) {
 	require.Equal(t, want, must.Get(s.get())(t))
 }
 
-// A step is what a process does with a token. put is a value, or "" for a claim; "restart" opens the store once more.
+// A step is an action with a token. put is a value, "" for a claim, or "restart" to open the store again.
 type step struct {
 	token uint64
 	put   string
@@ -86,7 +86,7 @@ type step struct {
 
 const restart = "restart"
 
-// What the store holds after each list of steps is the last value that was put and not refused.
+// After each list of steps the store holds the last value that was put and not refused.
 func TestTokens(t *testing.T) {
 	const highest = 1<<63 - 1
 	for name, steps := range map[string][]step{
@@ -108,7 +108,7 @@ func TestTokens(t *testing.T) {
 			{7, "", nil}, {7, "seven", nil}, {0, restart, nil},
 			{6, "six", errOldToken}, {6, "", errOldToken}, {7, "seven again", nil},
 			{highest, "", nil}, {0, restart, nil},
-			{highest - 1, "late", errOldToken}, // the largest tokens are told apart
+			{highest - 1, "late", errOldToken}, // the largest tokens stay distinct
 			{highest, "last", nil},
 		},
 		"no token": {{0, "", errNoToken}, {0, "forgotten", errNoToken}},
@@ -138,9 +138,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Terms follow each other so fast that several leaders write at the same time. What
-// is read never goes back to an older term, nobody gets in any more once refused, and
-// the newest has the last word.
+// Terms follow each other so fast that several leaders write at the same time. Reads never go back to an
+// older term, nobody is accepted once refused, and the newest has the last word.
 func TestConcurrentTerms(t *testing.T) {
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
@@ -197,7 +196,7 @@ func leadTerm(t *testing.T, s store, token uint64, writes int, newest bool) {
 	}
 }
 
-// neverGoesBack reads until done, and compares what it reads with what it has read.
+// neverGoesBack reads until done, and compares each value with the last one.
 func neverGoesBack(t *testing.T, s store, done <-chan struct{}) {
 	var last, lastWrite int
 	for {

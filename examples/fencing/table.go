@@ -15,30 +15,28 @@ var (
 	errNoJob    = errors.New("no such job")
 )
 
-// A Table keeps jobs in a SQL database. Each row remembers the highest token that
-// has written it, and refuses lower ones.
+// A Table keeps jobs in a SQL database. Each row remembers the highest token that has written it, and refuses
+// lower ones.
 //
-// The look at the token and the write are one statement. A SELECT of the token,
-// and an UPDATE if it is low enough, would be wrong: a newer leader can write
-// between the two, and the UPDATE would undo that. It would be the pause between
-// check and write once more, in another place.
+// The look at the token and the write are one statement. A SELECT of the token, and an UPDATE if it is low
+// enough, would be wrong: a newer leader can write between the two, and the UPDATE would undo that. It would
+// be the pause between check and write again, in another place.
 //
-// The condition is token <= ours. With < a leader could write once per term: its
-// second write meets its own token.
+// The condition is token <= ours. With < a leader could write only once per term: its second write meets its
+// own token.
 //
-// There is no delete: the token would go with the row, and the late write of an
-// older leader would find nothing that refuses it. Such a job gets a value that
-// says "deleted".
+// There is no delete: the token would go with the row, and nothing would refuse the late write of an older
+// leader. Write a value that says "deleted" instead.
 type Table struct{ db *sql.DB }
 
-// Tokens are uint64 and fit a signed column. database/sql refuses one that did not,
-// instead of storing a negative number, which every old token would be above.
+// Tokens are uint64 and fit a signed column. database/sql refuses one that does not, instead of storing a
+// negative number, which every old token would exceed.
 const schema = `
 CREATE TABLE IF NOT EXISTS jobs     (name TEXT PRIMARY KEY, value TEXT NOT NULL, token INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS unfenced (name TEXT PRIMARY KEY, value TEXT NOT NULL)`
 
-// OpenTable opens the database file, and makes it if there is none. Several
-// processes may have it open. The caller closes it.
+// OpenTable opens the database file, and creates it if there is none. Several processes may have it open. The
+// caller closes it.
 func OpenTable(ctx context.Context, file string) (*Table, error) {
 	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(30000)") // ms to wait for another writer
 	if err != nil {
@@ -53,10 +51,9 @@ func OpenTable(ctx context.Context, file string) (*Table, error) {
 // Close closes the database.
 func (t *Table) Close() error { return t.db.Close() }
 
-// Claim shuts out all older leaders from a job, whether or not there is a row yet. A
-// new leader claims before it reads what it is going to change. Read first, and a
-// write of the old leader can still land between that read and the own first
-// write, which would then undo it without having seen it.
+// Claim shuts out all older leaders from a job, whether or not there is a row yet. A new leader claims before
+// it reads what it will change. If it read first, a write of the old leader could still come between that
+// read and its own first write, which would then undo it unseen.
 func (t *Table) Claim(ctx context.Context, token uint64, name string) error {
 	return t.write(ctx, token, name, `
 		INSERT INTO jobs (name, value, token) VALUES (?, '', ?)
@@ -64,15 +61,14 @@ func (t *Table) Claim(ctx context.Context, token uint64, name string) error {
 		WHERE jobs.token <= excluded.token`, name, token)
 }
 
-// Update writes a job that is there; errNoJob if it is not.
+// Update writes an existing job. The error is errNoJob if there is none.
 func (t *Table) Update(ctx context.Context, token uint64, name, value string) error {
 	return t.write(ctx, token, name, `
 		UPDATE jobs SET value = ?, token = ?
 		WHERE name = ? AND token <= ?`, value, token, name, token)
 }
 
-// Put writes a job, whether or not it is there, on the same condition. INSERT OR
-// REPLACE would ask for no token.
+// Put writes a job, existing or not, on the same condition. INSERT OR REPLACE would check no token.
 func (t *Table) Put(ctx context.Context, token uint64, name, value string) error {
 	return t.write(ctx, token, name, `
 		INSERT INTO jobs (name, value, token) VALUES (?, ?, ?)
@@ -80,7 +76,7 @@ func (t *Table) Put(ctx context.Context, token uint64, name, value string) error
 		WHERE jobs.token <= excluded.token`, name, value, token)
 }
 
-// write does a statement that writes one row or, if it was refused, none.
+// write executes a statement that writes one row or, if refused, none.
 func (t *Table) write(ctx context.Context, token uint64, name, statement string, args ...any) error {
 	if token == 0 {
 		return errNoToken
@@ -92,7 +88,7 @@ func (t *Table) write(ctx context.Context, token uint64, name, statement string,
 	if rows, err := result.RowsAffected(); err != nil || rows > 0 {
 		return err
 	}
-	// Nothing was written. This second look only finds out what to say.
+	// Nothing was written. This read only finds out what to report.
 	_, highest, err := t.Get(ctx, name)
 	switch {
 	case err != nil:
@@ -103,7 +99,7 @@ func (t *Table) write(ctx context.Context, token uint64, name, statement string,
 	return fmt.Errorf("%w: %d, and %d has written %s", errOldToken, token, highest, name)
 }
 
-// Get reads a job, and the token of its last writer; errNoJob if there is none.
+// Get reads a job, and the token of its last writer. The error is errNoJob if there is none.
 func (t *Table) Get(ctx context.Context, name string) (value string, token uint64, err error) {
 	err = t.db.QueryRowContext(ctx, `SELECT value, token FROM jobs WHERE name = ?`, name).Scan(&value, &token)
 	if errors.Is(err, sql.ErrNoRows) {

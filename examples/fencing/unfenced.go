@@ -6,8 +6,7 @@ import (
 	"path/filepath"
 )
 
-// What most code does: it takes every write, whoever sends it. It is here to show
-// what happens then.
+// Most code does this: it accepts every write from anybody. It is here to show what happens then.
 
 // PutUnfenced writes a job into a table that has no tokens.
 func (t *Table) PutUnfenced(ctx context.Context, name, value string) error {
@@ -15,7 +14,7 @@ func (t *Table) PutUnfenced(ctx context.Context, name, value string) error {
 	return err
 }
 
-// GetUnfenced reads it.
+// GetUnfenced reads a job from that table.
 func (t *Table) GetUnfenced(ctx context.Context, name string) (value string, err error) {
 	err = t.db.QueryRowContext(ctx, `SELECT value FROM unfenced WHERE name = ?`, name).Scan(&value)
 	return value, err
@@ -23,12 +22,12 @@ func (t *Table) GetUnfenced(ctx context.Context, name string) (value string, err
 
 func unfencedFile(dir, name string) string { return filepath.Join(dir, name+".unfenced") }
 
-// putUnfenced writes a file that nobody stands in front of.
+// putUnfenced writes a file without a guard in front.
 func putUnfenced(dir, name, value string) error {
 	return os.WriteFile(unfencedFile(dir, name), []byte(value), 0o644)
 }
 
-// getUnfenced reads it.
+// getUnfenced reads that file.
 func getUnfenced(dir, name string) (string, error) {
 	data, err := os.ReadFile(unfencedFile(dir, name))
 	return string(data), err

@@ -1,5 +1,5 @@
-// Jobrunner does the steps of a job, one after the other, on the machine that leads. When that dies
-// another goes on behind the last step that was finished. SIGTERM ends a step, and then the process.
+// Jobrunner does the steps of a job, one after the other, on the machine that leads. When that machine dies,
+// another continues after the last finished step. SIGTERM ends a step, and then the process.
 //
 //	go run ./examples/jobrunner -backend etcd://127.0.0.1:2379
 package main
@@ -54,15 +54,15 @@ func run() (err error) {
 
 	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error { return work(ctx, t, *id) })
 	if errors.Is(err, context.Canceled) {
-		err = nil // SIGTERM: Run has returned after work had
+		err = nil // SIGTERM: Run returned after work
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return errors.Join(err, e.Close(closing))
 }
 
-// work goes on behind the last step that any leader has finished, until its term is to end. The service
-// refuses what a leader writes that has been deposed meanwhile.
+// work continues after the last step that any leader has finished, until its term ends. The service refuses
+// the writes of a leader that has been deposed meanwhile.
 func work(ctx context.Context, t *elector.Term, id string) error {
 	const finished = "/jobs/runner-finished" // how many steps
 	for {
@@ -75,7 +75,7 @@ func work(ctx context.Context, t *elector.Term, id string) error {
 			return fmt.Errorf("%s: %w", finished, err)
 		}
 		select {
-		case <-time.After(100 * time.Millisecond): // the step; a target of yours refuses a lower t.Token()
+		case <-time.After(100 * time.Millisecond): // the step; your own target refuses a lower t.Token()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

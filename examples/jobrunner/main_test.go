@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-// TestMain has this program be a jobrunner when the test starts it as one.
+// TestMain makes this program a jobrunner when the test starts it as one.
 func TestMain(m *testing.M) {
 	if os.Getenv("JOBRUNNER") != "" {
 		main()
@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m))
 }
 
-// The one that leads is killed, and the other goes on: no step is left out, and none is finished twice. The
-// last one may not have been told, if its process died just then. SIGTERM ends the other with 0.
+// The leader is killed, and the other process continues: no step is left out, and none is finished twice. The
+// last one may not be printed, if its process died just then. SIGTERM ends the other with 0.
 func TestTakeover(t *testing.T) {
 	url := "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=4s"
 	out, into, err := os.Pipe()

@@ -2,16 +2,15 @@
 //
 //	go run ./examples/quickstart
 //
-// needs nothing but Go: three candidates in this process elect a leader on the
-// memory backend, the leader crashes, and the next one takes over with a higher
-// token.
+// needs only Go: three candidates in this process elect a leader on the memory backend, the leader crashes,
+// and the next one takes over with a higher token.
 //
 //	go run ./examples/quickstart -backend zk://127.0.0.1:2181
 //	go run ./examples/quickstart -backend etcd://127.0.0.1:2379
 //	go run ./examples/quickstart -backend 'consul://127.0.0.1:8500?check=2s'
 //
-// is one candidate among processes on a real service: start it in three terminals,
-// kill -9 the leader, and the next one leads before you have looked up.
+// is one candidate among processes on a real service: start it in three terminals, kill -9 the leader, and
+// the next one leads at once.
 package main
 
 import (
@@ -54,13 +53,13 @@ func main() {
 	exit(candidate(ctx, *url, *election, *id, strategy))
 }
 
-// candidate is one candidate among processes, until the process is told to stop.
+// candidate runs one candidate among processes, until the process is told to stop.
 func candidate(ctx context.Context, url, election, id string, strategy elector.Strategy) (err error) {
 	say := newSayer()
-	// Should this process die, its companion ends its session at once. The companion is this program,
-	// executed again: it gets as far as here.
+	// If this process dies, its companion ends its session at once. The companion is this program, executed
+	// again: it does not get past this call.
 	b, err := lastwill.Start(func() (backend.Backend, error) { return dial.Open(ctx, url) }, lastwill.Options{
-		Optional: true, // there are systems without
+		Optional: true, // some systems have none
 		OnEvent: func(e lastwill.Event) {
 			if e.Kind == lastwill.Ready {
 				say(id, "has a companion, process %d", e.PID)
@@ -87,7 +86,7 @@ func candidate(ctx context.Context, url, election, id string, strategy elector.S
 	return errors.Join(err, e.Close(closing))
 }
 
-// demo is three candidates in this process, on a service in this process.
+// demo runs three candidates, on a service in this process.
 func demo(ctx context.Context, say sayer, election string, strategy elector.Strategy) error {
 	say("", "three candidates, one seat; session timeout 1s; strategy %s", strategy.Name())
 	service := memory.New(memory.Options{DefaultTTL: time.Second})
@@ -136,7 +135,7 @@ func demo(ctx context.Context, say sayer, election string, strategy elector.Stra
 	return nil
 }
 
-// stand makes a candidate that tells what happens to it.
+// stand returns a candidate that reports its events.
 func stand(say sayer, b backend.Backend, election, id string, strategy elector.Strategy) (elector.Elector, error) {
 	return elector.New(elector.Config{
 		Backend: b, Strategy: strategy, Election: election, ID: id,

@@ -21,7 +21,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// build makes the program that a reader of the README runs.
+// build builds the program that a reader of the README runs.
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "quickstart")
@@ -31,7 +31,7 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// The demonstration on fake time: README.md shows what it says.
+// The demonstration on fake time prints what README.md shows.
 func TestDemo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -84,7 +84,7 @@ type process struct {
 
 	accompanied chan struct{} // closed when it has a companion
 
-	line string // that it leads, if firstToLead has read it
+	line string // the line that says it leads, if firstToLead has read it
 }
 
 // firstToLead waits until one of ps leads.
@@ -135,7 +135,7 @@ func start(t *testing.T, binary, url, id string) *process {
 		_ = cmd.Process.Kill() // unless it has ended
 		for range p.out {
 		}
-		_ = cmd.Wait() // says that it was killed
+		_ = cmd.Wait() // reports that it was killed
 	})
 	return p
 }
@@ -181,7 +181,7 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// crash kills a process, which has a companion by then.
+// crash kills a process that has, or soon has, a companion.
 func (p *process) crash(t *testing.T) {
 	t.Helper()
 	select {
@@ -192,7 +192,7 @@ func (p *process) crash(t *testing.T) {
 	p.signal(t, syscall.SIGKILL)
 }
 
-// stop tells a leader to end, and it says goodbye.
+// stop ends a leader, and waits for its goodbye.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGTERM)
@@ -204,8 +204,7 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-// Real processes elect a leader on a real server, lose it in every ordinary way,
-// and recover.
+// Real processes elect a leader on a real server, lose it in every ordinary way, and recover.
 func TestProcesses(t *testing.T) {
 	servertest.Long(t, "processes on each service")
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
@@ -232,7 +231,7 @@ func TestProcesses(t *testing.T) {
 	b.says(t, "leads no more")
 	b.says(t, "waits")
 
-	if err := server.Kill(); err != nil { // the server goes away for longer than the trust window
+	if err := server.Kill(); err != nil { // the server is away for longer than the trust window
 		t.Fatal(err)
 	}
 	c.says(t, "leads no more")
@@ -258,7 +257,7 @@ func TestProcesses(t *testing.T) {
 }
 
 // The same program on other services: a win, a handover, and a crash, after which nobody waits for the
-// session to time out. That would take longer than a process waits for another here.
+// session timeout. That would take longer than a process waits for another here.
 func TestOtherServices(t *testing.T) {
 	servertest.Long(t, "processes on each service")
 	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})

@@ -6,20 +6,20 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Barrier is a persistent entry under its key: while it stands, those that come wait.
+// A Barrier is a persistent entry under its key: while it exists, those that come wait.
 //
 // Source: ZooKeeper's recipe "Barriers"; Curator's DistributedBarrier.
 //
-// Trap: there is no barrier before it has been set, and those that come so early pass. And a server that
-// is behind does not show one that has been set: a session that has written nothing yet has to catch up.
+// Trap: there is no barrier before Set, and those that come earlier pass. And a server that is behind does
+// not show a barrier that was set: a session that has written nothing yet must catch up.
 type Barrier string
 
-// Set sets it, unless it stands.
+// Set sets the barrier, unless it exists.
 func (b Barrier) Set(ctx context.Context, s *backend.Session) error {
 	return makeDir(ctx, s, string(b))
 }
 
-// Lift lets all pass, those that wait and those that come.
+// Lift lets all pass, those that wait and those that come later.
 func (b Barrier) Lift(ctx context.Context, s *backend.Session) error {
 	if err := s.CatchUp(ctx, string(b)); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (b Barrier) Lift(ctx context.Context, s *backend.Session) error {
 	return remove(ctx, s, e)
 }
 
-// Wait blocks until it is lifted.
+// Wait blocks until the barrier is lifted.
 func (b Barrier) Wait(ctx context.Context, s *backend.Session) error {
 	if err := s.CatchUp(ctx, string(b)); err != nil {
 		return err

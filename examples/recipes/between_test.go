@@ -17,11 +17,11 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// A scene is what goes on in a session, and an event that comes in between.
+// A scene is a call in a session, and an event that comes in between.
 type scene func(t *testing.T, svc *memory.Service) (run func(s *backend.Session), event func())
 
-// TestInBetween plays each scene with the event before each call of the session in turn, and when nothing is left to do.
-// Either all others answer the event before the call goes on, or after it.
+// TestInBetween plays each scene with the event before each call of the session in turn, and at the end.
+// Either all others react to the event before the call continues, or after it.
 func TestInBetween(t *testing.T) {
 	for name, scene := range scenes {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestInBetween(t *testing.T) {
 						}))
 						return nil, nil
 					})
-					time.Sleep(time.Second + time.Microsecond) // at no other time does anything go on
+					time.Sleep(time.Second + time.Microsecond) // nothing happens at any other time
 					synctest.Wait()
 					if comes.CompareAndSwap(false, true) {
 						more = false
@@ -90,7 +90,7 @@ var scenes = map[string]scene{
 	"another k is agreed on as one acquires": func(t *testing.T, svc *memory.Service) (func(*backend.Session), func()) {
 		return func(s *backend.Session) {
 				h, err := Semaphore{"/pool", 1}.Acquire(t.Context(), s, "")
-				if err == nil { // before that
+				if err == nil { // before the event
 					<-h.Done()
 					err = context.Cause(h)
 				}
@@ -114,7 +114,7 @@ var scenes = map[string]scene{
 				require.NoError(t, svc.Put("/config", []byte(want)))
 			}
 	},
-	// Somebody has put something where the next item belongs, or deleted a part of the queue. No new item is lost.
+	// Somebody has put something in place of the next item, or deleted a part of the queue. No new item is lost.
 	"items are there as one takes": takes(func(svc *memory.Service) {
 		_ = errors.Join(svc.Put("/queue/items/3", nil), svc.Put("/queue/items/4", nil))
 	}),
@@ -122,7 +122,7 @@ var scenes = map[string]scene{
 	"the head is deleted as one takes":   takes(func(svc *memory.Service) { svc.Delete("/queue/head") }),
 	"the items are deleted as one takes": takes(func(svc *memory.Service) { svc.Delete("/queue/items") }),
 	"the queue is deleted as one takes":  takes(func(svc *memory.Service) { svc.Delete("/queue") }),
-	// Nothing is taken from a worker that lives, and no mark is removed.
+	// Nothing is taken from a live worker, and no mark is removed.
 	"the controller before gives a task": func(t *testing.T, svc *memory.Service) (func(*backend.Session), func()) {
 		var begun chan Job
 		return func(s *backend.Session) {
@@ -183,7 +183,7 @@ func takes(harm func(svc *memory.Service)) scene {
 	}
 }
 
-// deposed has another lead in the controller's place: from then on it writes nothing.
+// deposed replaces the controller's leader by another: from then on it writes nothing.
 func deposed(before func(t *testing.T, svc *memory.Service)) scene {
 	return func(t *testing.T, svc *memory.Service) (func(*backend.Session), func()) {
 		seat, dump := open(t, svc), ""

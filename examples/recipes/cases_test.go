@@ -20,13 +20,13 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// TestWakeUps counts them while those that stand in line get their turns: one that goes wakes one, or as many as there are
-// permits, however many wait. And nobody waits while there is room: each holds it for a second, and a little.
+// TestWakeUps counts the wake-ups of a line: each release wakes one, or as many as there are permits, for any
+// number that wait. And nobody waits while there is room: each holds for little more than a second.
 func TestWakeUps(t *testing.T) {
 	const n = 30
 	for _, line := range []struct {
 		name  string
-		wakes int // at most, by each that goes
+		wakes int // at most, for each release
 		turns int // one after the other
 		take  func(ctx context.Context, s *backend.Session, i int) (*Hold, error)
 	}{
@@ -67,8 +67,8 @@ func TestWakeUps(t *testing.T) {
 	}
 }
 
-// TestDoubleBarrierAfterAllCrashed: nobody of a round is left to end it. One that waits for the next does. A barrier for nobody
-// is one for one.
+// TestDoubleBarrierAfterAllCrashed: nobody of a round is left to end it. One that waits for the next does. A
+// barrier for 0 is one for 1.
 func TestDoubleBarrierAfterAllCrashed(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		d := DoubleBarrier{Dir: "/double"}
@@ -80,8 +80,8 @@ func TestDoubleBarrierAfterAllCrashed(t *testing.T) {
 	})
 }
 
-// TestTwoPublishTheSame: two raise a number at once, and nobody can tell whose write it was. To tell both that they have
-// published it would lose one.
+// TestTwoPublishTheSame: two raise a number at once, and nobody can tell whose write it was. Reporting
+// success to both would lose one.
 func TestTwoPublishTheSame(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		was := must.Get(Publish(t.Context(), s, backend.Entry{Key: "/config"}, []byte("5")))(t)
@@ -90,7 +90,7 @@ func TestTwoPublishTheSame(t *testing.T) {
 			if lost {
 				return next()
 			}
-			lost = true // the request is, and another writes meanwhile
+			lost = true // the request is lost, and another writes meanwhile
 			must.Get(Publish(t.Context(), open(t, svc), was, []byte("6")))(t)
 			return backend.ErrIndeterminate
 		}), was, []byte("6"))
@@ -99,11 +99,11 @@ func TestTwoPublishTheSame(t *testing.T) {
 	})
 }
 
-// TestBehind: a new session may begin on a server that is behind. It sees all the same what was there when it was called.
+// TestBehind: a new session may begin on a server that is behind. Still, it sees what was there at the call.
 func TestBehind(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		published := must.Get(Publish(t.Context(), s, backend.Entry{Key: "/config"}, []byte("old")))(t)
-		svc.Lag() // at a moment at which there was no barrier, and no name
+		svc.Lag() // when there was no barrier, and no name
 		require.NoError(t, Barrier("/barrier").Set(t.Context(), s))
 		published = must.Get(Publish(t.Context(), s, published, []byte("new")))(t)
 		during(t, func(ctx context.Context) error { return Register(ctx, s, "/names", Address{"www", www}, alive) })
@@ -127,8 +127,8 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// TestLookalikes: a stranger's persistent entry has the name of one that ZooKeeper's backend enqueues, the oldest. It is no
-// entry of the line: nobody waits for it, or counts it.
+// TestLookalikes: a stranger's persistent entry has a name like an entry enqueued by ZooKeeper's backend, the
+// oldest. It is not part of the line: nobody waits for it, or counts it.
 func TestLookalikes(t *testing.T) {
 	onServers(t, func(t *testing.T, b backend.Backend, key string) {
 		s := open(t, b)
@@ -152,7 +152,7 @@ func TestLookalikes(t *testing.T) {
 	})
 }
 
-// TestDirectoryOfASession: on ZooKeeper nothing can stand in a session's entry. That is said, not tried for ever.
+// TestDirectoryOfASession: on ZooKeeper a session's entry has no children. That is an error, not retried.
 func TestDirectoryOfASession(t *testing.T) {
 	onServers(t, func(t *testing.T, b backend.Backend, key string) {
 		s := open(t, b)
@@ -167,7 +167,7 @@ func TestDirectoryOfASession(t *testing.T) {
 	})
 }
 
-// TestNumbersAreNotUsedUp: a directory on ZooKeeper takes so many entries in a line, and numbers go on.
+// TestNumbersAreNotUsedUp: a directory on ZooKeeper takes a limited number of entries in a line; numbers continue.
 func TestNumbersAreNotUsedUp(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		n := must.Get(Number(t.Context(), s, "/numbers"))(t)
@@ -176,8 +176,8 @@ func TestNumbersAreNotUsedUp(t *testing.T) {
 	})
 }
 
-// TestCount: it is dense, and what would end in a number given twice is refused. Where somebody deletes the count another era
-// begins. Other data is left alone.
+// TestCount: a count is dense, and refuses what would return a number twice. If somebody deletes it, another
+// era begins. It leaves other data alone.
 func TestCount(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		first := must.Get(Count(t.Context(), s, "/count", 10))(t)
@@ -201,7 +201,7 @@ func TestCount(t *testing.T) {
 	})
 }
 
-// TestSemaphoreAndStrangers: all have to agree on K, and on nothing that somebody else has left.
+// TestSemaphoreAndStrangers: all must agree on K, and on nothing that a stranger has left.
 func TestSemaphoreAndStrangers(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		require.NoError(t, svc.Put("/pool/notes", []byte("above it there is no limit")))
@@ -219,8 +219,8 @@ func TestSemaphoreAndStrangers(t *testing.T) {
 	})
 }
 
-// TestQueueInOrder: items are taken in the order in which they were put, and outlive those that put them. One that was
-// taken by a consumer that crashes is taken again, and has a higher token.
+// TestQueueInOrder: items are taken in the order in which they were put, and outlive the session that put
+// them. An item of a consumer that crashes is taken again, with a higher token.
 func TestQueueInOrder(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		q, producer := Queue{"/queue"}, open(t, svc)
@@ -247,7 +247,7 @@ func TestQueueInOrder(t *testing.T) {
 	})
 }
 
-// TestQueueFinishIsRefused: somebody has removed the claim, and another does the work. Of the first one nothing is done.
+// TestQueueFinishIsRefused: somebody has removed the claim, and another does the work. The first has no effect.
 func TestQueueFinishIsRefused(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		q, effect := Queue{"/queue"}, backend.CompareAndSet("/effect", nil, 0)
@@ -263,8 +263,8 @@ func TestQueueFinishIsRefused(t *testing.T) {
 	})
 }
 
-// TestQueueWithALongItem: it is worked on while a thousand after it are finished. To take the next one costs no
-// more than before, and so it is where somebody has written nonsense over the tail.
+// TestQueueWithALongItem: one item is in work while a thousand after it are finished. Taking the next one
+// costs no more than before, even after somebody has written nonsense over the tail.
 func TestQueueWithALongItem(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, plain *backend.Session) {
 		q, calls := Queue{"/queue"}, 0
@@ -301,7 +301,7 @@ func TestQueueWithALongItem(t *testing.T) {
 	})
 }
 
-// TestPassOver: to the next item, or to the end. What is no number is a stranger's.
+// TestPassOver: it passes to the next item, or to the end. A name that is no number is a stranger's.
 func TestPassOver(t *testing.T) {
 	onServers(t, func(t *testing.T, b backend.Backend, key string) {
 		s, dir := open(t, b), key+"/items"

@@ -23,32 +23,32 @@ func commit(ctx context.Context, s *backend.Session, conditions []backend.Condit
 	}
 }
 
-// again tells whether a commit may be tried again that ended with err, if it may be done twice.
-// The session is live and ctx has not ended: somebody has removed what could tell the outcome.
+// again reports whether a commit that ended with err may be tried again, if it may be done twice. The session
+// is live and ctx has not ended: somebody has removed what could tell the outcome.
 func again(ctx context.Context, err error) bool {
 	return errors.Is(err, backend.ErrIndeterminate) && !errors.Is(err, backend.ErrSessionLost) && ctx.Err() == nil
 }
 
-// refused tells whether a commit has not been done because something is not as it was read: read again.
+// refused reports whether a commit was refused because something differs from what was read: read again.
 func refused(err error) bool {
 	return errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrNoEntry)
 }
 
-// makeDir makes a persistent entry to have others in, unless there is one. Nobody removes it: that
-// would take knowing that nobody is about to use it.
+// makeDir creates a persistent entry as a directory for others, unless there is one. Nobody removes it: that
+// would require knowing that nobody is about to use it.
 func makeDir(ctx context.Context, s *backend.Session, dir string) error {
 	_, err := commit(ctx, s, nil, backend.CompareAndSet(dir, nil, 0))
 	if !errors.Is(err, backend.ErrConflict) {
 		return err
 	}
 	e, err := read(ctx, s, dir)
-	if e.Session != "" { // nothing can stand in it, and to try again would be of no use
+	if e.Session != "" { // it can have no children, and trying again would not help
 		err = fmt.Errorf("%s is an entry of a session: %w", dir, backend.ErrNoParent)
 	}
 	return err
 }
 
-// add makes ephemeral entries, if all conditions hold, and the directories that are missing. A lost reply leaves no
+// add creates ephemeral entries, if all conditions hold, and the missing directories. A lost reply leaves no
 // second entry: the session removes what it has not reported. ErrExists may be due to such an entry.
 func add(ctx context.Context, s *backend.Session, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	for {
@@ -68,7 +68,7 @@ func add(ctx context.Context, s *backend.Session, conditions []backend.Condition
 	}
 }
 
-// one is the entry of a commit that makes one.
+// one returns the entry of a commit that creates one.
 func one(made []backend.Entry, err error) (backend.Entry, error) {
 	if err != nil {
 		return backend.Entry{}, err
@@ -76,7 +76,7 @@ func one(made []backend.Entry, err error) (backend.Entry, error) {
 	return made[0], nil
 }
 
-// remove removes this incarnation of a persistent entry. It is no error if another has removed it.
+// remove removes this incarnation of a persistent entry. It is no error if it is gone.
 func remove(ctx context.Context, s *backend.Session, e backend.Entry) error {
 	_, err := commit(ctx, s, nil, backend.Delete(e))
 	if errors.Is(err, backend.ErrNoEntry) {
@@ -85,7 +85,7 @@ func remove(ctx context.Context, s *backend.Session, e backend.Entry) error {
 	return err
 }
 
-// read is Get, and the entry has a zero Rev where there is none.
+// read is Get, but returns an entry with a zero Rev if there is none.
 func read(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 	e, err := s.Get(ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
@@ -94,8 +94,8 @@ func read(ctx context.Context, s *backend.Session, key string) (backend.Entry, e
 	return e, err
 }
 
-// write writes over what was read, if that is unchanged: the same version of the same incarnation, or
-// still nothing. See refused.
+// write overwrites what was read, if that is unchanged: the same version of the same incarnation, or still
+// nothing. See refused.
 func write(ctx context.Context, s *backend.Session, was backend.Entry, value []byte) (backend.Entry, error) {
 	conditions, op := []backend.Condition(nil), backend.CompareAndSet(was.Key, value, 0)
 	if was.Exists() {
@@ -104,7 +104,7 @@ func write(ctx context.Context, s *backend.Session, was backend.Entry, value []b
 	return one(s.Commit(ctx, conditions, op))
 }
 
-// encode is the value of an entry.
+// encode returns the value of an entry.
 func encode(v any) []byte {
 	value, err := json.Marshal(v)
 	if err != nil {
@@ -113,7 +113,7 @@ func encode(v any) []byte {
 	return value
 }
 
-// decode reads the value of an entry. It is zero, and not ok, where there is none or it is of another kind: somebody's.
+// decode reads an entry's value. It returns zero and false for none, or for a stranger's.
 func decode[T any](e backend.Entry) (v T, ok bool) {
 	if json.Unmarshal(e.Value, &v) != nil {
 		return *new(T), false
@@ -121,8 +121,8 @@ func decode[T any](e backend.Entry) (v T, ok bool) {
 	return v, true
 }
 
-// oldest reads the n oldest entries of a line, or all if there are fewer. A persistent one is a stranger's,
-// and no entry of the line: see backend.Listing.
+// oldest reads the n oldest entries of a line, or all if there are fewer. A persistent entry is a stranger's,
+// and not part of the line: see backend.Listing.
 func oldest(ctx context.Context, s *backend.Session, dir string, n int) ([]backend.Entry, error) {
 	for {
 		line, err := s.List(ctx, dir)
@@ -139,8 +139,8 @@ func oldest(ctx context.Context, s *backend.Session, dir string, n int) ([]backe
 	}
 }
 
-// passOver looks for the next number above n that is the name of an entry directly under dir, or for end, and returns the
-// one before it. Where more than a thousand stand, it returns n: see backend.Session.Children.
+// passOver finds the next number above n that names an entry directly under dir, at most end, and returns the
+// one before. With more than a thousand entries, it returns n: see backend.Session.Children.
 func passOver(ctx context.Context, s *backend.Session, dir string, n, end uint64) (uint64, error) {
 	keys, more, err := s.Children(ctx, dir, 1000)
 	if err != nil || more {
@@ -154,7 +154,7 @@ func passOver(ctx context.Context, s *backend.Session, dir string, n, end uint64
 	return end - 1, nil
 }
 
-// allExist are the conditions that all these incarnations stand.
+// allExist returns the conditions that all these incarnations exist.
 func allExist(entries []backend.Entry) (all []backend.Condition) {
 	for _, e := range entries {
 		all = append(all, backend.IfExists(e))
@@ -162,9 +162,8 @@ func allExist(entries []backend.Entry) (all []backend.Condition) {
 	return all
 }
 
-// withdraw removes ephemeral entries of the session, the last first, though ctx may have ended: a
-// waiter that gives up must not stand in the way of others. If it takes longer than a few seconds, the session goes
-// on with it in the background.
+// withdraw removes ephemeral entries of the session, the last first, even after ctx has ended: a waiter that
+// gives up must not block others. If it takes longer than 5 seconds, the session continues in the background.
 func withdraw(ctx context.Context, s *backend.Session, entries ...backend.Entry) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -177,8 +176,8 @@ func withdraw(ctx context.Context, s *backend.Session, entries ...backend.Entry)
 	return err
 }
 
-// awaitGone blocks until one of these incarnations is gone, and returns which, the first one if
-// there are several. It tells of changes in their order: rule 4 of package backend.
+// awaitGone blocks until one of these incarnations is gone, and returns which one: the first if there are
+// several. Await reports changes in their order: rule 4 of package backend.
 func awaitGone(ctx context.Context, s *backend.Session, entries ...backend.Entry) (int, error) {
 	for known := entries; ; {
 		now, err := s.Await(ctx, known...)
@@ -186,7 +185,7 @@ func awaitGone(ctx context.Context, s *backend.Session, entries ...backend.Entry
 			return 0, err
 		}
 		for i := range now {
-			if now[i].Rev != entries[i].Rev { // nothing, or a successor under the same key
+			if now[i].Rev != entries[i].Rev { // gone, or a successor under the same key
 				return i, nil
 			}
 		}
@@ -194,8 +193,8 @@ func awaitGone(ctx context.Context, s *backend.Session, entries ...backend.Entry
 	}
 }
 
-// awaitFree blocks until there is nothing under key, or has been for a moment. The first Await reads
-// and subscribes in one, so that no change between a read and a wait is missed.
+// awaitFree blocks until there is nothing under key, or was for a moment. The first Await reads and
+// subscribes in one step, so that no change between a read and a wait is missed.
 func awaitFree(ctx context.Context, s *backend.Session, key string) error {
 	now, err := s.Await(ctx, backend.Unknown(key))
 	if err != nil || !now[0].Exists() {
@@ -205,11 +204,11 @@ func awaitFree(ctx context.Context, s *backend.Session, key string) error {
 	return err
 }
 
-// A Hold is what a session holds by entries of its own: a lock, or a part of one. Its context is
-// for the work. It ends with the context of the call that took it; when the session is lost, which is before
-// the service can give away what is held; and when somebody has removed an entry, which is afterwards. What is
-// under way at that instant may arrive later: writes outside the service carry the token, and writes in it the
-// conditions.
+// A Hold is what a session holds by its own entries: a lock, or a part of one. Its context is for the work.
+// It ends with the context of the call that took the Hold; when the session is lost, which is before the
+// service can give what is held to another; and when somebody has removed an entry, which is noticed
+// afterwards. Pending requests at that instant may arrive later: writes outside the service must carry the
+// token, and writes in it the conditions.
 type Hold struct {
 	context.Context
 	session *backend.Session
@@ -217,11 +216,11 @@ type Hold struct {
 	end     context.CancelCauseFunc
 }
 
-// errTaken is the cause of a Hold's end where the session is not known to be lost. A process that was paused may
+// errTaken is the cause of a Hold's end if the session is not known to be lost. A process that was paused may
 // see the entry go before it hears that the service has ended its session.
 var errTaken = errors.New("the entry of what is held is gone: somebody has removed it, or ended the session")
 
-// hold begins a Hold. It ends with ctx, but its entries stand until Release, or as long as the session.
+// hold begins a Hold. It ends with ctx, but its entries stay until Release, or as long as the session.
 func hold(ctx context.Context, s *backend.Session, entries ...backend.Entry) *Hold {
 	h := &Hold{session: s, entries: entries}
 	h.Context, h.end = context.WithCancelCause(ctx)
@@ -232,20 +231,20 @@ func hold(ctx context.Context, s *backend.Session, entries ...backend.Entry) *Ho
 	return h
 }
 
-// Token rises from each holder to the next.
+// Token returns a number that rises from each holder to the next.
 func (h *Hold) Token() uint64 { return h.entries[0].Rev }
 
-// Conditions hold while it is held: put them into each commit of the work.
+// Conditions hold as long as the Hold does: put them into each commit of the work.
 func (h *Hold) Conditions() []backend.Condition { return allExist(h.entries) }
 
-// Release ends the context, and then gives back what is held. The work must be done by then.
+// Release ends the context, and then removes the entries. The work must be done by then.
 func (h *Hold) Release(ctx context.Context) error {
 	h.end(context.Canceled)
 	return withdraw(ctx, h.session, h.entries...)
 }
 
-// inLine stands in a line until its turn comes, and holds its place from then on. stand makes the entries. turn blocks, and
-// returns ErrNoEntry if somebody has removed one of them: then it stands again, at the end.
+// inLine stands in a line until its turn, and holds its place from then on. stand creates the entries. turn
+// blocks, and returns ErrNoEntry if one of them is gone: then inLine stands again, at the end.
 func inLine(ctx context.Context, s *backend.Session, stand func() ([]backend.Entry, error), turn func(me []backend.Entry) error) (*Hold, error) {
 	for {
 		me, err := stand()

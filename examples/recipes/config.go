@@ -11,43 +11,43 @@ import (
 
 // Configuration, published and subscribed to: one persistent entry, which all watch.
 //
-// Source: ZooKeeper's "Configuration" (Hunt et al., 2010, 2.4); Curator's NodeCache and SharedValue; consul watch.
+// Source: ZooKeeper's "Configuration" (Hunt et al., 2010, 2.4); Curator's NodeCache and SharedValue; consul
+// watch.
 //
-// Trap: a watch tells that there is something newer, and not each that there was. Of ten values
-// published in a row a subscriber may see the last one only. So a value says how things are, whole,
-// and not what is to be changed. What must be seen one by one is a queue (queue.go).
+// Trap: a watch reports that there is something newer, not every change. Of ten values published in a row a
+// subscriber may see only the last. So a value must be the whole state. To see all, use a queue (queue.go).
 
-// Publish writes value over what was read before, or over Entry{Key: key} where there was nothing.
-// Where somebody else has published meanwhile it is refused (ErrCondition, ErrConflict, ErrNoEntry): then
-// read, look whether the change still makes sense, and publish again. ErrIndeterminate says that value may
-// have been published, and written over since: what is there now may be it, or have it in it.
-// Where a reply was lost, a service may take another's write of the same value for this one. So a value in which each
-// write counts needs something of its own in it, as counted.By in naming.go.
+// Publish overwrites what was read before, or Entry{Key: key} if there was nothing. If somebody else has
+// published meanwhile, it is refused (ErrCondition, ErrConflict, ErrNoEntry): then read, check that the
+// change still makes sense, and publish again. After ErrIndeterminate value may have been published, and
+// overwritten since: what is there now may be it, or include it. If a reply was lost, a service may mistake
+// another's write of the same value for this one. So a value in which each write counts needs a unique part,
+// such as counted.By in naming.go.
 func Publish(ctx context.Context, s *backend.Session, was backend.Entry, value []byte) (backend.Entry, error) {
 	for doubt := false; ; doubt = true {
 		now, err := write(ctx, s, was, value)
 		switch {
 		case again(ctx, err):
 			continue
-		case doubt && refused(err): // by our own write, or another's: of the same value they look alike
+		case doubt && refused(err): // by our own write, or another's: with the same value they look alike
 			return now, fmt.Errorf("%s was written over: %w", was.Key, backend.ErrIndeterminate)
 		}
 		return now, err
 	}
 }
 
-// Subscribe calls apply with what is published now, and then with each newer value that it sees, until
-// ctx ends. It goes on in a new session where one is lost: late, though never back to an older value. The zero
-// Rev says that the entry has been deleted. apply keeps what it has where a value is nonsense: anybody
+// Subscribe calls apply with the published value, and then with each newer value that it sees, until ctx
+// ends. If a session is lost, it continues in a new one: late, but never back to an older value. A zero Rev
+// means that the entry has been deleted. apply should keep its last value if the new one is nonsense: anybody
 // may have written it.
 //
-// Out of touch, nobody tells it of newer values, so that what it has may be outdated. To know, read,
-// or put IfUnchanged(e) into the commit that relies on it.
+// While the link is down, Subscribe hears of no newer values, so its last value may be outdated. To be sure,
+// read, or put IfUnchanged(e) into the commit that relies on it.
 func Subscribe(ctx context.Context, b backend.Backend, key string, apply func(e backend.Entry)) error {
 	for last := backend.Unknown(key); ; {
 		s, err := b.Open(ctx, backend.OpenOptions{})
 		if err == nil {
-			// A new session may begin behind what the one before has shown.
+			// A new session may begin behind what the last one has shown.
 			for err = s.CatchUp(ctx, key); err == nil; {
 				var now []backend.Entry
 				if now, err = s.Await(ctx, last); err == nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// The controller of membership and progress (members.go). There is to be one at a time: it leads an
-// election, and guard are the conditions of its term (elector.Term.Guard). One that was deposed
-// and does not know it yet writes nothing.
+// The controller of membership and progress (members.go). There must be only one at a time: it leads an
+// election, and guard has the conditions of its term (elector.Term.Guard). A controller that was deposed and
+// does not know it yet writes nothing.
 //
-// Trap: reading the workers that live before the tasks that were given. A task given in between, by the controller
-// before, is of a worker that the listing does not have, and is taken from it though it lives. So
-// the tasks are read first. A worker that has finished meanwhile is not in the listing
-// either, and its task as it was read looks like a dead worker's: so it is taken back only if unchanged.
+// Trap: reading the live workers before the assigned tasks. If the previous controller assigns a task in
+// between, its worker is not in the listing, and the task is taken from it though it lives. So the tasks are
+// read first. A worker that has finished meanwhile is not in the listing either, and its task as read looks
+// like a dead worker's: so a task is taken back only if unchanged.
 
-// Control gives tasks to workers that are free, and takes them back from those that are gone, until all are
-// done. It never gives a task to two that live, nor two tasks to one. A worker that dies at the instant
-// does not get one: the commit demands its offer. A task that a stranger has put an entry below may not be taken
-// back, as an entry with others below it cannot be deleted: that is tried again and again, and the others go on.
+// Control gives tasks to free workers, and takes them back from those that are gone, until all are done. It
+// never gives a task to two live workers, nor two tasks to one. A worker that dies at that instant gets none:
+// the commit requires its offer. A task with a stranger's entry below it cannot be taken back, as an entry
+// with children cannot be deleted: Control tries again and again, and continues with the others.
 func Control(ctx context.Context, s *backend.Session, guard []backend.Condition, dir string, tasks []string, say func(string, ...any)) error {
 	bad := func(task string) bool { return backend.CheckKey("/"+task) != nil || strings.Contains(task, "/") }
-	if i := slices.IndexFunc(tasks, bad); i >= 0 { // one name may not be below another
+	if i := slices.IndexFunc(tasks, bad); i >= 0 { // no name may be below another
 		return fmt.Errorf("task %q: give a name without a /: %w", tasks[i], backend.ErrBadKey)
 	}
 	for {
@@ -44,7 +44,7 @@ func Control(ctx context.Context, s *backend.Session, guard []backend.Condition,
 	}
 }
 
-// settle gives and takes back what there is to, by what it reads, and returns how many tasks are not done.
+// settle reads the state, gives tasks and takes them back, and returns how many are not done.
 func settle(ctx context.Context, s *backend.Session, guard []backend.Condition, dir string, tasks []string, say func(string, ...any)) (left int, line backend.Listing, err error) {
 	given := make([]backend.Entry, len(tasks))
 	for i, task := range tasks {
@@ -56,7 +56,7 @@ func settle(ctx context.Context, s *backend.Session, guard []backend.Condition, 
 	if err != nil {
 		return 0, line, err
 	}
-	attempt := func(unchanged backend.Entry, ops ...backend.Op) []backend.Entry { // nil if it fails: then the other tasks go on
+	attempt := func(unchanged backend.Entry, ops ...backend.Op) []backend.Entry { // nil if it fails: the other tasks continue
 		made, failed := s.Commit(ctx, append(slices.Clone(guard), backend.IfUnchanged(unchanged)), ops...)
 		if failed != nil && (err == nil || refused(err)) {
 			err = failed
@@ -92,7 +92,7 @@ func settle(ctx context.Context, s *backend.Session, guard []backend.Condition, 
 	return left, line, err
 }
 
-// Members are all workers that live, with their progress; the one that waits longest comes first.
+// Members returns all live workers, with their progress; the one that has waited longest comes first.
 func Members(ctx context.Context, s *backend.Session, dir string) (line backend.Listing, all []Member, err error) {
 	if line, err = s.List(ctx, dir+"/workers"); err != nil {
 		return line, nil, err

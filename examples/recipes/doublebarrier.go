@@ -8,16 +8,16 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A DoubleBarrier has N participants begin together, and go on together: each stands in Dir/line with an
-// ephemeral entry. When N stand there, one of them writes Dir/ready, the Rev of the youngest of
-// them, on condition that all still stand. To these the barrier is open. Those that come later wait
-// for the next round. N has to be the same for all, and is some dozens at most: one commit has a condition for each.
+// With a DoubleBarrier N participants begin together, and continue together: each enqueues an ephemeral entry
+// in Dir/line. When there are N, one of them writes Dir/ready, with the Rev of the youngest of them, on
+// condition that all still exist. The barrier is then open to these. Those that come later wait for the next
+// round. N must be the same for all, and at most some dozens: one commit has a condition for each.
 //
 // Source: ZooKeeper's recipe "Double Barriers"; Curator's DistributedDoubleBarrier.
 //
-// Trap: each counts for itself. One enters and crashes: some have counted N and begin, others count
-// fewer and wait. Here one commit decides for all. A participant that crashes after that counts as
-// one that has left; so does one whose session has not timed out yet.
+// Trap: each counts for itself. One enters and crashes: some have counted N and begin, others count fewer and
+// wait. Here one commit decides for all. A participant that crashes after that counts as one that has left;
+// so does one whose session has not timed out yet.
 type DoubleBarrier struct {
 	Dir string
 	N   int
@@ -25,16 +25,16 @@ type DoubleBarrier struct {
 
 func (d DoubleBarrier) ready() string { return d.Dir + "/ready" }
 
-// Inside is where a participant is between Enter and Leave. The context is for the work.
+// Inside is the state of a participant between Enter and Leave. The context is for the work.
 type Inside struct {
 	*Hold
 	barrier DoubleBarrier
 	ready   backend.Entry
 }
 
-// Enter blocks until N have entered. Where somebody removes the entry of a session that waits, it stands again, at the
-// end. Where that is in the instant before the barrier opens to the entry, Enter returns an Inside whose context ends at
-// once, as it does when the entry is removed later: look at the context before the work, and Leave.
+// Enter blocks until N have entered. If somebody removes the entry of a waiting session, it enqueues another,
+// at the end. If that happens just before the barrier opens to it, Enter returns an Inside whose context ends
+// at once, as after a later removal: check the context before the work, and Leave.
 func (d DoubleBarrier) Enter(ctx context.Context, s *backend.Session, name string) (*Inside, error) {
 	var ready backend.Entry
 	stand := func() ([]backend.Entry, error) { return add(ctx, s, nil, backend.Enqueue(d.Dir+"/line", []byte(name))) }
@@ -48,12 +48,12 @@ func (d DoubleBarrier) Enter(ctx context.Context, s *backend.Session, name strin
 	return &Inside{h, d, ready}, nil
 }
 
-// Leave blocks until all have left that have begun together, or have crashed.
+// Leave blocks until all that began together have left or crashed.
 func (i *Inside) Leave(ctx context.Context) error {
 	return errors.Join(i.Release(ctx), i.barrier.awaitLeft(ctx, i.session, i.ready))
 }
 
-// awaitReady blocks until the barrier is open to me; ErrNoEntry if me is gone.
+// awaitReady blocks until the barrier is open to me. The error is ErrNoEntry if me is gone.
 func (d DoubleBarrier) awaitReady(ctx context.Context, s *backend.Session, me backend.Entry) (backend.Entry, error) {
 	ready := backend.Unknown(d.ready())
 	for {
@@ -77,14 +77,14 @@ func (d DoubleBarrier) awaitReady(ctx context.Context, s *backend.Session, me ba
 	}
 }
 
-// youngest is the Rev of the youngest to which the barrier is open; 0 if somebody has written something else.
+// youngest returns the Rev of the youngest to which the barrier is open, or 0 if somebody has written something else.
 func youngest(ready backend.Entry) (rev uint64) {
 	_, _ = fmt.Sscan(string(ready.Value), &rev)
 	return rev
 }
 
-// open opens the barrier to the N oldest, if there are as many. The last of them to enter finds all
-// others: a list is never older than the commit that made one's own entry.
+// open opens the barrier to the N oldest, if there are N. The last to enter finds all others: a list is never
+// older than the commit that created one's own entry.
 func (d DoubleBarrier) open(ctx context.Context, s *backend.Session) error {
 	for {
 		line, err := oldest(ctx, s, d.Dir+"/line", max(d.N, 1))
@@ -101,7 +101,7 @@ func (d DoubleBarrier) open(ctx context.Context, s *backend.Session) error {
 	}
 }
 
-// awaitLeft blocks until none stands that the barrier was open to, and then removes what opened it.
+// awaitLeft blocks until all that the barrier was open to have left, and then removes ready.
 func (d DoubleBarrier) awaitLeft(ctx context.Context, s *backend.Session, ready backend.Entry) error {
 	for {
 		first, err := oldest(ctx, s, d.Dir+"/line", 1)

@@ -20,28 +20,28 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A promise is what a recipe keeps, whatever befalls those that take part.
+// A promise is what a recipe keeps under any fault of its participants.
 type promise struct {
 	name  string
 	peers int
-	// begin returns what each peer does again and again, and what checks the outcome.
+	// begin returns the repeated play of each peer, and a check of the outcome.
 	begin func(w *world) (play func(ctx context.Context, p *turn) error, end func())
 }
 
-// A world is where peers take part: a memory service in a bubble, or a server.
+// A world has the peers: a memory service in a bubble, or a server.
 type world struct {
 	*testing.T
 	backend.Backend
 	svc *memory.Service // nil on a server
 	key string
-	// inDoubt says that a call of the recipe may return ErrIndeterminate while its session lives and its ctx has not ended.
+	// inDoubt is whether a call may return ErrIndeterminate while its session and its ctx live.
 	inDoubt bool
 
 	mu      sync.Mutex
 	deleted map[string]bool // IDs of sessions whose entry an operator has deleted: they hear of it afterwards
 }
 
-// A peer takes part in one session after the other.
+// A peer takes part in one session after another.
 type peer struct {
 	*rand.Rand
 	w      *world
@@ -58,7 +58,7 @@ type turn struct {
 	giveUp context.CancelFunc
 }
 
-// A source is a PCG for several goroutines: both a peer and what befalls it draw from one.
+// A source is a PCG for several goroutines: a peer and its faults draw from one.
 type source struct {
 	sync.Mutex
 	*rand.PCG
@@ -82,10 +82,10 @@ func (p *peer) upTo(most int) time.Duration {
 	return time.Duration(p.IntN(most)+1) * time.Millisecond
 }
 
-// sessionTimeout is the one in a bubble.
+// sessionTimeout is the session timeout in a bubble.
 const sessionTimeout = 2 * time.Second
 
-// faults are what can befall a peer. Only the memory service can cause them all.
+// faults are the faults of a peer. Only the memory service can cause them all.
 var faults = []struct {
 	name     string
 	befalls  func(p *turn)
@@ -140,7 +140,7 @@ var faults = []struct {
 	}, false},
 }
 
-// TestFaults plays each recipe under each fault, which befalls peers at random, and then under all faults together.
+// TestFaults plays each recipe under each fault, on random peers, and then under all faults together.
 func TestFaults(t *testing.T) {
 	for _, p := range promises {
 		t.Run(p.name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestFaultsOnServers(t *testing.T) {
 	})
 }
 
-// keep lets peers take part while a fault befalls them; -1 stands for all faults. In a bubble that takes a minute, and on a
+// keep lets peers take part under a fault, or all faults for -1. In a bubble that takes a minute, and on a
 // server as many plays as suffice.
 func (p promise) keep(w *world, seed uint64, fault int) {
 	w.deleted = make(map[string]bool)
@@ -262,8 +262,8 @@ func (p *peer) plays(ctx context.Context, b backend.Backend, play func(ctx conte
 	assert.True(p.w, p.w.deleted[now.ID()], "nothing has happened, and it fails: %v", err)
 }
 
-// doubts hides the outcome of a write from the peer. It leaves commits of ephemeral entries alone: only the session itself
-// can remove what it has not reported.
+// doubts hides the outcome of a write from the peer. It leaves commits of ephemeral entries alone: only the
+// session itself can remove what it has not reported.
 func (p *peer) doubts(s *backend.Session) *backend.Session {
 	return around(s, func(c *backend.Call, next func() error) error {
 		ephemeral := slices.ContainsFunc(c.Ops, backend.Op.Ephemeral)
@@ -277,7 +277,7 @@ func (p *peer) doubts(s *backend.Session) *backend.Session {
 	})
 }
 
-// leases are all ephemeral entries at or below dir.
+// leases returns all ephemeral entries at or below dir.
 func leases(svc *memory.Service, dir string) (all []backend.Entry) {
 	for _, e := range svc.Entries(dir) {
 		if e.Session != "" {
@@ -288,8 +288,8 @@ func leases(svc *memory.Service, dir string) (all []backend.Entry) {
 	return all
 }
 
-// A referee knows which sessions hold something: from the moment they have it until they begin to release it, or are lost. A
-// session knows at once that it is lost; the context of what it holds ends a step of the scheduler later.
+// A referee knows which sessions hold something: from the moment they have it until they begin to release it,
+// or are lost. A session knows its loss at once; a Hold's context ends a step of the scheduler later.
 type referee struct {
 	now   map[*backend.Session]bool
 	taken int
@@ -314,7 +314,7 @@ func (r *referee) takes(p *turn, most int, token uint64) {
 	r.last, r.taken = token, r.taken+1
 }
 
-// live counts the holders whose session lives, and from whom no operator has taken it.
+// live counts the holders whose session lives, and whose entry no operator has deleted.
 func (r *referee) live(w *world) (n int) {
 	for s := range r.now {
 		if s.State() != backend.Lost && !w.deleted[s.ID()] {
@@ -330,7 +330,7 @@ func (r *referee) ends(p *turn) {
 	delete(r.now, p.Session)
 }
 
-// holds keeps what is held for a while, and releases it. A holder that has lost its session is told.
+// holds keeps a Hold for a while, and releases it. The context of a holder that has lost its session ends.
 func (p *turn) holds(r *referee, most int, h *Hold) error {
 	r.takes(p, most, h.Token())
 	_ = sleep(h, p.upTo(500))

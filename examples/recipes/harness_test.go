@@ -30,7 +30,7 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
-// onServers runs a test on a server of each service, which all tests share. It keeps to what is below key.
+// onServers runs a test on a server of each service, which all tests share. It uses only what is below key.
 func onServers(t *testing.T, f func(t *testing.T, b backend.Backend, key string)) {
 	t.Parallel()
 	for name, url := range map[string]func(t *testing.T) string{
@@ -47,7 +47,7 @@ func onServers(t *testing.T, f func(t *testing.T, b backend.Backend, key string)
 	}
 }
 
-// onMemory runs a test in a bubble. s is a session, and open makes more.
+// onMemory runs a test in a bubble. s is a session, and open returns more.
 func onMemory(t *testing.T, f func(t *testing.T, svc *memory.Service, s *backend.Session)) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.New(memory.Options{})
@@ -55,8 +55,8 @@ func onMemory(t *testing.T, f func(t *testing.T, svc *memory.Service, s *backend
 	})
 }
 
-// open opens a session that ends with the test. To close it before is a crash of which the service
-// hears at once.
+// open opens a session that ends with the test. Closing it earlier is a crash of which the service hears at
+// once.
 func open(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
 	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
@@ -68,7 +68,7 @@ func open(t *testing.T, b backend.Backend) *backend.Session {
 	return s
 }
 
-// around has each call of a session pass through f.
+// around passes each call of a session through f.
 func around(s *backend.Session, f func(c *backend.Call, next func() error) error) *backend.Session {
 	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 		return f(c, func() error { return next(ctx) })
@@ -91,7 +91,7 @@ func commits(kind backend.OpKind) func(c *backend.Call) bool {
 	return func(c *backend.Call) bool { return c.Kind == backend.CallCommit && memory.Kind(kind)(c.Ops) }
 }
 
-// A doing is what goes on in the background of a bubble.
+// A doing is a call in the background of a bubble.
 type doing[T any] struct {
 	got  T
 	err  error
@@ -107,7 +107,7 @@ func begin[T any](f func() (T, error)) *doing[T] {
 	return d
 }
 
-// blocks holds that it waits, when all others do.
+// blocks holds that the call waits, when all others do.
 func (d *doing[T]) blocks(t *testing.T, what string) {
 	t.Helper()
 	synctest.Wait()

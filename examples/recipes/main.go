@@ -1,10 +1,10 @@
-// Recipes are coordination recipes other than an election, on the same primitives: those of package
-// backend. Each is in a file of its own, on one screen, with its trap; docs/recipes.md says what each
-// guarantees and what not.
+// Recipes are coordination recipes other than an election, on the same primitives: those of package backend.
+// Each is in a file of its own, on one screen, with its trap; docs/recipes.md says what each guarantees and
+// what not.
 //
 //	go run ./examples/recipes fair
 //
-// demonstrates one in this process, with several participants of which one may crash. With the URL of a
+// demonstrates one in this process, with several participants, one of which may crash. With the URL of a
 // service and operands the process is one participant: start it several times, and kill -9 one.
 //
 //	recipes -backend zk://127.0.0.1:2181?timeout=4s fair /locks/report
@@ -34,10 +34,10 @@ import (
 // A participant is a process that takes part in a recipe.
 type participant struct {
 	*backend.Session
-	backend backend.Backend // of the session
+	backend backend.Backend // backend of the session
 	name    string
-	pause   time.Duration // of -for
-	n       int           // of -n
+	pause   time.Duration // the flag -for
+	n       int           // the flag -n
 	args    []string      // operands
 	alive   func(context.Context, netip.AddrPort) bool
 	say     func(format string, args ...any)
@@ -64,14 +64,14 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// flags sets what a command line may say before the recipe.
+// flags defines the flags that may precede the recipe.
 func flags(p *participant, url *string) *flag.FlagSet {
 	f := flag.NewFlagSet("recipes", flag.ContinueOnError)
 	f.StringVar(url, "backend", "", "`URL` of the "+strings.ReplaceAll(dial.Usage, "; ", ";\n"))
 	f.StringVar(&p.name, "name", fmt.Sprint("p", os.Getpid()), "the participant's `NAME`")
 	f.DurationVar(&p.pause, "for", 5*time.Second, "hold it, work, or pause between two rounds for `DURATION`")
 	f.IntVar(&p.n, "n", 2, "`N` permits, participants or numbers")
-	f.SetOutput(io.Discard) // the error says what is wrong
+	f.SetOutput(io.Discard) // the error reports what is wrong
 	return f
 }
 
@@ -87,7 +87,7 @@ func usage(out io.Writer) {
 	f.PrintDefaults()
 }
 
-// parse reads a command line. Of a demonstration p has no operands.
+// parse reads a command line. For a demonstration, p has no operands.
 func parse(args []string) (url string, r role, p *participant, err error) {
 	p = &participant{alive: listens}
 	f := flags(p, &url)
@@ -130,7 +130,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	case url == "" || strings.HasPrefix(url, "mem:"):
 		return usagef("%s: nobody else can take part in the memory of this process: give the -backend of a service before %[1]s, or nothing after it for a demonstration", r.name)
 	}
-	b, err := dial.Open(context.WithoutCancel(ctx), url) // it does not block
+	b, err := dial.Open(context.WithoutCancel(ctx), url) // does not block
 	if err != nil {
 		return usageError{err}
 	}
@@ -138,8 +138,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(takePart(ctx, b, r, p), b.Close())
 }
 
-// takePart plays a role in a session of its own. That ctx has ended is no error, and that the session is lost is one to
-// a role that needs it.
+// takePart plays a role in a session of its own. It returns nil if ctx ends, but an error if a role needs the
+// session and it is lost.
 func takePart(ctx context.Context, b backend.Backend, r role, p *participant) (err error) {
 	p.backend = b
 	if p.Session, err = b.Open(ctx, backend.OpenOptions{}); err != nil {
@@ -160,18 +160,18 @@ func takePart(ctx context.Context, b backend.Backend, r role, p *participant) (e
 
 // An actor is a participant of a demonstration.
 type actor struct {
-	line string // what one would type
-	// After crashes, if it is not zero, it has no link to the service any more, as if it were dead;
-	// after leaves its context ends, as by Ctrl-C.
+	line string // the command line
+	// After crashes, if it is not zero, its link to the service is down, as if it were dead; after leaves its
+	// context ends, as by Ctrl-C.
 	crashes, leaves time.Duration
 }
 
-// demonstrate has all actors of a recipe play their roles on one service in this process. Each starts a little after
-// the one before it.
+// demonstrate makes all actors of a recipe play their roles on one service in this process. Each starts a
+// little after the one before it.
 func demonstrate(ctx context.Context, r role, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lines := log.New(out, "", 0) // one at a time
+	lines := log.New(out, "", 0) // one line at a time
 	service := memory.New(memory.Options{DefaultTTL: time.Second})
 	errs := make([]error, len(r.demo))
 	start := time.Now()
@@ -197,7 +197,7 @@ func demonstrate(ctx context.Context, r role, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// play begins after a delay.
+// play plays the actor after a delay.
 func (a actor) play(ctx context.Context, delay time.Duration, client *memory.Client, r role, p *participant) error {
 	if err := sleep(ctx, delay); err != nil {
 		return nil // somebody else has failed

@@ -23,14 +23,14 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// recipeFiles are the files to copy: all but those of the program, which try the recipes by hand.
+// recipeFiles returns the files to copy: all except those of the program, which try the recipes by hand.
 func recipeFiles(t *testing.T) []string {
 	return slices.DeleteFunc(must.Get(filepath.Glob("*.go"))(t), func(file string) bool {
 		return strings.HasSuffix(file, "_test.go") || file == "main.go" || file == "try.go"
 	})
 }
 
-// TestEachRecipeFitsOnOneScreen: in 90 lines, without blank ones and those of comments.
+// TestEachRecipeFitsOnOneScreen: each has at most 90 lines, without blank lines and comments.
 func TestEachRecipeFitsOnOneScreen(t *testing.T) {
 	for _, file := range recipeFiles(t) {
 		lines := regexp.MustCompile(`(?m)^\s*[^\s/]`).FindAll(must.Get(os.ReadFile(file))(t), -1)
@@ -64,7 +64,7 @@ func run(ctx context.Context, hostname string, report func(held context.Context,
 	assert.NoError(t, err, "%s", out)
 }
 
-// TestDemonstrations plays each. What it shows is for people; that it ends, and that nobody fails, is held here.
+// TestDemonstrations holds that each demonstration ends without a failure. Its output is for people.
 func TestDemonstrations(t *testing.T) {
 	for _, r := range roles {
 		synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestTasksWithoutAName(t *testing.T) {
 	}
 }
 
-// TestStoppedAfterALostSession: of one that goes on in new sessions, Ctrl-C is no failure.
+// TestStoppedAfterALostSession: for a role that continues in new sessions, Ctrl-C is no failure.
 func TestStoppedAfterALostSession(t *testing.T) {
 	for _, name := range []string{"follow", "resolve"} {
 		onMemory(t, func(t *testing.T, svc *memory.Service, _ *backend.Session) {

@@ -7,25 +7,25 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Membership and progress: workers that offer themselves, show how far they are, and do what a
-// controller gives them (controller.go).
+// Membership and progress: workers that offer themselves, report their progress, and do what a controller
+// gives them (controller.go).
 //
-//	DIR/workers/…   ephemeral, in order: an offer of a worker. Its value tells the task and the
+//	DIR/workers/…   ephemeral, in order: an offer of a worker. Its value has the task and the
 //	                progress, and goes with the worker
-//	DIR/tasks/TASK  persistent: made when the task is given, deleted when it is taken back, and marked
-//	                when it is done. Its creation revision is the assignment's fencing token
+//	DIR/tasks/TASK  persistent: created when the task is given, deleted when it is taken back, and
+//	                marked when it is done. Its creation revision is the assignment's fencing token
 //
-// Each offer is good for one task. The worker that is done marks the task and puts a new offer in place
-// of the old one, in one commit. So workers that come, go and get free are changes of one directory,
-// and its listing is all that a controller has to wait for.
+// Each offer is good for one task. A worker that is done marks the task and replaces its offer by a new one,
+// in one commit. So workers that come, go and become free are changes of one directory, and the controller
+// only has to wait for its listing.
 //
-// Source: the master and its workers in Junqueira and Reed, "ZooKeeper", chapter 2, which give out tasks so;
+// Source: the master and its workers in Junqueira and Reed, "ZooKeeper", chapter 2, which assign tasks so;
 // Curator's GroupMember for the membership alone.
 //
-// Trap: a worker that was paused is dead for the controller, and does not know. It goes on with its
-// old task in hand, and another worker has it, too. Its commits are refused: they demand the task's
-// entry of its own assignment. For what it does elsewhere it has to show its token, and somebody there
-// has to check it (docs/fencing.md). So a task may be begun several times. It is marked once.
+// Trap: a worker that was paused is dead for the controller, and does not know it. It continues its old task,
+// and another worker has it, too. Its commits are refused: they require the task's entry of its own
+// assignment. For its work elsewhere it must show its token, and the target must check it (docs/fencing.md).
+// So a task may be begun several times. It is marked once.
 
 // An offer is the value of a worker's entry.
 type offer struct {
@@ -34,7 +34,7 @@ type offer struct {
 	Done int    // progress, written by the worker
 }
 
-// A Member is a worker that lives.
+// A Member is a live worker.
 type Member struct {
 	backend.Entry
 	offer
@@ -51,8 +51,8 @@ type assignment struct {
 // A Job is a task in the hands of one worker.
 type Job struct {
 	Task  string
-	Token uint64 // higher than those with which the task was given before
-	// Report shows the progress. Where the task is not this worker's any more it fails, and do's ctx ends.
+	Token uint64 // higher than the tokens of the task's earlier assignments
+	// Report stores the progress. It fails if the task is not this worker's any more; then do's ctx ends.
 	Report func(ctx context.Context, done int) error
 }
 
@@ -72,7 +72,7 @@ func Work(ctx context.Context, s *backend.Session, dir, name string, do func(con
 		if me.Exists() {
 			err = errors.Join(err, withdraw(ctx, s, me))
 		}
-		// Somebody has deleted the offer or the task, or whether it is marked is not known: then go on.
+		// Somebody has deleted the offer or the task, or the outcome of the mark is unknown: continue.
 		goesOn := refused(err) || errors.Is(err, errTaken) || again(ctx, err)
 		if errors.As(err, new(failure)) || ctx.Err() != nil || errors.Is(err, backend.ErrSessionLost) || !goesOn {
 			return err
@@ -80,10 +80,10 @@ func Work(ctx context.Context, s *backend.Session, dir, name string, do func(con
 	}
 }
 
-// workOnce waits for a task, does it, and returns the next offer; with an error it returns the old one.
+// workOnce waits for a task, does it, and returns the next offer. With an error it returns the old one.
 func workOnce(ctx context.Context, s *backend.Session, dir string, me backend.Entry, do func(context.Context, Job) error) (backend.Entry, error) {
 	var o offer
-	for now := []backend.Entry{me}; o.Task == ""; o, _ = decode[offer](now[0]) { // what somebody scribbles is no task
+	for now := []backend.Entry{me}; o.Task == ""; o, _ = decode[offer](now[0]) { // a stranger's scribble is not a task
 		var err error
 		if now, err = s.Await(ctx, now[0]); err != nil {
 			return me, err
@@ -98,7 +98,7 @@ func workOnce(ctx context.Context, s *backend.Session, dir string, me backend.En
 	case err != nil && !errors.Is(err, backend.ErrBadKey):
 		return me, err
 	case a.Worker != me.Key || a.Rev != me.Rev || a.Done:
-		return me, backend.ErrNoEntry // no assignment of this offer
+		return me, backend.ErrNoEntry // not an assignment of this offer
 	}
 	held := hold(ctx, s, me)
 	defer held.end(nil)

@@ -14,12 +14,12 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// controls has a controller give out task "a", and more, until all are done.
+// controls starts a controller, which assigns task "a", and more, until all are done.
 func controls(t *testing.T, s *backend.Session, more ...string) *doing[any] {
 	return begin(func() (any, error) { return nil, Control(t.Context(), s, nil, "/jobs", append(more, "a"), t.Logf) })
 }
 
-// works has a worker do tasks, each until finish is called.
+// works starts a worker. Each of its tasks lasts until finish is called.
 func works(t *testing.T, s *backend.Session) (begun chan Job, finish func()) {
 	begun = make(chan Job, 10)
 	finished, finish := context.WithCancel(t.Context())
@@ -38,8 +38,8 @@ func works(t *testing.T, s *backend.Session) (begun chan Job, finish func()) {
 	return begun, finish
 }
 
-// TestWorkersAndStrangers has somebody scribble, and delete a task in work: its reports and its mark are refused, and it is begun
-// once more.
+// TestWorkersAndStrangers: somebody scribbles, and deletes a task in work: its reports and its mark are
+// refused, and it begins again.
 func TestWorkersAndStrangers(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		for _, key := range []string{"/jobs/tasks/a", "/jobs/workers/notes"} {
@@ -72,7 +72,7 @@ func TestWorkersAndStrangers(t *testing.T) {
 	})
 }
 
-// TestTaskThatCannotBeTakenBack: a stranger has put something below it. The other tasks go on.
+// TestTaskThatCannotBeTakenBack: a stranger has put something below it. The other tasks continue.
 func TestTaskThatCannotBeTakenBack(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		require.NoError(t, svc.Put("/jobs/tasks/a", encode(assignment{Worker: "/jobs/workers/x", Rev: 1})))
@@ -88,8 +88,8 @@ func TestTaskThatCannotBeTakenBack(t *testing.T) {
 	})
 }
 
-// TestFailureThatLooksLikeARefusal: do fails with an error of something else that is the service's, too. That is
-// returned, and the task is not begun again and again.
+// TestFailureThatLooksLikeARefusal: do fails with an error of the service that came from elsewhere. Work
+// returns it, and does not begin the task again and again.
 func TestFailureThatLooksLikeARefusal(t *testing.T) {
 	for _, own := range []error{backend.ErrNoEntry, backend.ErrCondition, backend.ErrConflict, backend.ErrIndeterminate} {
 		onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {

@@ -11,20 +11,20 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A dynamic directory of names, in three roles. A resolver is what a DNS server would ask.
+// A dynamic directory of names, in three roles. A DNS server would ask a resolver.
 //
 //	registrar  keeps an address of a name as an ephemeral entry in DIR, which goes with its session
 //	resolver   has all of DIR in a cache, which a watch of the listing keeps up to date. A
-//	           question costs the service nothing, not even one for a name that there is not
-//	scanner    tries each address, and takes out those that are dead though their session lives
+//	           question costs the service nothing, not even one for an unknown name
+//	scanner    tries each address, and removes those that are dead though their session lives
 //
-// Source: Curator's ServiceDiscovery with its ServiceCache; the catalogue and the checks of Consul. That the
-// scanner is a role of its own: Ni, "From Paxos to ZooKeeper", chapter 6 (dynamic DNS).
+// Source: Curator's ServiceDiscovery with its ServiceCache; the catalogue and the checks of Consul. The
+// separate role of the scanner: Ni, "From Paxos to ZooKeeper", chapter 6 (dynamic DNS).
 //
-// Trap: an entry lives as long as its session, and not as long as what listens at the address: hence
-// the scanner. A scanner that is cut off itself finds all dead, and would take out all: hence the bound
-// of half. And a watch of the listing tells of entries that come and go, not of values that change: an
-// address that changes is another entry.
+// Trap: an entry lives as long as its session, and not as long as the process that listens at the address:
+// hence the scanner. A scanner that is cut off itself finds all dead, and would remove all: hence the bound
+// of half. And a watch of the listing reports entries that come and go, not values that change: a changed
+// address needs another entry.
 
 // An Address is the value of an entry.
 type Address struct {
@@ -32,8 +32,8 @@ type Address struct {
 	Addr netip.AddrPort
 }
 
-// Register keeps an address in dir until ctx ends or the session is lost. Where it is taken out, by a
-// scanner or whomever, it comes back as soon as it is alive.
+// Register keeps an address in dir until ctx ends or the session is lost. If somebody, such as a scanner,
+// removes it, it comes back as soon as it is alive.
 func Register(ctx context.Context, s *backend.Session, dir string, a Address, alive func(context.Context, netip.AddrPort) bool) error {
 	for {
 		if alive(ctx, a.Addr) {
@@ -53,7 +53,7 @@ func Register(ctx context.Context, s *backend.Session, dir string, a Address, al
 	}
 }
 
-// readAddress reads an entry. That has no Name if it has gone since, or is a stranger's.
+// readAddress reads an entry. Name is empty if it has gone since, or is a stranger's.
 func readAddress(ctx context.Context, s *backend.Session, key string) (backend.Entry, Address, error) {
 	e, err := read(ctx, s, key)
 	a, _ := decode[Address](e)
@@ -68,8 +68,8 @@ type Resolver struct {
 	cache atomic.Pointer[map[string][]netip.AddrPort]
 }
 
-// Lookup returns the addresses of a name in lower case; known is false while nothing has been read yet. They are those
-// of the last time the service was in touch.
+// Lookup returns the addresses of a name in lower case; known is false until the first read. They are as of
+// the last time that the link was up.
 func (r *Resolver) Lookup(name string) (addrs []netip.AddrPort, known bool) {
 	cache := r.cache.Load()
 	if cache == nil {
@@ -78,17 +78,17 @@ func (r *Resolver) Lookup(name string) (addrs []netip.AddrPort, known bool) {
 	return (*cache)[name], true
 }
 
-// Watch keeps the cache up to date until ctx ends or the session is lost. The cache stays: call
-// it again, with a new session.
+// Watch keeps the cache up to date until ctx ends or the session is lost. The cache stays: call Watch again,
+// with a new session.
 func (r *Resolver) Watch(ctx context.Context, s *backend.Session, dir string) error {
-	err := s.CatchUp(ctx, dir) // a new session may begin behind what the one before has shown
+	err := s.CatchUp(ctx, dir) // a new session may begin behind what the last one has shown
 	var line backend.Listing
 	if err == nil {
 		line, err = s.List(ctx, dir)
 	}
 	for entries := make(map[string]Address); err == nil; line, err = s.AwaitList(ctx, line) {
 		names, now := make(map[string][]netip.AddrPort), make(map[string]Address, len(line.Keys))
-		for _, key := range line.Keys { // those that are known are not read again
+		for _, key := range line.Keys { // known entries are not read again
 			a, ok := entries[key]
 			if !ok {
 				if _, a, err = readAddress(ctx, s, key); err != nil {

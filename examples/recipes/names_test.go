@@ -23,7 +23,7 @@ var www = netip.MustParseAddrPort("10.0.0.1:80")
 
 func alive(context.Context, netip.AddrPort) bool { return true }
 
-// TestNames has addresses registered, found dead, taken out, and registered again.
+// TestNames registers addresses, finds them dead, removes them, and registers them again.
 func TestNames(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, s *backend.Session) {
 		var dead sync.Map
@@ -98,7 +98,7 @@ func TestNames(t *testing.T) {
 		assert.Equal(t, "finds 3 of 4 dead, and leaves them: it may be cut off itself", <-said)
 		dead.Clear()
 		time.Sleep(5 * time.Second)
-		tries.Store(6) // it is cut off in the midst of its second round from now
+		tries.Store(6) // it is cut off in the middle of its second round from now
 		time.Sleep(time.Minute)
 		tries.Store(math.MaxInt64)
 		assert.Equal(t, unchanged, svc.Dump(), "all are dead by then")
@@ -115,7 +115,7 @@ func TestNames(t *testing.T) {
 			require.NoError(t, s.Close(t.Context()))
 		}
 		dead.Store(addrs[0], true)
-		after(time.Minute, "www", addrs[0]) // one that is alone stays
+		after(time.Minute, "www", addrs[0]) // a single one stays
 		after(0, "db")
 	})
 }

@@ -42,7 +42,7 @@ var promises = []promise{
 	{"config", 4, config},
 }
 
-// often demands that something has happened often in a bubble, as it does where nobody waits in vain.
+// often requires that something has happened often in a bubble, as it does if nobody waits in vain.
 func (w *world) often(n, least int) {
 	if w.svc != nil {
 		assert.GreaterOrEqual(w, n, least)
@@ -83,7 +83,7 @@ func sharedLock(w *world) (play, func()) {
 	}, func() { w.often(min(readers.taken, writers.taken), 5) }
 }
 
-// queue: each item that was put is finished once, and with it the effect in the commit of Finish.
+// queue: each item is finished once, together with the effect in the commit of Finish.
 func queue(w *world) (play, func()) {
 	q := Queue{w.key}
 	w.inDoubt = true
@@ -131,7 +131,7 @@ func queue(w *world) (play, func()) {
 		}
 }
 
-// barrier: nobody passes one that stands.
+// barrier: nobody passes an existing one.
 func barrier(w *world) (play, func()) {
 	b := Barrier(w.key + "/barrier")
 	stands, sets, passed := false, 0, 0
@@ -162,7 +162,7 @@ func barrier(w *world) (play, func()) {
 	}, func() { w.often(min(sets, passed), 10) }
 }
 
-// doubleBarrier: those that are inside belong to one round, of N at most, and one that goes on leaves nobody of its
+// doubleBarrier: those inside belong to one round, of N at most, and one that continues leaves nobody of its
 // round inside.
 func doubleBarrier(w *world) (play, func()) {
 	d := DoubleBarrier{Dir: w.key, N: 3}
@@ -204,7 +204,7 @@ func doubleBarrier(w *world) (play, func()) {
 		}
 }
 
-// numbers never come twice, and are higher than all that were returned before the call.
+// numbers never repeat, and are higher than all that were returned before the call.
 func numbers(take func(ctx context.Context, s *backend.Session, key string) (uint64, error)) func(w *world) (play, func()) {
 	return func(w *world) (play, func()) {
 		seen, highest := make(map[uint64]bool), uint64(0)
@@ -226,7 +226,7 @@ func numbers(take func(ctx context.Context, s *backend.Session, key string) (uin
 	}
 }
 
-// ordinals are the lowest that are free, and held by one each.
+// ordinals are the lowest free ones, each held by one.
 func ordinals(w *world) (play, func()) {
 	var each [10]referee
 	return func(ctx context.Context, p *turn) error {
@@ -238,7 +238,7 @@ func ordinals(w *world) (play, func()) {
 	}, func() { w.often(each[0].taken, 10) }
 }
 
-// tasks: none is in the hands of two that live, and all are done in the end.
+// tasks: no two live workers have the same task, and all are done in the end.
 func tasks(w *world) (play, func()) {
 	var names []string
 	hands := make(map[string]*referee)

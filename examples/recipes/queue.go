@@ -10,17 +10,17 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Queue has items that are taken in the order in which they were put: persistent entries under
-// Dir/items, numbered by Dir/tail, the number of the next one. None is left before Dir/head, which may
-// lag. To take an item is to make an ephemeral claim on it; to finish is to remove both.
+// A Queue has items that are taken in the order in which they were put: persistent entries under Dir/items,
+// numbered by Dir/tail, the number of the next one. None is left before Dir/head, which may lag. To take an
+// item, create an ephemeral claim on it; to finish, remove both.
 //
-// Entries that are enqueued (backend.Enqueue) are in order as well, but go with their session, and an
-// item is to outlive the session that put it. Hence the numbers.
+// Enqueued entries (backend.Enqueue) are in order as well, but go with their session, and an item must
+// outlive the session that put it. Hence the numbers.
 //
 // Source: ZooKeeper's recipe "Queues"; Curator's DistributedQueue with a lock path.
 //
-// Trap: to remove an item before the work loses it when the consumer crashes in between. To remove it
-// afterwards does the work twice instead, and the first consumer may be alive, and only late: see Claim.
+// Trap: removing an item before the work loses it if the consumer crashes in between. Removing it afterwards
+// may do the work twice instead, and the first consumer may be alive, and only late: see Claim.
 type Queue struct{ Dir string }
 
 func (q Queue) item(n uint64) string  { return fmt.Sprintf("%s/items/%d", q.Dir, n) }
@@ -37,16 +37,16 @@ func (q Queue) bounds(ctx context.Context, s *backend.Session) (at []backend.Ent
 	return at, head, tail, err
 }
 
-// number is the value of either. The random part tells it from the same number of others.
+// number returns the value of either. The random part distinguishes it from the same number of others.
 func number(n uint64) []byte { return fmt.Appendln(nil, n, rand.Text()) }
 
-// Put adds an item at the end, and returns its number. After ErrIndeterminate it may be there, or come
-// yet: the item needs an ID of its own by which consumers know the second one, if it is put again.
+// Put adds an item at the end, and returns its number. After ErrIndeterminate it may be there, or come later:
+// if you put it again, it needs an ID of its own by which consumers recognize the second one.
 func (q Queue) Put(ctx context.Context, s *backend.Session, value []byte) (uint64, error) {
 	for n, least := uint64(0), uint64(0); ; least = n + 1 { // another was faster, or has left something under this key
 		at, head, tail, err := q.bounds(ctx, s)
 		if err == nil {
-			n = max(tail, head, least) // none is looked for before head: somebody may have deleted tail
+			n = max(tail, head, least) // nobody looks before head: somebody may have deleted tail
 			_, err = s.Commit(ctx, nil, backend.CompareAndSet(at[1].Key, number(n+1), at[1].Version),
 				backend.CompareAndSet(q.item(n), value, 0))
 		}
@@ -56,20 +56,20 @@ func (q Queue) Put(ctx context.Context, s *backend.Session, value []byte) (uint6
 	}
 }
 
-// A Claim is an item that the session works on. If the session is lost before Finish, another takes the
-// item, and does the work again: nothing is lost, and the work is done at least once. The first may
-// still write then. The token keeps that out, where the place written to has seen a higher one
-// for this item. Item.Rev, noted with the effect in one transaction, makes the effect happen once: no two
-// items ever have the same. The number begins again where somebody deletes the queue.
+// A Claim is an item that the session works on. If the session is lost before Finish, another takes the item,
+// and does the work again: nothing is lost, and the work is done at least once. The first may still write
+// then. The token prevents that, if the target has seen a higher one for this item. Item.Rev, recorded with
+// the effect in one transaction, makes the effect happen once: no two items ever have the same. The number
+// begins again if somebody deletes the queue.
 type Claim struct {
 	*Hold
 	Number uint64
 	Item   backend.Entry
 }
 
-// Take blocks until there is an item that nobody works on, and claims the oldest. It looks at the numbers from head
-// on. An item in work costs two round trips. One that is done costs a listing, which tells the next one that stands, so
-// that an item which takes long does not slow down all after it.
+// Take blocks until there is an item that nobody works on, and claims the oldest. It tries the numbers from
+// head on. An item in work costs two round trips. A finished one costs a listing, which shows the next
+// existing one, so that a long item does not slow down all after it.
 func (q Queue) Take(ctx context.Context, s *backend.Session) (c *Claim, _ error) {
 	for c == nil {
 		at, head, end, err := q.bounds(ctx, s)
@@ -91,8 +91,8 @@ func (q Queue) Take(ctx context.Context, s *backend.Session) (c *Claim, _ error)
 				}
 			}
 		}
-		if c == nil && done > head || done > head+15 { // only saves others time: another's number does as well
-			// The tail tells the queue from one that was made since.
+		if c == nil && done > head || done > head+15 { // only saves others time: another's number would do, too
+			// The tail distinguishes the queue from one created since.
 			_, _ = s.Commit(ctx, allExist(at[1:]), backend.CompareAndSet(at[0].Key, number(done), at[0].Version))
 		}
 		for c == nil && changes[0].Same(at[1]) && !slices.ContainsFunc(changes[1:], gone) { // the first Await reads the claims
@@ -106,7 +106,7 @@ func (q Queue) Take(ctx context.Context, s *backend.Session) (c *Claim, _ error)
 
 func gone(e backend.Entry) bool { return !e.Exists() }
 
-// try claims an item: ErrExists if somebody works on it, ErrNoEntry or ErrCondition if that is done.
+// try claims an item: ErrExists if somebody works on it, ErrNoEntry or ErrCondition if it is done.
 func (q Queue) try(ctx context.Context, s *backend.Session, n uint64) (*Claim, error) {
 	item, err := s.Get(ctx, q.item(n))
 	if err != nil {
@@ -119,8 +119,8 @@ func (q Queue) try(ctx context.Context, s *backend.Session, n uint64) (*Claim, e
 	return &Claim{hold(ctx, s, me), n, item}, nil
 }
 
-// Finish removes the item, if the claim still holds, and in the same commit does what else is to be
-// done in the service: exactly once. Release without Finish gives the item back.
+// Finish removes the item, if the claim still holds, and commits the effects in the same step: exactly once.
+// Release without Finish gives the item back.
 func (c *Claim) Finish(ctx context.Context, effects ...backend.Op) error {
 	_, err := c.session.Commit(ctx, c.Conditions(), append(effects, backend.Delete(c.Item), backend.Delete(c.entries[0]))...)
 	return errors.Join(err, c.Release(ctx))

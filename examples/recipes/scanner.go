@@ -8,14 +8,14 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// patience is how often in a row an address is found dead before it is taken out.
+// patience is how many times in a row an address must be dead before it is removed.
 const patience = 3
 
-// Scan is the scanner of names.go. It tries all addresses in dir again and again, and takes those out that
-// were dead three times in a row. It takes none out while more than half are dead: then it is rather
-// the scanner that is cut off. So an address that is the only one in dir stays, though it is dead. Several scanners
-// do no harm: each removes the incarnation that it has tried, and not one that was registered since. say is told
-// what this one has taken out.
+// Scan is the scanner of names.go. It tries all addresses in dir again and again, and removes those that were
+// dead three times in a row. It removes none while more than half are dead: then the scanner itself is
+// probably cut off. So the only address in dir stays, even if it is dead. Several scanners do no harm: each
+// removes the incarnation that it has tried, and not one registered since. It calls say for each address that
+// it removes.
 func Scan(ctx context.Context, s *backend.Session, dir string, every time.Duration,
 	alive func(context.Context, netip.AddrPort) bool, say func(string, ...any),
 ) error {
@@ -29,7 +29,7 @@ func Scan(ctx context.Context, s *backend.Session, dir string, every time.Durati
 			return err
 		}
 		before := found
-		found = make(map[string]int) // those that have gone are forgotten
+		found = make(map[string]int) // forgets those that have gone
 		var dead []registered
 		all := 0
 		for _, key := range line.Keys {
@@ -47,7 +47,7 @@ func Scan(ctx context.Context, s *backend.Session, dir string, every time.Durati
 				dead = append(dead, registered{e, a})
 			}
 		}
-		if len(found) > all/2 { // those that it finds dead the first time count, too
+		if len(found) > all/2 { // those found dead for the first time count, too
 			say("finds %d of %d dead, and leaves them: it may be cut off itself", len(found), all)
 			dead = nil
 		}

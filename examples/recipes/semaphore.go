@@ -10,44 +10,44 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Semaphore has K permits in Dir. At most K hold one at once, the first to come first.
+// A Semaphore has K permits in Dir. At most K sessions hold one at once, in the order of arrival.
 //
-//  1. Agree on k: the directory's value, written by the first, has to be the same for all.
+//  1. Agree on k: the directory's value, written by the first, must be the same for all.
 //  2. Enqueue an entry, me, if that value is unchanged.
 //  3. List the line. If fewer than k are before me, I hold a permit.
 //  4. Wait until me or one of the k right before me goes. Me: back to 1. Else back to 3.
 //
-// Nobody comes in before an entry that stands, so that what is among the first k stays there: there
-// are never more than k. And while the k right before me stand, I am not among them: so it is enough to
-// watch those k, and a permit that comes free wakes k, not all that wait. With k = 1 this is the fair lock.
+// Nobody comes in before an existing entry, so an entry among the first k stays there: there are never more
+// than k. And while the k right before me exist, I am not among them: so it is enough to watch those k, and a
+// released permit wakes k, not all that wait. With k = 1 this is the fair lock.
 //
-// Source: Consul's semaphore (consul lock -n), which keeps the holders in one entry and wakes all
-// at each change; Curator's InterProcessSemaphoreV2.
+// Source: Consul's semaphore (consul lock -n), which keeps the holders in one entry and wakes all at each
+// change; Curator's InterProcessSemaphoreV2.
 //
-// Trap: two processes that do not agree on k. One with 3 lets itself in where another with 2 relies on one
-// place less. So k is stored, and a process with another is refused; to change it, delete the directory when
+// Trap: two processes that do not agree on k. One with 3 enters where another with 2 relies on one place
+// less. So k is stored, and a process with another k is refused; to change it, delete the directory when
 // nobody is in it.
 //
 // An operator that ends a session in the service, or deletes an entry, lets another in before the holder
-// hears of it: a permit is then held by one more for that moment.
+// hears of it: for that moment one more holds a permit.
 //
-// Another trap: a permit has no fencing token that would help. The k holders write at the same time,
-// and a store that refuses all but the highest token refuses k-1 of those that may. A holder that was
-// paused is not told from one that is late. So what must be done by one only is not for this: k leaders
-// are k elections, each with its seat and its token. docs/recipes.md says more.
+// Another trap: a permit has no useful fencing token. The k holders write at the same time, and a store that
+// refuses all but the highest token refuses k-1 rightful holders. It cannot distinguish a holder that was
+// paused from one that is late. So do not use it for what only one may do: k leaders are k elections, each
+// with its seat and its token. docs/recipes.md says more.
 type Semaphore struct {
 	Dir string
 	K   int
 }
 
-// Acquire blocks until the session holds a permit. What is held ends, beside the session, when somebody
-// deletes the entry.
+// Acquire blocks until the session holds a permit. The Hold ends with the session, or when somebody deletes
+// the entry.
 func (m Semaphore) Acquire(ctx context.Context, s *backend.Session, name string) (*Hold, error) {
 	stand := func() ([]backend.Entry, error) { return m.stand(ctx, s, name) }
 	return inLine(ctx, s, stand, func(me []backend.Entry) error { return m.wait(ctx, s, me[0]) })
 }
 
-// stand enqueues an entry where all agree on K.
+// stand enqueues an entry if all agree on K.
 func (m Semaphore) stand(ctx context.Context, s *backend.Session, name string) ([]backend.Entry, error) {
 	if m.K < 1 {
 		return nil, fmt.Errorf("%s: K is %d: there has to be one permit at least", m.Dir, m.K)
@@ -73,7 +73,7 @@ func (m Semaphore) stand(ctx context.Context, s *backend.Session, name string) (
 	}
 }
 
-// wait blocks until fewer than K are before me. ErrNoEntry says that me is gone.
+// wait blocks until fewer than K are before me. The error is ErrNoEntry if me is gone.
 func (m Semaphore) wait(ctx context.Context, s *backend.Session, me backend.Entry) error {
 	for {
 		line, err := s.List(ctx, m.Dir)
@@ -91,7 +91,7 @@ func (m Semaphore) wait(ctx context.Context, s *backend.Session, me backend.Entr
 		for _, key := range line.Keys[i-m.K : i] {
 			known = append(known, backend.Unknown(key)) // the first Await reads it
 		}
-		gone := func(e backend.Entry) bool { return e.Session == "" } // or persistent: a stranger's, in nobody's way
+		gone := func(e backend.Entry) bool { return e.Session == "" } // or persistent: a stranger's, which blocks nobody
 		for waits := true; waits; waits = !slices.ContainsFunc(known, gone) {
 			if known, err = s.Await(ctx, known...); err != nil {
 				return err

@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A role is what one participant of a recipe does, until it is done or ctx ends. demo shows it with others.
+// A role is the action of one participant of a recipe, until it is done or ctx ends. demo shows it with others.
 type role struct {
 	name     string
 	operands string
@@ -25,7 +25,7 @@ type role struct {
 
 const ms = time.Millisecond
 
-// roles are all, in the order of docs/recipes.md.
+// roles are all roles, in the order of docs/recipes.md.
 var roles = []role{
 	{"lock", "KEY", "holds a lock; a release wakes all that wait", holds(func(ctx context.Context, p *participant) (*Hold, error) {
 		return SimpleLock(ctx, p.Session, p.args[0], p.name)
@@ -107,7 +107,7 @@ var (
 	}
 )
 
-// tells says what has been done, if err is nil.
+// tells prints what has been done, if err is nil.
 func tells(p *participant, what string, err error) error {
 	if err == nil {
 		p.say("%s", what)
@@ -115,7 +115,7 @@ func tells(p *participant, what string, err error) error {
 	return err
 }
 
-// holds plays that something is held for a while, and given back.
+// holds returns a play that holds something for a while, and releases it.
 func holds(take func(ctx context.Context, p *participant) (*Hold, error)) func(ctx context.Context, p *participant) error {
 	return func(ctx context.Context, p *participant) error {
 		h, err := take(ctx, p)
@@ -163,7 +163,7 @@ func lift(ctx context.Context, p *participant) error {
 	if err := tells(p, "has set it", b.Set(ctx, p.Session)); err != nil {
 		return err
 	}
-	_ = sleep(ctx, p.pause) // if ctx has ended, too: others wait
+	_ = sleep(ctx, p.pause) // even if ctx has ended: others wait
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return tells(p, "has lifted it", b.Lift(closing, p.Session))
@@ -195,7 +195,7 @@ func work(ctx context.Context, p *participant) error {
 	})
 }
 
-// control stands for the controller's seat, and gives out tasks while it leads.
+// control stands for the controller's seat, and assigns tasks while it leads.
 func control(ctx context.Context, p *participant) (err error) {
 	dir, tasks := p.args[0], p.args[1:]
 	e, err := elector.New(elector.Config{Backend: p.backend, Strategy: fair.New(), Election: dir + "/controller", ID: p.name})
@@ -210,14 +210,14 @@ func control(ctx context.Context, p *participant) (err error) {
 		go sayChanges(ctx, p, func() string { return progress(ctx, p, dir) })
 		guard := term.Guard()
 		err := Control(ctx, guard.Session, guard.Conditions, dir, tasks, p.say)
-		if errors.Is(err, backend.ErrBadKey) { // to stand for the seat again is of no use
+		if errors.Is(err, backend.ErrBadKey) { // standing again would not help
 			return usageError{errors.Join(err, elector.ErrStop)}
 		}
 		return tells(p, "all is done: "+strings.Join(tasks, ", "), err)
 	})
 }
 
-// progress tells which workers live and how far each is.
+// progress lists the live workers and their progress.
 func progress(ctx context.Context, p *participant, dir string) (text string) {
 	_, all, err := Members(ctx, p.Session, dir)
 	if err != nil {
@@ -233,7 +233,7 @@ func progress(ctx context.Context, p *participant, dir string) (text string) {
 	return "sees:" + text
 }
 
-// sayChanges says what look returns, when that has changed, until ctx ends.
+// sayChanges prints the result of look whenever it has changed, until ctx ends.
 func sayChanges(ctx context.Context, p *participant, look func() string) {
 	for last := ""; sleep(ctx, 50*ms) == nil; {
 		if now := look(); now != last && now != "" {
@@ -243,7 +243,7 @@ func sayChanges(ctx context.Context, p *participant, look func() string) {
 	}
 }
 
-// listens tells whether somebody takes connections at an address.
+// listens reports whether somebody accepts connections at an address.
 func listens(ctx context.Context, a netip.AddrPort) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -268,7 +268,7 @@ func register(ctx context.Context, p *participant) error {
 	})
 }
 
-// resolve goes on in a new session where one is lost.
+// resolve continues in a new session if one is lost.
 func resolve(ctx context.Context, p *participant) error {
 	r := new(Resolver)
 	go sayChanges(ctx, p, func() string {

@@ -1,5 +1,4 @@
-// Remove removes what an election has left in the service, and refuses while somebody stands in
-// it:
+// Remove removes what an election has left in the service, and refuses while somebody stands in it:
 //
 //	go run ./examples/remove -backend etcd://127.0.0.1:2379 -election /jobs/reindex
 package main

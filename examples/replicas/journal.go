@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// A position is where a record stands: the token of the term in which it was written, and its number in
-// the log, from 1. Of two logs the one that ends at the higher position has all that was acknowledged.
+// A position is the place of a record: the token of the term in which it was written, and its number in the
+// log, from 1. The log that ends at the higher position has all that was acknowledged.
 type position struct {
 	Token uint64 `json:"token"`
 	Index int    `json:"index"`
 }
 
-// rank is what positions are compared by, and replicas. The numbers fit: tokens are revisions.
+// rank compares positions, and replicas. The numbers fit: tokens are revisions.
 func (p position) rank() []int64 { return []int64{int64(p.Token), int64(p.Index)} }
 
 // A record is one entry of the log.
@@ -28,31 +28,31 @@ type record struct {
 	Data  string `json:"data"`
 }
 
-// A put is what a primary asks of a log: refuse all primaries before me, and have these records after
-// Prev. With no records it is a claim.
+// A put is a primary's request to a log: refuse all primaries before me, and store these records after Prev.
+// With no records it is a claim.
 type put struct {
 	Token   uint64   `json:"token"`
 	Prev    position `json:"prev"`
 	Records []record `json:"records,omitempty"`
 }
 
-// errOld refuses what comes from a primary of the past.
+// errOld refuses a put of a former primary.
 var errOld = errors.New("a later primary has claimed this log")
 
-// errGap refuses records whose predecessor is not there.
+// errGap refuses records whose predecessor is missing.
 var errGap = errors.New("the log does not have the record before these")
 
-// A journal is a replica's log, and the highest token that it has promised to heed. Its file has a line
-// for each put that changed one of them. It is safe for concurrent use.
+// A journal is a replica's log, and the highest token that it has promised to heed. Its file has a line for
+// each put that changed one of them. It is safe for concurrent use.
 type journal struct {
 	mu       sync.Mutex
 	file     *os.File
-	size     int64 // of the lines that count
+	size     int64 // of the valid lines
 	promised uint64
 	records  []record
 }
 
-// openJournal makes a file, or does again what it says. A last line without an end was never answered.
+// openJournal creates a file, or replays it. A last line without an end was never acknowledged.
 func openJournal(path string) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -78,7 +78,7 @@ func openJournal(path string) (*journal, error) {
 	}
 }
 
-// put does what a primary asks. The file is synced before it returns, so that no crash undoes it.
+// put does what a primary asks. It syncs the file before it returns, so that no crash undoes it.
 func (j *journal) put(p put) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -88,7 +88,7 @@ func (j *journal) put(p put) error {
 	if p.Prev.Index < 0 || p.Prev.Index > len(j.records) || p.Prev != j.at(p.Prev.Index) {
 		return errGap
 	}
-	// What is there already stays. It has the same token, so the same primary has written it.
+	// Records that are there already stay. They have the same token, so the same primary wrote them.
 	for len(p.Records) > 0 && p.Prev.Index < len(j.records) && p.Records[0].Token == j.records[p.Prev.Index].Token {
 		p.Prev, p.Records = j.at(p.Prev.Index+1), p.Records[1:]
 	}
@@ -100,7 +100,7 @@ func (j *journal) put(p put) error {
 		return err
 	}
 	line = append(line, '\n')
-	_, err = j.file.WriteAt(line, j.size) // over what is left of a write that failed
+	_, err = j.file.WriteAt(line, j.size) // over the remains of a write that failed
 	size := j.size + int64(len(line))
 	if err := errors.Join(err, j.file.Truncate(size), j.file.Sync()); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (j *journal) read(after int) (prev position, records []record) {
 	return j.at(after), slices.Clone(j.records[after:])
 }
 
-// end is where the log ends.
+// end returns the position of the last record.
 func (j *journal) end() position {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -1,5 +1,5 @@
-// Replicas is a small log that three processes keep: the primary takes writes, and acknowledges what a
-// majority has on disk. When it dies, the replica whose log is the most advanced takes over.
+// Replicas is a small log that three processes keep: the primary accepts writes, and acknowledges what a
+// majority has on disk. When it dies, the replica with the most advanced log takes over.
 //
 //	go run ./examples/replicas -backend etcd://127.0.0.1:2379 -id 127.0.0.1:7001
 //
@@ -34,7 +34,7 @@ import (
 
 const (
 	election  = "/replicas"
-	step      = time.Second     // how often a node tells how far its log is, and a primary looks who lacks records
+	step      = time.Second     // interval at which a node reports its position, and a primary looks who lacks records
 	patience  = 3 * time.Second // with another node that does not answer
 	maxRecord = 4 << 10         // bytes
 )
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) (err error) {
 	url := flags.String("backend", "", dial.Usage)
 	list := flags.String("nodes", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", "addresses of all nodes, the same list for each")
 	id := flags.String("id", "", "which of them this is; its log is in the file ID.log")
-	_ = flags.Parse(args) // it exits
+	_ = flags.Parse(args) // exits on errors
 	nodes := strings.Split(*list, ",")
 	if !slices.Contains(nodes, *id) {
 		return fmt.Errorf("-id %q is none of the nodes: %s", *id, *list)
@@ -86,7 +86,7 @@ type node struct {
 	id      string
 	nodes   []string // all of them
 	journal *journal
-	send    func(to string, p put) (end position, err error) // has another node do a put
+	send    func(to string, p put) (end position, err error) // sends another node a put
 	log     *slog.Logger
 	rank    ranked.Rank
 	term    atomic.Pointer[term] // while this node is the primary
@@ -94,8 +94,8 @@ type node struct {
 
 func (n *node) majority() int { return len(n.nodes)/2 + 1 }
 
-// run stands in the election until ctx ends. Once a majority stands, the one of them leads whose log is
-// the most advanced.
+// run stands in the election until ctx ends. Once a majority stands, the node with the most advanced log
+// leads.
 func (n *node) run(ctx context.Context, b backend.Backend) error {
 	strategy := ranked.New(&n.rank)
 	strategy.Quorum = n.majority()
@@ -115,14 +115,14 @@ func (n *node) run(ctx context.Context, b backend.Backend) error {
 	return errors.Join(err, e.Close(closing))
 }
 
-// tell has the rank say how far the log is. Each change is a write in the service, so it is done in steps.
-// A check of yours might also tell why this node cannot lead now, such as a full disk.
+// tell sets the rank to the log's position. Each change is a write in the service, so it is done in steps.
+// Your own check might also report why this node cannot lead now, such as a full disk.
 func (n *node) tell(context.Context) error {
 	n.rank.Set(n.journal.end().rank()...)
 	return nil
 }
 
-// write has the primary append a record, and returns where it stands. Other nodes refuse it.
+// write makes the primary append a record, and returns its position. Other nodes refuse.
 func (n *node) write(data string) (position, error) {
 	if t := n.term.Load(); t != nil {
 		return t.write(data)
@@ -161,7 +161,7 @@ func reply(w http.ResponseWriter, p position, err error) {
 	_ = json.NewEncoder(w).Encode(p) // a client that misses it asks again
 }
 
-// send sends a put to another node, which answers where its log ends.
+// send sends a put to another node, which returns the end of its log.
 func send(to string, p put) (end position, err error) {
 	body, err := json.Marshal(p)
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// A term is what a node does while it leads: it claims the logs of a majority, takes writes one at a
-// time, and acknowledges what a majority has on disk.
+// A term is what a node does while it leads: it claims the logs of a majority, accepts writes one at a time,
+// and acknowledges what a majority has on disk.
 type term struct {
 	*node
 	*elector.Term
 	peers  []*peer
 	visits sync.WaitGroup
-	turn   chan struct{} // of the one that writes
+	turn   chan struct{} // held by the current writer
 }
 
 // A peer is another node.
 type peer struct {
 	id   string
 	busy atomic.Bool // with a visit
-	next int         // up to this record it is known to have the primary's log: a new one sends all
+	next int         // number of the first records that it is known to share with the primary: a new one sends all
 }
 
 // lead is one term.
@@ -51,15 +51,15 @@ func (n *node) lead(ctx context.Context, et *elector.Term) error {
 		}
 	}
 	n.term.Store(nil)
-	t.turn <- struct{}{} // what was taken is answered
+	t.turn <- struct{}{} // accepted writes are answered
 	<-t.turn
 	t.visits.Wait()
-	_ = t.withMajority(t.catchUp) // so that any node that leads next has everything
+	_ = t.withMajority(t.catchUp) // so that any next leader has everything
 	return context.Cause(ctx)
 }
 
-// claim has a majority refuse older primaries. A log that is more advanced than this one may have what
-// was acknowledged. If it takes that one to make a majority, its node is to lead, whose rank says so soon.
+// claim makes a majority refuse older primaries. A log that is more advanced than this one may have
+// acknowledged records. If a majority needs that log, its node must lead, and its rank soon says so.
 func (t *term) claim() error {
 	if err := t.journal.put(put{Token: t.Token()}); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (t *term) claim() error {
 // errNotPrimary says that nothing was written.
 var errNotPrimary = errors.New("this node is not the primary")
 
-// write appends a record. After an error other than errNotPrimary it may be there in the end, or not.
+// write appends a record. After an error other than errNotPrimary it may be in the log in the end, or not.
 func (t *term) write(data string) (position, error) {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()
@@ -95,7 +95,7 @@ func (t *term) write(data string) (position, error) {
 	return position{t.Token(), prev.Index + 1}, nil
 }
 
-// catchUp sends a node what it does not have of this log.
+// catchUp sends a node the records of this log that it lacks.
 func (t *term) catchUp(p *peer) error {
 	prev, records := t.journal.read(p.next)
 	if _, err := t.send(p.id, put{t.Token(), prev, records}); err != nil {
@@ -105,8 +105,8 @@ func (t *term) catchUp(p *peer) error {
 	return nil
 }
 
-// withMajority visits all other nodes, and returns nil once it has worked with a majority, this node
-// included. The other visits go on. A node that is busy with the last one is left out.
+// withMajority visits all other nodes, and returns nil once do has succeeded on a majority, this node
+// included. The other visits continue. A node that is still busy with the last one is left out.
 func (t *term) withMajority(do func(*peer) error) (failed error) {
 	results := make(chan error, len(t.peers))
 	for _, p := range t.peers {

@@ -31,17 +31,17 @@ import (
 
 var all = []string{"n1", "n2", "n3"}
 
-// A cluster is three replicas on fake time, with a service, and a network that can hold messages back.
+// A cluster is three replicas on fake time, with a service, and a network that can hold back messages.
 type cluster struct {
 	*testing.T
 	dir     string
 	service *memory.Service
 	latency atomic.Int64 // of the service
-	held    atomic.Value // func(from, to string) bool: which messages are
+	held    atomic.Value // func(from, to string) bool: which messages are held
 	refused atomic.Int64 // puts
 	running sync.WaitGroup
 	started sync.Map            // of *replica, by ID
-	acks    map[position]string // what was acknowledged
+	acks    map[position]string // acknowledged records
 }
 
 // A replica is a node in its cluster.
@@ -56,7 +56,7 @@ type replica struct {
 
 func none(_, _ string) bool { return false }
 
-// inCluster runs a test. Then it holds that in the end all have the same log, with all that was acknowledged.
+// inCluster runs a test. Then it holds that all end with the same log, with all that was acknowledged.
 func inCluster(t *testing.T, test func(c *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{T: t, dir: t.TempDir(), acks: make(map[position]string)}
@@ -100,7 +100,7 @@ func (c *cluster) start(id string) {
 		}
 		assert.NoError(c, j.file.Close())
 	})
-	time.Sleep(5100 * time.Millisecond) // it stands, and has just told its rank
+	time.Sleep(5100 * time.Millisecond) // it stands, and has just reported its rank
 }
 
 // kill is kill -9. A companion of the process ends its session in the service at once.
@@ -124,7 +124,7 @@ func (c *cluster) said(id, what string) bool {
 	return strings.Contains(c.replica(id).said.String(), what)
 }
 
-// send has a put arrive, even when nobody waits for the answer any more.
+// send delivers a put, even when nobody waits for the answer any more.
 func (r *replica) send(to string, p put) (position, error) {
 	c := r.cluster
 	var end position
@@ -136,7 +136,7 @@ func (r *replica) send(to string, p put) (position, error) {
 		}
 		other := c.replica(to)
 		if r.ctx.Err() != nil || other == nil || other.ctx.Err() != nil {
-			return // what comes from the dead is lost, as what goes to them
+			return // messages from and to the dead are lost
 		}
 		if err = other.journal.put(p); errors.Is(err, errOld) {
 			c.refused.Add(1)
@@ -162,7 +162,7 @@ func (c *cluster) try(id, data string) error {
 	return err
 }
 
-// write writes for two seconds, or until it works, and returns who has acknowledged last.
+// write writes for two seconds, or until it succeeds, and returns the last replica that acknowledged.
 func (c *cluster) write(data string) (primary string) {
 	for acked, tries := 0, 0; acked < 10 && tries < 300; tries++ {
 		id := all[tries%len(all)]
@@ -193,8 +193,8 @@ func TestNothingIsLost(t *testing.T) {
 		c.start(first)
 		require.Equal(c, advanced, c.write("while the first is back"))
 
-		// The lead is moved by name to the one that lags. The primary's rank changes all the time meanwhile,
-		// and the service is so slow that one cannot look who stands between two changes.
+		// The lead is moved by name to the one that lags. Meanwhile the primary's rank changes all the time,
+		// and the service is so slow that nobody can look between two changes.
 		c.held.Store(func(_, to string) bool { return to == lags })
 		c.latency.Store(int64(300 * time.Millisecond))
 		moved := make(chan struct{})
@@ -213,7 +213,7 @@ func TestNothingIsLost(t *testing.T) {
 		<-moved
 		require.Equal(c, lags, c.write("by the third"))
 
-		// The primary is frozen, with a record under way. When it goes on, the others refuse it.
+		// The primary is frozen, with a pending record. When it continues, the others refuse it.
 		c.held.Store(func(from, _ string) bool { return from == lags })
 		err = c.try(lags, "too late")
 		require.ErrorContains(c, err, "perhaps written")
@@ -227,7 +227,7 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// The rank is as old as its last write in the service. A primary that finds a log that is more advanced goes.
+// The rank is as old as its last write in the service. A primary that finds a more advanced log goes.
 func TestStaleRank(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		c.held.Store(func(_, to string) bool { return to == "n2" })
@@ -255,7 +255,7 @@ func TestJournal(t *testing.T) {
 		require.ErrorIs(t, j.put(late), errOld)
 	}
 
-	// What differs goes. What is there already stays, with what follows: the answer was lost, say.
+	// What differs goes. What is there already stays, with what follows: the answer may have been lost.
 	require.NoError(t, j.put(put{Token: 7, Prev: position{5, 1}, Records: []record{{6, "B"}, {7, "c"}}}))
 	require.NoError(t, j.put(put{Token: 7, Records: []record{{5, "a"}, {6, "B"}}}))
 	require.Equal(t, position{7, 3}, j.end())

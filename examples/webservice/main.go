@@ -1,4 +1,4 @@
-// Webservice is a service in several processes, of which only the leader writes: the others send their
+// Webservice is a service in several processes, of which only the leader writes: the others redirect their
 // clients to it. Start it twice, or more often:
 //
 //	webservice -backend zk://127.0.0.1:2181 -listen 127.0.0.1:8081
@@ -45,7 +45,7 @@ func run() (err error) {
 	url := flag.String("backend", "mem://", dial.Usage)
 	listen := flag.String("listen", "127.0.0.1:8080", "address at which clients and the other processes reach this one")
 	flag.Parse()
-	// First of all: the companion is this program, too, and goes no further than to this call.
+	// First of all: the companion is this program, too, and does not get past this call.
 	b, err := lastwill.Start(func() (backend.Backend, error) { return dial.Open(context.Background(), *url) }, lastwill.Options{Optional: true})
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func run() (err error) {
 	return errors.Join(err, e.Close(closing), server.Shutdown(closing))
 }
 
-// newService makes one candidate, and what answers for it.
+// newService returns one candidate, and its HTTP handler.
 func newService(b backend.Backend, address string) (elector.Elector, http.Handler, error) {
 	const election = "/webservice"
 	metrics, registry := electorprom.New(electorprom.Options{Election: election}), prometheus.NewRegistry()
@@ -94,13 +94,13 @@ func newService(b backend.Backend, address string) (elector.Elector, http.Handle
 	return e, mux, nil
 }
 
-// lead has nothing to do by itself: requests bring the work. Yours would load its state here.
+// lead does nothing itself: requests bring the work. Your own would load its state here.
 func lead(ctx context.Context, _ *elector.Term) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// notes keeps and shows notes, in the term that the process has when it is asked.
+// notes stores and shows notes, in the term that the process has at the request.
 func notes(e elector.Elector) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := e.Term()

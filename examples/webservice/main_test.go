@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// start has one process take part until the test ends, or stop is called.
+// start makes one process take part until the test ends, or stop is called.
 func start(t *testing.T, processes *sync.WaitGroup, b *memory.Client, address string) (h http.Handler, stop func()) {
 	e, h, err := newService(b, address)
 	require.NoError(t, err)

@@ -1,8 +1,8 @@
-// Package catalog lists the strategies that come with this library, each with its traits.
-// It is for whoever takes all of them or one by its name: a program with a -strategy flag,
-// a test that tries your wrapper with each.
+// Package catalog lists the strategies that come with this library, with their traits. It is for programs
+// that use all of them, or choose one by name: a program with a -strategy flag, or a test that tries your
+// wrapper with each.
 //
-// A program that knows its strategy imports that alone, such as strategy/fair.
+// A program that knows its strategy imports only that one, such as strategy/fair.
 package catalog
 
 import (
@@ -16,37 +16,37 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// An Item is a strategy, and what it promises beside what all do.
+// An Item is a strategy and the promises it makes beyond those of all strategies.
 type Item struct {
-	// Strategy serves any number of electors, as all do.
+	// Strategy serves any number of electors, as every strategy does.
 	Strategy elector.Strategy
 	Traits
 }
 
-// Traits are what tells strategies apart. The first five are the fields of
-// conformance.ElectionConfig that bear their names, which says them at length.
+// Traits tell strategies apart. The first five have the names of fields of conformance.ElectionConfig, which
+// describes them in detail.
 type Traits struct {
 	// Ordered: candidates lead in the order of their arrival.
 	Ordered bool
-	// Herd: a change of leader wakes every candidate. One that is Ordered, too, has them
-	// watch the directory, so that whoever comes or goes wakes them all.
+	// Herd: a change of leader wakes every candidate. If Ordered is set, too, candidates watch the directory,
+	// and every candidate that comes or goes wakes them all.
 	Herd bool
-	// LooksFirst: a candidate looks who leads before it makes an offer.
+	// LooksFirst: a candidate reads who leads before it makes an offer.
 	LooksFirst bool
 	// Dense: tokens are 1, 2, 3 …
 	Dense bool
-	// StepsAside: those between the leader and the candidate that it transfers leadership to step
-	// aside, before the leader goes.
+	// StepsAside: in a transfer of leadership, the candidates between the leader and the heir step aside
+	// before the leader goes.
 	StepsAside bool
-	// Lists: Candidates lists those who wait, too, and not only the leader.
+	// Lists: Candidates lists the candidates that wait, too, not only the leader.
 	Lists bool
-	// Ranked: candidates of a higher rank lead before others. Those of equal rank are Ordered.
+	// Ranked: candidates of a higher rank lead before others. Candidates of equal rank are Ordered.
 	Ranked bool
 	// Numeric: an ID is a decimal number from 0 to 2147483647. Any other is refused.
 	Numeric bool
 }
 
-// All returns every strategy, always in the same order. Callers may change the slice.
+// All returns every strategy, always in the same order. The caller may change the slice.
 func All() []Item {
 	return []Item{
 		{fair.New(), Traits{Ordered: true, StepsAside: true, Lists: true}},
@@ -57,7 +57,7 @@ func All() []Item {
 	}
 }
 
-// Names returns the names of all, in the order of All.
+// Names returns the names of all strategies, in the order of All.
 func Names() []string {
 	var names []string
 	for _, item := range All() {
@@ -66,7 +66,7 @@ func Names() []string {
 	return names
 }
 
-// Named returns the one of this name, and false if there is none.
+// Named returns the strategy with this name, or false if there is none.
 func Named(name string) (Item, bool) {
 	i := slices.Index(Names(), name)
 	if i < 0 {

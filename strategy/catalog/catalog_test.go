@@ -18,10 +18,10 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// beside are the packages in strategy/ that are no strategies.
+// beside are the packages in strategy/ that are not strategies.
 var beside = []string{"catalog", "entries"}
 
-// TestComplete holds that each package of a strategy is listed, once, under its own name.
+// TestComplete holds that catalog.All has each strategy package once, under its own name.
 func TestComplete(t *testing.T) {
 	folders := must.Get(os.ReadDir(".."))(t)
 	names := catalog.Names()
@@ -44,7 +44,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestTraits holds those traits that no rule of package conformance does.
+// TestTraits holds the traits that no rule of package conformance checks.
 func TestTraits(t *testing.T) {
 	for _, item := range catalog.All() {
 		t.Run(item.Strategy.Name(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { try(t, item) }) })
@@ -83,7 +83,7 @@ func try(t *testing.T, item catalog.Item) {
 	assert.NoError(t, leads.Close(t.Context()))
 }
 
-// TestDocuments holds that readers find each strategy wherever strategies are compared.
+// TestDocuments holds that each strategy is in all places that compare strategies.
 func TestDocuments(t *testing.T) {
 	for _, c := range []struct{ file, line, what string }{
 		{"README.md", "](strategy/%s)", "the table of strategies has no row for it"},

@@ -10,9 +10,8 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// FuzzLeader holds that a candidate is read from its entry as it was written there, that
-// the token is the entry's revision whatever its payload says, and that nobody is the
-// leader by an entry that no session holds.
+// FuzzLeader holds that a candidate is read from its entry as it was written there, that the token is the
+// entry's revision for any payload, and that an entry without a session makes nobody the leader.
 func FuzzLeader(f *testing.F) {
 	f.Add("id", []byte("value"), uint64(5), "s1")
 	f.Add("", []byte(`{"v":1,"id":"other","leads":true,"token":9}`), uint64(1), "")

@@ -10,20 +10,20 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Queue is what outsiders see of a strategy whose candidates have an entry each and
-// whose oldest entry leads. It is embedded in the strategy.
+// A Queue has the methods by which outsiders see a strategy whose candidates have an entry each and whose
+// oldest entry leads. The strategy embeds it.
 type Queue struct{}
 
-// A Wait blocks until the candidate's entry is the oldest in its directory, and returns that entry:
-// me, or the one that it has put in its place (Requeue). That it is the oldest the caller takes for
-// granted: of two candidates that are told so both lead. Its error is backend.ErrNoEntry if the entry
-// is gone, and else whatever keeps it from waiting, such as the end of ctx.
+// A Wait blocks until the candidate's entry is the oldest in its directory, and returns that entry: me, or
+// the one that replaced it (Requeue). The caller relies on it: if Wait returns to two candidates, both lead.
+// Its error is backend.ErrNoEntry if the entry is gone, and otherwise what kept it from waiting, such as the
+// end of ctx.
 type Wait func(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error)
 
-// QueueUp is the campaign of a candidate in a queue: it enqueues an entry, blocks in wait, and
-// returns the claim to that entry (see Claim). It enters again, at the end, when somebody has
-// deleted the entry meanwhile. When wait fails otherwise, it withdraws the entry and returns the
-// error. It reports elector.StageOffer; wait reports the stages that follow.
+// QueueUp is the campaign of a candidate in a queue: it enqueues an entry, blocks in wait, and returns the
+// claim to that entry (see Claim). If somebody deletes the entry meanwhile, it enqueues another, at the end.
+// If wait fails otherwise, it withdraws the entry and returns the error. It reports elector.StageOffer; wait
+// reports the stages that follow.
 func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (claim elector.Claim, err error) {
 	for {
 		me, err := offer(ctx, c, nil)
@@ -37,7 +37,7 @@ func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (claim electo
 		if !errors.Is(err, backend.ErrNoEntry) {
 			return claim, withdraw(ctx, c, me, err)
 		}
-		_ = c.Session.Discard(ctx, me) // so that its session knows, too: a service that is restored may bring it back
+		_ = c.Session.Discard(ctx, me) // tells its session, too: a service that is restored may bring the entry back
 	}
 }
 
@@ -48,14 +48,14 @@ func withdraw(ctx context.Context, c *elector.Candidacy, me backend.Entry, err e
 	return errors.Join(err, c.Withdraw(ctx, me))
 }
 
-// Requeue puts an entry at the end of the queue in place of me, in one step, if the conditions hold.
-// It is for a candidate that waits. On an error me is what it was before, as a rule:
-// backend.ErrNoEntry says that it had gone, and after backend.ErrIndeterminate it may have.
+// Requeue replaces me by an entry at the end of the queue, in one step, if the conditions hold. It is for a
+// candidate that waits. After an error, me is usually unchanged, except: after backend.ErrNoEntry it was gone
+// before, and after backend.ErrIndeterminate it may be gone.
 func Requeue(ctx context.Context, c *elector.Candidacy, me backend.Entry, conditions ...backend.Condition) (backend.Entry, error) {
 	return offer(ctx, c, conditions, backend.Delete(me))
 }
 
-// offer enqueues the candidate's entry, and does the other ops in the same step.
+// offer enqueues the candidate's entry, and commits the other ops in the same step.
 func offer(ctx context.Context, c *elector.Candidacy, conditions []backend.Condition, beside ...backend.Op) (backend.Entry, error) {
 	completed := c.Begin(elector.StageOffer)
 	made, err := c.Session.Commit(ctx, conditions, append([]backend.Op{backend.Enqueue(c.Dir, Payload(c, false))}, beside...)...)
@@ -66,8 +66,8 @@ func offer(ctx context.Context, c *elector.Candidacy, conditions []backend.Condi
 	return made[0], nil
 }
 
-// Observe follows the oldest entry: elector.Strategy has the contract. It reads what that has become, and lists the directory
-// when all those are gone that it remembers to be next.
+// Observe follows the oldest entry, by the contract of elector.Strategy. It reads the entries that it
+// remembers to be next, and lists the directory when all of these are gone.
 func (Queue) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
 	return func(yield func(elector.Leader, error) bool) {
 		q := line{session: s, dir: dir, most: remembered}
@@ -87,7 +87,7 @@ func (Queue) Observe(ctx context.Context, s *backend.Session, dir string) iter.S
 	}
 }
 
-// Candidates lists the candidates, the oldest entry's first, which leads.
+// Candidates lists the candidates. The first has the oldest entry, and leads.
 func (Queue) Candidates(ctx context.Context, s *backend.Session, dir string) ([]elector.Candidate, error) {
 	q := line{session: s, dir: dir}
 	oldest, err := q.oldest(ctx)
@@ -111,21 +111,20 @@ func (Queue) Candidates(ctx context.Context, s *backend.Session, dir string) ([]
 type line struct {
 	session *backend.Session
 	dir     string
-	// keys are those that come next, the oldest first. They stay that: whoever comes later
-	// is younger.
+	// keys come next, the oldest first. They stay next: every later entry is younger.
 	keys []string
-	// most is how many of those that a listing has are kept, if it is set.
+	// most, if set, limits how many keys of a listing are kept.
 	most int
-	// listing is what keys are all of, if its Dir is set.
+	// listing, if its Dir is set, is the listing that keys are all of.
 	listing backend.Listing
 }
 
-// remembered is how many keys an observer keeps. If all N candidates observe, a handover
-// takes N²/64 names, and they keep 64·N.
+// remembered is how many keys an observer keeps. If all N candidates observe, a handover reads N²/64 names,
+// and they keep 64·N.
 const remembered = 64
 
-// oldest returns the oldest entry, or none if nobody stands. While those that are known go,
-// others may have come: so nobody stands only if nobody did at the moment of a listing.
+// oldest returns the oldest entry, or none if there are no candidates. While it reads the known entries and
+// finds them gone, others may come: so there are no candidates only if a listing shows none.
 func (q *line) oldest(ctx context.Context) (backend.Entry, error) {
 	for {
 		gone := false
@@ -156,7 +155,7 @@ func (q *line) oldest(ctx context.Context) (backend.Entry, error) {
 	}
 }
 
-// next is oldest after nobody stood: it blocks until the directory has changed.
+// next is oldest after there were no candidates: it blocks until the directory has changed.
 func (q *line) next(ctx context.Context) (backend.Entry, error) {
 	listing, err := q.session.AwaitList(ctx, q.listing)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/elector-go/elector/strategy/entries"
 )
 
-// An observer of a long queue follows each handover, those past what it remembers
-// included, and lists the directory once for every 64 of them.
+// An observer of a long queue follows each handover, also beyond what it remembers, and lists the directory
+// once for every 64 of them.
 func TestObserverOfALongQueue(t *testing.T) {
 	const candidates = 200
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestObserverOfALongQueue(t *testing.T) {
 			if l := <-seen; l.ID != fmt.Sprint(i) || l.Token != queue[i].Rev {
 				t.Fatalf("leader %d is %+v, want token %d", i, l, queue[i].Rev)
 			}
-			enqueue() // at the end, where the one that goes comes back
+			enqueue() // at the end, in place of the one that goes
 			require.NoError(t, s.Discard(t.Context(), queue[i]))
 		}
 		<-seen

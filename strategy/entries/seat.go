@@ -10,21 +10,21 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Seat is what outsiders see of a strategy whose candidates have one entry in common, which
-// whoever has created it leads by. It is embedded in the strategy.
+// A Seat has the methods by which outsiders see a strategy whose candidates share one entry: the candidate
+// that creates it leads. The strategy embeds it.
 type Seat struct{}
 
 // SeatKey is the key of the seat in an election's directory (elector.Candidacy.Dir).
 func SeatKey(dir string) string { return dir + "/seat" }
 
-// PersistentError is the error of a candidate that finds an entry taken which no session holds,
-// and which would therefore never go. It is elector.ErrStrategyMismatch, which ends the
-// campaign, and says what an operator can do.
+// PersistentError returns the error of a candidate that finds e in its way: no session holds e, so it would
+// never go. The error is elector.ErrStrategyMismatch, which ends the campaign, and says what an operator can
+// do.
 func PersistentError(e backend.Entry) error {
 	return fmt.Errorf("%w: %s is persistent, so no candidate made it and it would never go: delete it", elector.ErrStrategyMismatch, e.Key)
 }
 
-// Observe follows the seat: elector.Strategy has the contract.
+// Observe follows the seat, by the contract of elector.Strategy.
 func (Seat) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
 	return func(yield func(elector.Leader, error) bool) {
 		seat, err := look(ctx, s, dir)
@@ -39,7 +39,7 @@ func (Seat) Observe(ctx context.Context, s *backend.Session, dir string) iter.Se
 	}
 }
 
-// Candidates lists the leader only: Seat knows of no entry of the others.
+// Candidates lists only the leader: other candidates have no entry.
 func (Seat) Candidates(ctx context.Context, s *backend.Session, dir string) ([]elector.Candidate, error) {
 	seat, err := look(ctx, s, dir)
 	if err != nil || seat.Session == "" {
@@ -48,7 +48,7 @@ func (Seat) Candidates(ctx context.Context, s *backend.Session, dir string) ([]e
 	return []elector.Candidate{Candidate(seat, true)}, nil
 }
 
-// look reads the seat; one that is not there has no Rev.
+// look reads the seat. If it does not exist, Rev is 0.
 func look(ctx context.Context, s *backend.Session, dir string) (backend.Entry, error) {
 	seat, err := s.Get(ctx, SeatKey(dir))
 	if errors.Is(err, backend.ErrNoEntry) {

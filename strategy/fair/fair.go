@@ -1,13 +1,12 @@
-// Package fair is the strategy in which the first to come leads first: ordered
-// entries, the oldest leads, and each candidate waits for its predecessor only.
+// Package fair is the strategy of first come, first served: ordered entries, the oldest leads, and each
+// candidate waits for its predecessor only.
 //
-// A leader change wakes one candidate to lead, the next in line, however many
-// there are, and tells the one behind it that it is next. It costs the same number
-// of messages with three candidates as with five thousand. No directory is listed
-// on the way: see Campaign.
+// A leader change wakes one candidate to lead, the next in line, however many there are, and tells the one
+// behind it that it is next. It costs the same number of messages with three candidates as with five
+// thousand. No directory is listed on the way: see Campaign.
 //
-// Source: the leader election recipe of Apache ZooKeeper ("Recipes and
-// Solutions"), with one addition, the mark of the leader.
+// Source: the leader election recipe of Apache ZooKeeper ("Recipes and Solutions"), with one addition, the
+// leader's mark.
 package fair
 
 import (
@@ -37,26 +36,24 @@ func (Strategy) Name() string { return "fair" }
 //  2. Find the predecessor, the youngest entry older than me. None: I lead.
 //  3. Wait until the predecessor or my own entry goes. Mine: back to 1.
 //  4. If the predecessor bore the leader's mark when it went, I lead; else back to 2.
-//  5. If the predecessor, while it stands, names an heir behind me, and both stand: enqueue
-//     another entry in place of me, in one step, and go back to 2 with that.
+//  5. If the predecessor, while it exists, names an heir behind me, and both exist: replace me by
+//     another entry, in one step, and go back to 2 with that one.
 //
-// The mark is what a leader writes into its own entry when its term begins. A
-// leader is the oldest entry, and no entry older than an existing one can ever
-// appear, so behind a marked predecessor nobody else is left: its going makes me
-// the oldest, and no read stands between the event and the win. My own entry is
-// known to exist at that moment, because Await reports changes in their order.
+// A leader writes the mark into its own entry when its term begins. A leader is the oldest entry, and no
+// entry older than an existing one can ever appear. So behind a marked predecessor there is nobody else: when
+// it goes, I am the oldest, and need no read between the event and the win. My own entry is known to exist at
+// that moment, because Await reports changes in their order.
 //
-// Step 5 changes nothing of that. Who steps aside waits, and leads by neither entry: the old one
-// goes in the step that makes the new one, which is the youngest. To the others this is a candidate
-// that has gone, and another that has come. Nobody steps aside twice for an heir, as it stands
-// behind it then. See Transfer.
+// Step 5 changes nothing of that. A candidate that steps aside waits, and leads by neither entry: the step
+// that creates the new entry, which is the youngest, deletes the old one. To others this looks like one
+// candidate that goes and another that comes. Nobody steps aside twice for an heir, because it is behind the
+// heir afterwards. See Transfer.
 //
-// There is one exception. Somebody deletes my predecessor's entry and mine in one
-// transaction, and the service reports the two one by one, as ZooKeeper does: then I may
-// be elected between the two reports. The second ends the term, with ErrDeposed. No guarded
-// write of it is done, as the entry is gone. But the term is valid for that moment, and the
-// candidate behind me may have been elected already. A read before each win would tell; it
-// would make each handover longer by a round trip.
+// There is one exception. Somebody deletes my predecessor's entry and mine in one transaction, and the
+// service reports the two one by one, as ZooKeeper does: then I may be elected between the two reports. The
+// second ends the term, with ErrDeposed. No guarded write of the term takes effect, as the entry is gone. But
+// the term is valid for that moment, and the candidate behind me may have been elected already. A read before
+// each win would tell, but would make each handover longer by a round trip.
 func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (claim elector.Claim, err error) {
 	claim, err = entries.QueueUp(ctx, c, wait)
 	claim.MarkLeader = true
@@ -65,14 +62,14 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (claim elect
 
 // Transfer blocks until the heir is next in line.
 //
-//  1. Find the heir's predecessor. The leader's own entry: the heir is next.
+//  1. Find the heir's predecessor. It is the leader's own entry: the heir is next.
 //  2. Name the heir in the leader's entry, once.
 //  3. Wait until the predecessor or the heir goes. The heir: it cannot lead. Else back to 1.
 //
-// The candidate behind the leader watches the leader's entry, and steps aside (Campaign, step 5). The
-// one behind that finds that its predecessor has gone without a mark, looks, finds the leader's entry
-// with the name in it, and steps aside in turn. So the name goes from one to the next, up to the
-// heir, a hop each, while the leader leads on. Whoever comes meanwhile stands behind the heir.
+// The candidate behind the leader watches the leader's entry, and steps aside (Campaign, step 5). The one
+// behind it sees its predecessor go without a mark, finds the leader's entry with the name as its new
+// predecessor, and steps aside in turn. So the name passes from one to the next, up to the heir, a hop each,
+// while the leader still leads. Candidates that come meanwhile are behind the heir.
 func (Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 	for named := false; ; {
 		before, err := h.Session.Predecessor(ctx, h.Heir.Entry)
@@ -101,15 +98,15 @@ func (Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 	}
 }
 
-// wait blocks until the candidate's entry is the oldest, and returns it: me, or the one that has
-// taken its place. ErrNoEntry says that it is gone.
+// wait blocks until the candidate's entry is the oldest, and returns it: me, or the one that replaced it. The
+// error is ErrNoEntry if it is gone.
 func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
 	p := &place{c: c, me: me}
 	err := p.wait(ctx)
 	return p.me, err
 }
 
-// A place is a candidate's in the line. It is not on the stack, which waits as long as the candidate.
+// A place is a candidate's place in line. It is not on the stack, which stays while the candidate waits.
 type place struct {
 	c      *elector.Candidacy
 	me     backend.Entry
@@ -141,8 +138,8 @@ func (p *place) determine(ctx context.Context) (err error) {
 	return err
 }
 
-// ready blocks until the predecessor is gone, and tells whether it led; or until it names an heir
-// behind me, and is not gone.
+// ready blocks until the predecessor is gone, and reports whether it led. It also returns, with false, when
+// the predecessor exists and names an heir behind me.
 func (p *place) ready(ctx context.Context) (led bool, err error) {
 	completed := p.c.Begin(elector.StageReady)
 	defer func() { completed(err) }()
@@ -166,9 +163,9 @@ func (p *place) ready(ctx context.Context) (led bool, err error) {
 	}
 }
 
-// aside puts an entry at the end of the line in place of me: the predecessor leads, and has named an
-// heir. It leaves me if either has gone, so that the line goes on as it is; and if there is no room at
-// the end of the line.
+// aside replaces me by an entry at the end of the line: the predecessor leads, and has named an heir. It
+// keeps me if the predecessor or the heir has gone, since the line continues as it is then, and if there is
+// no room at the end of the line.
 func (p *place) aside(ctx context.Context) error {
 	heir, id := entries.Heir(p.before)
 	last, err := entries.Requeue(ctx, p.c, p.me, backend.IfExists(p.before), backend.IfExists(heir))

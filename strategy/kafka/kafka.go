@@ -1,20 +1,17 @@
-// Package kafka is the strategy by which the brokers of Apache Kafka elected their
-// controller on ZooKeeper: one entry, /controller, for which everybody races, and
-// beside it /controller_epoch, a number that each winner raises by one in the same
-// atomic step. The epoch is the token: 1, 2, 3 …
+// Package kafka is the strategy by which the brokers of Apache Kafka elected their controller on ZooKeeper.
+// There is one entry, /controller, for which all candidates race, and beside it /controller_epoch, a number
+// that each winner raises by one in the same atomic step. The epoch is the token: 1, 2, 3 …
 //
-// The epoch stays when everybody has gone. Every write of the controller carries the
-// condition that it is unchanged, so that a controller which slept through its
-// deposition (a zombie) can neither write nor delete its successor's entry. That, and
-// tokens that rise, hold for as long as nobody deletes the epoch.
+// The epoch stays when everybody has gone. Every write of the controller carries the condition that it is
+// unchanged, so a controller that slept through its deposition (a zombie) can neither write nor delete its
+// successor's entry. That, and tokens that rise, hold for as long as nobody deletes the epoch.
 //
-// With Config.Election "/" keys and payloads are Kafka's own, byte for byte, so that
-// Kafka's tools can read them. The price is that of strategy/unfair: a change of
-// controller wakes every candidate.
+// With Config.Election "/", keys and payloads are Kafka's own, byte for byte, so that Kafka's tools can read
+// them. The price is the same as with strategy/unfair: a change of controller wakes every candidate.
 //
-// Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch and
-// KafkaController.elect in Apache Kafka up to 3.9, with KAFKA-6082 (guarded
-// deletion) and KAFKA-1387 (an own earlier session's entry).
+// Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch and KafkaController.elect in Apache
+// Kafka up to 3.9, with KAFKA-6082 (guarded deletion) and KAFKA-1387 (the entry of one's own earlier
+// session).
 package kafka
 
 import (
@@ -37,12 +34,12 @@ type Strategy struct {
 	given  bool
 }
 
-// New returns the strategy for candidates whose Config.ID is their broker id in
-// decimal, such as "7". Any other ID is refused by elector.New.
+// New returns the strategy for candidates whose Config.ID is their broker id in decimal, such as "7".
+// elector.New refuses any other ID.
 func New() Strategy { return Strategy{} }
 
-// ForBroker returns the strategy for the one candidate that has this broker id, 0 or
-// more, whatever its Config.ID. Others see it under the broker id, in decimal.
+// ForBroker returns the strategy for the one candidate that has this broker id, 0 or more, with any
+// Config.ID. Others see it under the broker id, in decimal.
 func ForBroker(id int32) Strategy { return Strategy{broker: id, given: true} }
 
 var _ elector.CustomLayout = Strategy{}
@@ -62,8 +59,8 @@ func (s Strategy) Identify(cfg elector.Config) (string, error) {
 	return strconv.Itoa(int(s.broker)), nil
 }
 
-// Landmark returns the key of the epoch, which the first controller makes and nobody removes: where
-// it stands there is, or was, an election of Kafka's. Package inspect tells it by that.
+// Landmark returns the key of the epoch, which the first controller makes and nobody removes: where it exists
+// there is, or was, a Kafka election. Package inspect recognizes one by it.
 func (Strategy) Landmark(root string) string { return keys(root).epoch.Key }
 
 // brokerID reads the broker id from a candidate's ID.
@@ -75,18 +72,18 @@ func brokerID(candidate string) (int32, error) {
 	return int32(id), nil
 }
 
-// A state is what stands under the two keys.
+// A state is the two entries.
 type state struct{ controller, epoch backend.Entry }
 
 func (s state) same(o state) bool { return s.controller.Same(o.controller) && s.epoch.Same(o.epoch) }
 
-// keys returns the state before anybody has looked.
+// keys returns the state before the first look.
 func keys(root string) state {
 	root = strings.TrimSuffix(root, "/")
 	return state{backend.Unknown(root + "/controller"), backend.Unknown(root + "/controller_epoch")}
 }
 
-// await blocks until the state is not the known one any more.
+// await blocks until the state differs from the known one.
 func await(ctx context.Context, s *backend.Session, known state) (state, error) {
 	now, err := s.Await(ctx, known.controller, known.epoch)
 	if err != nil {
@@ -103,9 +100,9 @@ func await(ctx context.Context, s *backend.Session, known state) (state, error) 
 //     controller. Done: I lead.
 //  4. Somebody was faster: back to 1.
 //
-// The wait is for both entries, so that at a vacancy the epoch is known already and
-// one round trip stands between the notice and the win. An entry of my own earlier
-// session is waited for like any other: it goes when the service ends that session.
+// The wait is for both entries, so that at a vacancy the epoch is known already and the win takes one round
+// trip after the notice. A candidate waits for the entry of its own earlier session as for any other: it goes
+// when the service ends that session.
 func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	broker, err := brokerID(c.ID)
 	if err != nil {
@@ -125,7 +122,7 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 		}
 		before := now
 		if now, err = determine(ctx, c); err == nil && now.same(before) {
-			err = refused // though nothing has changed: not because somebody was faster
+			err = refused // though nothing has changed: so nobody was faster
 		}
 	}
 	return elector.Claim{}, err
@@ -138,7 +135,7 @@ func determine(ctx context.Context, c *elector.Candidacy) (state, error) {
 	return now, err
 }
 
-// ready blocks until there is no controller, and returns the state as it is then.
+// ready blocks until there is no controller, and returns the state at that moment.
 func ready(ctx context.Context, c *elector.Candidacy, now state) (_ state, err error) {
 	if !now.controller.Exists() {
 		return now, nil
@@ -170,7 +167,7 @@ func offer(ctx context.Context, c *elector.Candidacy, now state, broker int32) (
 	if err != nil {
 		return elector.Claim{}, err
 	}
-	elected := time.Now() // for people to read; nothing is decided by it
+	elected := time.Now() // for people to read; it decides nothing
 	encode := func(value []byte) []byte { return encodeController(broker, elected, value) }
 	made, err := c.Session.Commit(ctx, nil,
 		backend.CompareAndSet(now.epoch.Key, encodeEpoch(last+1), now.epoch.Version),
@@ -211,8 +208,8 @@ func (Strategy) Observe(ctx context.Context, s *backend.Session, root string) it
 	}
 }
 
-// look reads a controller and its epoch. A claim changes both at once, so the epoch
-// that was read between two looks at one controller is that controller's own.
+// look reads a controller and its epoch. A claim changes both at once, so an epoch read between two reads of
+// the same controller belongs to that controller.
 func look(ctx context.Context, s *backend.Session, root string) (state, error) {
 	for {
 		at := keys(root)
@@ -231,7 +228,7 @@ func look(ctx context.Context, s *backend.Session, root string) (state, error) {
 	}
 }
 
-// get reads an entry; one that is not there has no Rev.
+// get reads an entry. If it does not exist, Rev is 0.
 func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 	e, err := s.Get(ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
@@ -240,7 +237,7 @@ func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, er
 	return e, err
 }
 
-// leaderOf reads the leader from the two entries; the zero Leader if there is none.
+// leaderOf reads the leader from the two entries. It returns the zero Leader if there is none.
 func leaderOf(now state) (elector.Leader, error) {
 	epoch, err := decodeEpoch(now.epoch)
 	if err != nil || now.controller.Session == "" || epoch == 0 {

@@ -35,7 +35,7 @@ func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 	})
 }
 
-// broker makes a candidate in a process of its own.
+// broker returns a candidate in a process of its own.
 func (c *cluster) broker(id int32) (elector.Elector, *memory.Client) {
 	c.t.Helper()
 	process := c.svc.Client(fmt.Sprint("broker ", id))
@@ -70,7 +70,7 @@ func TestPathsAndPayloadsAreKafkas(t *testing.T) {
 		leader := must.Get(e.Leader(t.Context()))(t)
 		assert.Equal(t, elector.Leader{ID: "7", Token: 1, Seat: controller, Since: time.Now().Truncate(time.Millisecond)}, leader)
 
-		// A value is a field more, and only where there is one.
+		// A value adds a field; no value adds none.
 		require.NoError(t, term.Proclaim(t.Context(), []byte("host:9092")))
 		controller = c.svc.Entry("/controller")
 		assert.Contains(t, string(controller.Value), `"value":"aG9zdDo5MDky"}`)
@@ -100,7 +100,7 @@ func TestBrokerIDs(t *testing.T) {
 	require.ErrorContains(t, given.Validate(), "Config.Strategy: broker id -3 is negative")
 }
 
-// Other strategies have no business at the server's root.
+// Other strategies are refused the server's root.
 func TestRootIsForForeignLayoutsOnly(t *testing.T) {
 	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/", ID: "1"}
 	require.ErrorIs(t, cfg.Validate(), backend.ErrBadKey)
@@ -121,7 +121,7 @@ func TestObserversSeeBrokerUnderItsID(t *testing.T) {
 	})
 }
 
-// What other versions of Kafka, and people, leave under /controller.
+// Payloads of other versions of Kafka, and of people, are read from /controller.
 func TestReadsWhatKafkaWrites(t *testing.T) {
 	for value, want := range map[string]elector.Leader{
 		`{"version":2,"brokerid":5,"timestamp":"1700000000123","kraftControllerEpoch":-1}`: {ID: "5", Token: 9, Since: time.UnixMilli(1700000000123)},
@@ -142,14 +142,14 @@ func TestReadsWhatKafkaWrites(t *testing.T) {
 			assert.Equal(t, value, string(leader.Seat.Value))
 			leader.Seat = backend.Entry{}
 			assert.Equal(t, want, leader, value)
-			// When it goes, the epoch goes on.
+			// When it goes, the epoch continues.
 			time.AfterFunc(time.Second, func() { assert.NoError(t, s.Close(context.Background())) })
 			assert.EqualValues(t, 10, c.campaign(e).Token())
 		})
 	}
 }
 
-// Somebody writes another broker's name, or anything else, over the leader's.
+// The term ends when somebody writes another broker's id, or anything else, over the leader's.
 func TestControllerChangedToAnotherBroker(t *testing.T) {
 	for _, value := range []string{`{"version":1,"brokerid":2,"timestamp":"0"}`, "", "{", `{"version":1}`} {
 		inCluster(t, func(t *testing.T, c *cluster) {
@@ -159,14 +159,14 @@ func TestControllerChangedToAnotherBroker(t *testing.T) {
 			<-term.Context().Done()
 			assert.ErrorIs(t, context.Cause(term.Context()), elector.ErrDeposed, value)
 			assert.False(t, term.Valid())
-			// What the old leader had is removed, so that there can be a new one.
+			// The old leader's entry is removed, so that there can be a new leader.
 			next, _ := c.broker(2)
 			assert.EqualValues(t, 2, c.campaign(next).Token())
 		})
 	}
 }
 
-// The whole root goes, epoch included: then, and only then, the count begins anew.
+// The whole root goes, with the epoch: then, and only then, the count begins again.
 func TestRootDeleted(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.root = "/clusters/one"
@@ -221,8 +221,8 @@ func TestForeignEntries(t *testing.T) {
 	}
 }
 
-// A candidate that comes back in a new session finds the entry of its old one, with
-// its own broker id in it. It is not its own: it waits until it has gone.
+// A candidate that comes back in a new session finds the entry of its old one, with its own broker id in it.
+// It does not treat it as its own, and waits until it is gone.
 func TestOwnEarlierSession(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		e, process := c.broker(1)
@@ -240,9 +240,9 @@ func TestOwnEarlierSession(t *testing.T) {
 	})
 }
 
-// A handover comes before one of the reads of an observer: it sees one term or the other, and no mixture.
+// A handover comes before one of an observer's reads: it sees one term or the other, and no mixture.
 func TestHandoverBetweenReads(t *testing.T) {
-	for before := 1; before <= 6; before++ { // Leader reads three times, and then Observe
+	for before := 1; before <= 6; before++ { // Leader reads three times, then Observe does
 		synctest.Test(t, func(t *testing.T) {
 			reads, handOver := 0, func() {}
 			c := &cluster{t: t, root: "/", svc: memory.New(memory.Options{Intercept: func(s memory.Step) {
@@ -275,7 +275,7 @@ func TestHandoverBetweenReads(t *testing.T) {
 	}
 }
 
-// A claim is refused, though nothing stands in its way that can be seen: there is a pause after each try.
+// A claim is refused for no visible reason: there is a pause after each try.
 func TestRefusedForNoReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

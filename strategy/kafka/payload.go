@@ -11,9 +11,9 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// payload is what /controller holds, in the order in which Kafka writes it. Value is
-// this library's: it is left out where a candidate has none, and then the payload
-// is Kafka's to the byte; Kafka's readers pass over fields that they do not know.
+// payload is the content of /controller, in the order in which Kafka writes it. Value is this library's: it
+// is omitted for a candidate without one, and then the payload is Kafka's to the byte. Kafka's readers skip
+// fields that they do not know.
 type payload struct {
 	Version   int    `json:"version"`
 	BrokerID  int32  `json:"brokerid"`
@@ -21,8 +21,8 @@ type payload struct {
 	Value     []byte `json:"value,omitempty"`
 }
 
-// payloadVersion is that of Kafka before 3.4. Later ones write 2 and one more field,
-// about the migration away from ZooKeeper.
+// payloadVersion is the version that Kafka before 3.4 wrote. Later ones write 2 and one more field, about the
+// migration away from ZooKeeper.
 const payloadVersion = 1
 
 func encodeController(broker int32, elected time.Time, value []byte) []byte {
@@ -34,16 +34,16 @@ func encodeController(broker int32, elected time.Time, value []byte) []byte {
 	return b
 }
 
-// A controller is what can be read from /controller.
+// A controller is what /controller tells.
 type controller struct {
 	broker  int32
-	elected time.Time // zero where the timestamp is none
+	elected time.Time // zero if there is no valid timestamp
 	value   []byte
 }
 
-// decodeController reads the payload of any version, as Kafka does: by the exact names of
-// its fields, which package json alone would not insist on, and whatever those are that
-// it has no use for. false says that it names no broker.
+// decodeController reads the payload of any version, as Kafka does: by the exact names of its fields, on
+// which package json alone would not insist, and with any content of the fields that it does not use. It
+// returns false if the payload names no broker.
 func decodeController(b []byte) (controller, bool) {
 	var fields map[string]json.RawMessage
 	var broker *int32
@@ -59,19 +59,19 @@ func decodeController(b []byte) (controller, bool) {
 		if ms, err := strconv.ParseInt(timestamp, 10, 64); err == nil {
 			c.elected = time.UnixMilli(ms)
 		}
-		if _, err := c.elected.MarshalJSON(); err != nil { // a year that no JSON has, and who shows it could show nothing
+		if _, err := c.elected.MarshalJSON(); err != nil { // a year that JSON cannot represent: encoding it would fail
 			c.elected = time.Time{}
 		}
 	}
 	return c, true
 }
 
-// maxEpoch is the highest epoch: in Kafka it is a signed 32-bit number.
+// maxEpoch is the highest epoch: Kafka's is a signed 32-bit number.
 const maxEpoch = math.MaxInt32
 
 func encodeEpoch(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
 
-// decodeEpoch reads /controller_epoch: 0 if there is none yet.
+// decodeEpoch reads /controller_epoch. It returns 0 if there is none yet.
 func decodeEpoch(e backend.Entry) (uint64, error) {
 	mismatch := func(why string) error {
 		return fmt.Errorf("%w: %s holds %.40q, %s", elector.ErrStrategyMismatch, e.Key, e.Value, why)

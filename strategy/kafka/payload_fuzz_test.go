@@ -14,9 +14,8 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// FuzzController holds that what is written is read, and that of what somebody else has
-// written exactly the broker is read that Kafka's own readers see: the number under
-// "brokerid", whatever the other fields are.
+// FuzzController holds that what is written is read back, and that from any other payload exactly the broker
+// is read that Kafka's own readers see: the number under "brokerid", with any other fields.
 func FuzzController(f *testing.F) {
 	for _, payload := range []string{
 		`{"version":1,"brokerid":7,"timestamp":"1700000000000"}`, `{"version":2,"brokerid":7,"timestamp":"1","kraftControllerEpoch":-1}`,
@@ -48,8 +47,8 @@ func FuzzController(f *testing.F) {
 	})
 }
 
-// kafkaReads is the broker that Kafka sees in a payload (ControllerZNode.decode): the
-// field of that very name, the last one if there are several.
+// kafkaReads returns the broker that Kafka sees in a payload (ControllerZNode.decode): the field of exactly
+// that name, the last one if there are several.
 func kafkaReads(payload []byte) (int32, bool) {
 	var fields map[string]any
 	dec := json.NewDecoder(bytes.NewReader(payload))
@@ -62,8 +61,8 @@ func kafkaReads(payload []byte) (int32, bool) {
 	return int32(id), err == nil && id >= 0
 }
 
-// FuzzEpoch holds that an epoch is a number or refused, that the next one is higher, and
-// that the refusal says what stands where.
+// FuzzEpoch holds that an epoch is a number or refused, that the next one is higher, and that the refusal
+// says what the entry holds.
 func FuzzEpoch(f *testing.F) {
 	for _, value := range []string{"", "0", "1", "007", "+1", "-1", "2147483647", "2147483648", "18446744073709551616", "1_0", "0x1", " 1", "1\n", "é", strings.Repeat("9", 500)} {
 		f.Add([]byte(value), "")
@@ -92,7 +91,7 @@ func FuzzEpoch(f *testing.F) {
 	})
 }
 
-// FuzzBrokerID holds that an ID is a broker's only if it is written as Kafka does it.
+// FuzzBrokerID holds that an ID is a broker's only if it is written as Kafka writes it.
 func FuzzBrokerID(f *testing.F) {
 	for _, id := range []string{"", "0", "7", "007", "-0", "+1", "2147483647", "2147483648", "1_0", "٣"} {
 		f.Add(id)

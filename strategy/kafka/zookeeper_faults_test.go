@@ -21,7 +21,7 @@ import (
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
-// A realCluster is brokers on a real server.
+// A realCluster is a number of brokers on a real server.
 type realCluster struct {
 	t      *testing.T
 	ctx    context.Context
@@ -45,7 +45,7 @@ func (c *realCluster) connect(chroot string) backend.Backend {
 	return must.Get(zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 30 * time.Second, Chroot: chroot}))(c.t)
 }
 
-// campaign has a broker stand for controller.
+// campaign starts a broker's campaign.
 func (c *realCluster) campaign(e elector.Elector) <-chan *elector.Term {
 	won := make(chan *elector.Term, 1)
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -58,8 +58,8 @@ func (c *realCluster) campaign(e elector.Elector) <-chan *elector.Term {
 	return won
 }
 
-// Two brokers that share a session claim the same vacancy with the same epoch, and
-// hear nothing of what has become of it. One of them has won.
+// Two brokers that share a session claim the same vacancy with the same epoch, and both replies are lost. One
+// of them has won.
 func TestRepliesToTwoClaimsOfOneSessionAreLost(t *testing.T) {
 	for _, root := range []string{"/", "/k"} {
 		t.Run(root, func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestChrootDeleted(t *testing.T) {
 	}
 }
 
-// A leader that may not delete its own entry gives its session up, so that the entry
-// goes and the cluster is not without a leader for ever.
+// A leader that may not delete its own entry gives up its session, so that the entry goes and the cluster is
+// not left without a leader.
 func TestNoRightToDelete(t *testing.T) {
 	c := newRealCluster(t, "/k")
 	operator := zktest.Operator(t, c.server.Addr())
@@ -134,8 +134,8 @@ func TestNoRightToDelete(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Two goroutines of a leader raise the same counter from the same version, and the
-// replies are lost: one has raised it.
+// Two goroutines of a leader raise the same counter from the same version, and the replies are lost: one of
+// them has raised it.
 func TestRepliesToTwoEqualWritesAreLost(t *testing.T) {
 	c := newRealCluster(t, "/k")
 	process := zktest.NewProcess(t, []string{c.server.Addr()}, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// A real server, seen with the client that Kafka's tools would use: any.
+// The strategy works on a real server, seen with any ZooKeeper client, as Kafka's tools would.
 func TestOnZooKeeper(t *testing.T) {
 	c := newRealCluster(t, "/")
 	ctx, conn := c.ctx, zktest.Operator(t, c.server.Addr())
@@ -39,7 +39,7 @@ func TestOnZooKeeper(t *testing.T) {
 	_, root := read("/")
 	assert.Zero(t, root.Version, "nothing of ours is in the server's root")
 
-	// As Kafka does, by hand: the next controller is another broker's process.
+	// By hand, as Kafka does it: the next controller is another broker's process.
 	require.NoError(t, term.Resign(ctx))
 	_, err := conn.Multi(
 		&zk.SetDataRequest{Path: "/controller_epoch", Data: []byte("2"), Version: epoch.Version},
@@ -59,7 +59,7 @@ func TestOnZooKeeper(t *testing.T) {
 	require.NotNil(t, term)
 	assert.EqualValues(t, 3, term.Token())
 
-	// The guard, for a transaction of the user's own, on a connection of its own.
+	// The guard protects a transaction of the user's own, on its own connection.
 	must.Get(conn.Create("/topics", nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	write := func(value string) error {
 		g := term.Guard()

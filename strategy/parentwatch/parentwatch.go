@@ -1,14 +1,13 @@
-// Package parentwatch is the simple recipe of many tutorials: ordered entries, the oldest
-// leads, and every candidate watches the directory and lists it again at each change.
+// Package parentwatch is the simple recipe of many tutorials: ordered entries, the oldest leads, and every
+// candidate watches the directory and lists it again at each change.
 //
-// It elects in the order of arrival, as strategy/fair does, and as safely. Its price is
-// the worst there is: whoever comes or goes wakes all candidates, and each reads the names
-// of all. With N candidates that is N messages and N times N names per change, in which
-// the next leader has to wait for its turn. It is here to be compared with, and is right
-// for a handful of candidates at most. Use strategy/fair.
+// It elects in the order of arrival, as strategy/fair does, and as safely. Its price is the highest of all:
+// every candidate that comes or goes wakes all others, and each reads the names of all. With N candidates
+// that is N messages and N times N names per change, during which the next leader has to wait for its turn.
+// It exists for comparison, and suits a handful of candidates at most. Use strategy/fair.
 //
-// Source: the "herd effect" that Apache ZooKeeper's recipes warn of ("Recipes and
-// Solutions", Leader Election).
+// Source: the "herd effect" that Apache ZooKeeper's recipes warn of ("Recipes and Solutions", Leader
+// Election).
 package parentwatch
 
 import (
@@ -38,14 +37,13 @@ func (Strategy) Name() string { return "parentwatch" }
 //  2. List the directory. Not in it: back to 1. No candidate is before me: I lead.
 //  3. Wait until the listing changes; back to 2.
 //
-// Not every service can tell from a name who made an entry. So the one before me is read,
-// once for as long as it stands: one that no session holds would never go, and is passed
-// over.
+// Not every service can tell from a name who made an entry. So Campaign reads the entry before me, once for
+// as long as it exists. It skips an entry that no session holds, as that would never go.
 func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	return entries.QueueUp(ctx, c, wait)
 }
 
-// wait blocks until me is the oldest entry. ErrNoEntry says that me is gone.
+// wait blocks until me is the oldest entry. The error is ErrNoEntry if me is gone.
 func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
 	listing, err := determine(ctx, c)
 	for other := ""; err == nil; listing, err = ready(ctx, c, listing) {
@@ -62,14 +60,13 @@ func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.
 	return me, err
 }
 
-// candidate returns the last of the keys under which a candidate stands, and "" if there
-// is none.
+// candidate returns the last of the keys that is a candidate's, or "" if there is none.
 func candidate(ctx context.Context, c *elector.Candidacy, keys []string) (string, error) {
 	for _, key := range slices.Backward(keys) {
 		e, err := c.Session.Get(ctx, key)
 		switch {
 		case errors.Is(err, backend.ErrNoEntry):
-			return key, nil // gone since: the listing is old, and so may be what it says of me
+			return key, nil // gone since: the listing is old, and what it says of me may be, too
 		case err != nil:
 			return "", err
 		case e.Session != "":
@@ -86,7 +83,7 @@ func determine(ctx context.Context, c *elector.Candidacy) (backend.Listing, erro
 	return listing, err
 }
 
-// ready blocks until the directory is not as listed, and lists it again.
+// ready blocks until the directory differs from the listing, and lists it again.
 func ready(ctx context.Context, c *elector.Candidacy, listing backend.Listing) (backend.Listing, error) {
 	completed := c.Begin(elector.StageReady)
 	listing, err := c.Session.AwaitList(ctx, listing)

@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/strategy/parentwatch"
 )
 
-// An operator deletes all entries when a candidate has listed them, and is about to read the one before its own.
+// An operator deletes all entries after a candidate lists them, before it reads its predecessor's.
 func TestListingIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var service *memory.Service

@@ -15,13 +15,13 @@ import (
 	"github.com/elector-go/elector/strategy/entries"
 )
 
-// A rival is a candidate as its entry has it.
+// A rival is a candidate as its entry describes it.
 type rival struct {
 	entry backend.Entry
 	layout.Candidate
 	rank  []int64
 	since uint64 // when it came: the creation revision of its first entry
-	told  uint64 // of this version of the record
+	told  uint64 // the version of the record that it has been told of
 }
 
 func rivalOf(e backend.Entry) rival {
@@ -35,18 +35,18 @@ func rivalOf(e backend.Entry) rival {
 
 func (r rival) exists() bool { return r.entry.Exists() }
 
-// stands tells whether it is a candidate that may lead. An entry that nobody can read is none: nobody
-// waits for it.
+// stands reports whether it is a candidate that may lead. An entry that nobody can read is none: nobody waits
+// for it.
 func (r rival) stands() bool { return r.entry.Session != "" && r.V > 0 && eligible(r.rank) }
 
-// tell is its entry's payload when it has been told of a version of the record.
+// tell returns its entry's payload after it was told of a version of the record.
 func (r rival) tell(version uint64) []byte {
 	c := r.Candidate
 	c.Told = version
 	return c.Encode()
 }
 
-// before tells whether a comes before b in the order of succession.
+// before reports whether a comes before b in the order of succession.
 func (s Strategy) before(c choice, a, b rival) bool {
 	if c.prefers(a, b) || c.prefers(b, a) {
 		return c.prefers(a, b)
@@ -57,7 +57,7 @@ func (s Strategy) before(c choice, a, b rival) bool {
 	return a.since < b.since
 }
 
-// A choice is what people want, as the election's record says it.
+// A choice is the preference of people, as the election's record has it.
 type choice struct {
 	layout.Record
 	designated string // the ID, or ""
@@ -75,7 +75,7 @@ func (c choice) names(r rival) int {
 	return 0
 }
 
-// prefers tells whether a is better than b, and did not only come first, or has the lesser ID.
+// prefers reports whether a is better than b, and not just first to come, or of the lesser ID.
 func (c choice) prefers(a, b rival) bool {
 	if x, y := c.names(a), c.names(b); x != y {
 		return x > y
@@ -83,13 +83,13 @@ func (c choice) prefers(a, b rival) bool {
 	return compare(a.rank, b.rank) > 0
 }
 
-// withoutHeir is the choice when the heir has had its turn, or while the leader leads on.
+// withoutHeir returns the choice after the heir has had its turn, or while the leader leads.
 func (c choice) withoutHeir() choice {
 	c.heir, c.Record.Heir = nil, nil
 	return c
 }
 
-// readChoice reads the record of the election that dir is the directory of. ErrNoParent says that the
+// readChoice reads the record of the election whose directory is dir. The error is ErrNoParent if the
 // election has gone, or has another directory.
 func readChoice(ctx context.Context, s *backend.Session, dir string) (backend.Entry, choice, error) {
 	entry, err := get(ctx, s, backend.Parent(dir))
@@ -100,7 +100,7 @@ func readChoice(ctx context.Context, s *backend.Session, dir string) (backend.En
 	return entry, c, err
 }
 
-// decodeChoice is readChoice for a record that has been read.
+// decodeChoice is readChoice for a record that was read before.
 func decodeChoice(entry backend.Entry, dir string) (choice, error) {
 	record, err := layout.DecodeRecord(entry.Value)
 	if err != nil || record.Dir != path.Base(dir) {
@@ -113,7 +113,7 @@ func decodeChoice(entry backend.Entry, dir string) (choice, error) {
 	return c, nil
 }
 
-// get reads an entry; one that is not there has no Rev.
+// get reads an entry. If it does not exist, Rev is 0.
 func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 	e, err := s.Get(ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
@@ -122,9 +122,9 @@ func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, er
 	return e, err
 }
 
-// Candidates lists the leader, and then those that wait: the best first, and last those that never
-// lead. It reads each one's entry. One that takes the seat or changes its rank meanwhile has another
-// entry then, and is not where it is looked for: so it looks again, a few times.
+// Candidates lists the leader, then the candidates that wait: the best first, and those that never lead last.
+// It reads each one's entry. A candidate that takes the seat or changes its rank meanwhile gets another
+// entry, and is missed: then Candidates looks again, a few times.
 func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir string) ([]elector.Candidate, error) {
 	const looks = 10
 	for n := 1; ; n++ {
@@ -146,11 +146,11 @@ func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir 
 	}
 }
 
-// A line is who waits, in the order of succession.
+// A line is the candidates that wait, in the order of succession.
 type line struct {
 	rivals []rival
 	choice choice
-	// outdated says that one that was listed was gone when it was read.
+	// outdated is whether a listed entry was gone when it was read.
 	outdated bool
 }
 
@@ -165,7 +165,7 @@ func (l line) candidates(seat backend.Entry) []elector.Candidate {
 	return all
 }
 
-// waiting reads all who wait.
+// waiting reads all candidates that wait.
 func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir string) (l line, err error) {
 	listing, err := session.List(ctx, dir)
 	if err != nil {
@@ -183,7 +183,7 @@ func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir str
 	}
 	_, l.choice, err = readChoice(ctx, session, dir)
 	if errors.Is(err, backend.ErrNoParent) {
-		err = nil // nobody's choice counts any more
+		err = nil // no choice counts any more
 	}
 	slices.SortFunc(l.rivals, func(a, b rival) int {
 		if a.stands() != b.stands() {
@@ -207,9 +207,9 @@ func (c choice) candidate(r rival, leads bool) elector.Candidate {
 	return all
 }
 
-// Transfer names the heir in the election's record, and tells it, in one step. Nobody takes the seat
-// who does not know that. It makes no difference to the candidates between them. If it fails and may
-// have named somebody, nobody is named in the end.
+// Transfer names the heir in the election's record, and tells it, in one step. Nobody can take the seat
+// without knowing that. The candidates between them are not affected. If Transfer fails and may have named
+// somebody, it removes the name in the end.
 func (s Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 	err := s.name(ctx, h)
 	if ctx.Err() != nil || errors.Is(err, backend.ErrIndeterminate) {
@@ -220,7 +220,7 @@ func (s Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 	return err
 }
 
-// unname writes the record without an heir, though it have none: what is under way is refused then.
+// unname writes the record without an heir, even if it has none: that makes pending requests fail.
 func unname(ctx context.Context, h *elector.Handover) error {
 	for {
 		record, c, err := readChoice(ctx, h.Session, h.Dir)
@@ -229,7 +229,7 @@ func unname(ctx context.Context, h *elector.Handover) error {
 		}
 		_, err = h.Session.Commit(ctx, []backend.Condition{backend.IfExists(h.Seat)}, backend.CompareAndSet(record.Key, c.withoutHeir().Encode(), record.Version))
 		switch {
-		case errors.Is(err, backend.ErrCondition): // whoever leads next has removed it
+		case errors.Is(err, backend.ErrCondition): // the next leader has removed it
 			return nil
 		case !errors.Is(err, backend.ErrConflict):
 			return err
@@ -240,7 +240,7 @@ func unname(ctx context.Context, h *elector.Handover) error {
 	}
 }
 
-// pause has a loop in which each round is another's success go on slowly.
+// pause slows a loop in which another process makes progress each time that a round fails.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(20 * time.Millisecond):
@@ -257,7 +257,7 @@ func (s Strategy) name(ctx context.Context, h *elector.Handover) error {
 		if err != nil {
 			return err
 		}
-		// Its entry is another one when its rank has changed.
+		// If its rank has changed, it has another entry.
 		i := slices.IndexFunc(all.rivals, func(r rival) bool { return r.since == heir.since })
 		if i < 0 && !all.outdated {
 			return fmt.Errorf("%w: %q has gone", elector.ErrNoCandidate, h.Heir.ID)
@@ -269,7 +269,7 @@ func (s Strategy) name(ctx context.Context, h *elector.Handover) error {
 			if err := bequeath(ctx, h, heir); !changed(err) {
 				return err
 			}
-			// The record or the heir is another one by now, or the seat is gone.
+			// The record or the heir has changed, or the seat is gone.
 			seat, err := get(ctx, h.Session, h.Seat.Key)
 			if err != nil {
 				return err
@@ -288,7 +288,7 @@ func changed(err error) bool {
 	return errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrCondition)
 }
 
-// bequeath is name for an heir as it stands now.
+// bequeath is name for an heir in its present state.
 func bequeath(ctx context.Context, h *elector.Handover, heir rival) error {
 	record, c, err := readChoice(ctx, h.Session, h.Dir)
 	if err != nil {

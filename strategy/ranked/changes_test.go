@@ -16,8 +16,8 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// Twenty candidates' ranks rise every second, each above all others, as those of replicas do. There is
-// a leader soon all the same.
+// Twenty candidates' ranks rise every second, each above all others, as those of replicas do. Still, there is
+// a leader soon.
 func TestRanksChangeAllTheTime(t *testing.T) {
 	const n = 20
 	inFarCluster(t, 20*time.Millisecond, ranked.Strategy{}, func(c *cluster) {
@@ -47,7 +47,7 @@ func TestRanksChangeAllTheTime(t *testing.T) {
 	})
 }
 
-// A rank that changes at a vacancy waits, and counts if that lasts.
+// A rank that changes at a vacancy waits, and counts if the vacancy lasts.
 func TestRankWaitsAtAVacancy(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		c.join("leader", 9)
@@ -55,7 +55,7 @@ func TestRankWaitsAtAVacancy(t *testing.T) {
 		c.join("b", 2)
 		defer c.members["a"].process.HoldWakeups()() // it does not hear that it is next
 		c.leave("leader")
-		c.ranks("b", 1) // nor has b heard of the vacancy
+		c.ranks("b", 1) // b has not heard of the vacancy, either
 		c.inLine("a", "b")
 		c.ranks("b", 5)
 		c.inLine("a", "b")
@@ -64,8 +64,8 @@ func TestRankWaitsAtAVacancy(t *testing.T) {
 	})
 }
 
-// A follower asks the leader to go when it has been better for as long as HoldOff, though another one
-// is better still for a while.
+// A follower asks the leader to go when it has been better for as long as HoldOff, even if another one is
+// better still for a while.
 func TestHoldOffOfTwoThatOvertake(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true, HoldOff: 10 * time.Second}, func(c *cluster) {
 		c.join("old", 0)
@@ -73,7 +73,7 @@ func TestHoldOffOfTwoThatOvertake(t *testing.T) {
 		c.join("b", 101)
 		for i := range int64(20) {
 			who := []string{"a", "b"}[i%2]
-			c.ranks(who, 1000+10*i-15) // which does not overtake yet
+			c.ranks(who, 1000+10*i-15) // this does not overtake yet
 			c.pass(time.Second)
 			c.ranks(who, 1000+10*i)
 			c.pass(time.Second)
@@ -82,7 +82,7 @@ func TestHoldOffOfTwoThatOvertake(t *testing.T) {
 	})
 }
 
-// One that is prepared to lead next does not ask the leader to go: that may take its time.
+// An heir does not ask the leader to go: the leader may take its time.
 func TestHeirDoesNotAsk(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
 		c.join("a", 5)
@@ -97,7 +97,7 @@ func TestHeirDoesNotAsk(t *testing.T) {
 	})
 }
 
-// A leader that is asked to go comes back before long: without it there is no quorum.
+// A leader that is asked to go comes back soon: without it there is no quorum.
 func TestPreemptWithoutOneToSpare(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true, Quorum: 2}, func(c *cluster) {
 		c.join("a", 2)
@@ -113,7 +113,7 @@ func TestPreemptWithoutOneToSpare(t *testing.T) {
 	})
 }
 
-// Somebody writes another rank into the entry of a candidate that waits. That stands again with its own.
+// Somebody writes another rank into a waiting candidate's entry. It stands again with its own.
 func TestForeignRank(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		c.join("leader", 9)
@@ -132,8 +132,8 @@ func TestForeignRank(t *testing.T) {
 	})
 }
 
-// The best has to be better than each leader for as long as HoldOff: that begins again with a new leader,
-// though it has not seen the seat vacant.
+// The best must be better than each leader for as long as HoldOff: that begins again with a new leader, even
+// if the best has not seen the seat vacant.
 func TestHoldOffOfANewLeader(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true, HoldOff: 10 * time.Second}, func(c *cluster) {
 		c.join("a", 2)
@@ -151,7 +151,7 @@ func TestHoldOffOfANewLeader(t *testing.T) {
 	})
 }
 
-// Nobody asks a leader to go while fewer stand than the quorum: there would be no leader for as long.
+// Nobody asks a leader to go while fewer stand than the quorum: there would be no leader until more come.
 func TestPreemptWithoutQuorum(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true, Quorum: 3}, func(c *cluster) {
 		c.join("a", 1)
@@ -168,7 +168,7 @@ func TestPreemptWithoutQuorum(t *testing.T) {
 	})
 }
 
-// A leader that writes again and again is not asked as often.
+// A leader that writes again and again is asked less often than it writes.
 func TestAskingALeaderThatWrites(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
 		c.join("a", 1)

@@ -10,9 +10,8 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// Two candidates have the ID that an operator designates, as when a process runs twice. The better
-// one leads next. The best of all tells that one, and not the other: otherwise all would wait for
-// each other.
+// Two candidates have the ID that an operator designates, as when a process runs twice. The better one leads
+// next. The best of all tells that one, and not the other: otherwise all would wait for each other.
 func TestTwoOfTheDesignatedID(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		c.join("leader", 9)
@@ -30,7 +29,7 @@ func TestTwoOfTheDesignatedID(t *testing.T) {
 	})
 }
 
-// One who is designated need not be the best to stay: neither one of a higher rank nor a second one
+// The designated leader stays though it is not the best: neither a candidate of higher rank nor a second one
 // of its ID asks it to go.
 func TestDesignatedStays(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
@@ -50,7 +49,7 @@ func TestDesignatedStays(t *testing.T) {
 	})
 }
 
-// One who is designated before it comes asks the leader to go when it does.
+// A candidate that is designated before it comes asks the leader to go when it comes.
 func TestDesignatedComesLater(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
 		c.join("a", 5)

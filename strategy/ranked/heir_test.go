@@ -15,8 +15,8 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// Nobody knows whether a transfer that failed has named its heir. Nobody is named afterwards, lest the
-// worst one leads after a crash long since.
+// After a failed transfer, which may or may not have named its heir, nobody is named: otherwise the worst
+// candidate might lead after a crash long afterwards.
 func TestFailedTransferNamesNobody(t *testing.T) {
 	for _, late := range []func(process *memory.Client){
 		func(p *memory.Client) { p.DelayReply(memory.Key("/e"), 1500*time.Millisecond) },
@@ -39,7 +39,7 @@ func TestFailedTransferNamesNobody(t *testing.T) {
 	}
 }
 
-// A leader that has not heard yet that somebody else has the seat transfers nothing, and asks no more.
+// A leader that does not know yet that another has the seat transfers nothing, and asks no more.
 func TestTransferByADeposedLeader(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		c.join("a", 5)
@@ -57,7 +57,7 @@ func TestTransferByADeposedLeader(t *testing.T) {
 	})
 }
 
-// A leader that is asked to go for one candidate is not asked to go for another one: whoever asks is told.
+// A leader that was asked to go for one candidate cannot be asked for another: the caller gets an error.
 func TestAskedForAnother(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		c.join("a", 5)
@@ -80,7 +80,7 @@ func TestAskedForAnother(t *testing.T) {
 	})
 }
 
-// An operator empties the record while somebody leads. Nobody else leads before it goes.
+// An operator empties the record while somebody leads. Nobody else leads until that leader goes.
 func TestRecordIsEmptied(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		c.join("a", 5)
@@ -92,12 +92,12 @@ func TestRecordIsEmptied(t *testing.T) {
 		assert.True(t, c.members["a"].term.Load().Valid())
 		c.kill("a")
 		c.pass(time.Minute)
-		require.Len(t, c.terms, 2) // of those that found the election anew anyone
+		require.Len(t, c.terms, 2) // any of those that founded the election again
 	})
 }
 
-// The election moves to another directory, as the one that it was founded with takes no more: who is
-// designated, still is.
+// The election moves to another directory when the first one takes no more entries: the designated candidate
+// still is designated.
 func TestDesignationOutlivesTheDirectory(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		c.join("a", 5)
@@ -114,7 +114,7 @@ func TestDesignationOutlivesTheDirectory(t *testing.T) {
 	})
 }
 
-// A slip in a designation that is written by hand keeps nobody from leading.
+// A mistake in a designation written by hand keeps nobody from leading.
 func TestMistypedDesignation(t *testing.T) {
 	for _, slip := range []string{`"b"`, `{"id":7}`, `[]`} {
 		inCluster(t, ranked.Strategy{}, func(c *cluster) {

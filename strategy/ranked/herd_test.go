@@ -12,9 +12,9 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// With random ranks, the leader's own new at each return, a leader change wakes some ln N of N, and
-// a candidate that joins nobody. go test ./strategy/ranked -run TestWakesFewOfRandomRanks -v prints
-// the table of docs/fair-or-herd.md.
+// With random ranks, and a new one for the leader at each return, a leader change wakes about ln N of N, and
+// a candidate that joins wakes nobody. go test ./strategy/ranked -run TestWakesFewOfRandomRanks -v prints the
+// table of docs/fair-or-herd.md.
 func TestWakesFewOfRandomRanks(t *testing.T) {
 	const changes = 200
 	sizes := []int{3, 50, 500}

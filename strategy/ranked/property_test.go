@@ -14,9 +14,9 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// TestWhateverComes has candidates come, go and change their ranks, and operators designate, several at
-// the same time. When all is still somebody leads, if anybody may, and the next leader is the best of
-// those that stand.
+// TestWhateverComes makes candidates come, go and change their ranks, and operators designate, several at the
+// same time. When all is quiet somebody leads, if anybody may, and the next leader is the best of the
+// candidates.
 func TestWhateverComes(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
@@ -41,13 +41,13 @@ func TestWhateverComes(t *testing.T) {
 	}
 }
 
-// settle waits until all is still: one that was asked to go pauses before it stands again.
+// settle waits until all is quiet: a candidate that was asked to go pauses before it stands again.
 func settle() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 }
 
-// anything does one thing, and does not wait for what comes of it.
+// anything does one thing, and does not wait for its effects.
 func (c *cluster) anything(random *rand.Rand, came *int) {
 	c.t.Helper()
 	ids := make([]string, 0, len(c.members))
@@ -74,7 +74,7 @@ func (c *cluster) anything(random *rand.Rand, came *int) {
 	}
 }
 
-// isRight checks who leads and, if successor is set, has it go and checks who is next.
+// isRight checks who leads. If successor is set, it makes the leader go and checks who is next.
 func (c *cluster) isRight(successor bool) {
 	c.t.Helper()
 	all := c.candidates()

@@ -1,15 +1,15 @@
-// Package ranked is the strategy in which the best candidate leads: each has a rank, a few numbers
-// that the application gives it, such as the position of its log.
+// Package ranked is the strategy in which the best candidate leads: each has a rank, a few numbers that the
+// application gives it, such as the position of its log.
 //
-// The rank decides who tries, and never who may write: whoever creates the one entry that is the
-// seat leads, as in strategy/unfair. A leader change wakes the best of those who wait to lead, and
-// tells those who waited for it: with equal ranks one, as in strategy/fair, with random ranks some
-// ln N of N. Where ranks rise by turns, it wakes all that have been the best at some time.
+// The rank decides who tries, and never who may write: the candidate that creates the one entry, the seat,
+// leads, as in strategy/unfair. A leader change wakes the best of the waiting candidates to lead, and tells
+// those that waited for it: one with equal ranks, as in strategy/fair, and about ln N of N with random ranks.
+// If ranks rise in turns, it wakes all that have been the best at some time.
 //
 // Source: the rule is that of ZooKeeper's FastLeaderElection (epoch, zxid, server id; a quorum), of
-// Elasticsearch's Zen discovery, Kubernetes' coordinated leader election and Patroni. They count
-// votes, or read what all have published. Here each candidate looks for one that is better, and the
-// service's order of writes stands in for the votes.
+// Elasticsearch's Zen discovery, Kubernetes' coordinated leader election and Patroni. They count votes, or
+// read what all have published. Here each candidate looks for a better one, and the service's order of writes
+// replaces the votes.
 package ranked
 
 import (
@@ -25,24 +25,24 @@ import (
 	"github.com/elector-go/elector/strategy/entries"
 )
 
-// Strategy is the ranked strategy. Its zero value is ready: all ranks are equal, and the first to
-// come leads first. Give the candidates of an election the same settings, but for Rank.
+// Strategy is the ranked strategy. Its zero value is ready: all ranks are equal, and the first to come leads
+// first. Give the candidates of an election the same settings, except for Rank.
 type Strategy struct {
 	entries.Seat
-	// Rank is this candidate's. Nil is the rank of no numbers, which is that of zeros.
+	// Rank is this candidate's rank. Nil is the rank without numbers, which equals that of zeros.
 	Rank *Rank
-	// ByID has candidates of equal rank compared by their IDs, the lesser one first, and those of
-	// one ID by arrival. Else it is arrival alone.
+	// ByID compares candidates of equal rank by their IDs, the lesser one first, and those of equal ID by
+	// arrival. Without it, arrival alone decides.
 	ByID bool
-	// Quorum is how many candidates that may lead have to stand before one of them does, a majority
-	// of all as a rule: so the best of many leads, and not the best of those that came first. A
-	// leader does not have to have it any more: two never lead without it, either.
+	// Quorum is how many candidates that may lead have to stand before one of them leads, usually a majority
+	// of all: so the best of many leads, and not the best of the first to come. A leader does not need it any
+	// more. Two never lead without it, either.
 	Quorum int
-	// Preempt has the best candidate ask a leader to go whose rank is less than its own, unless the
-	// leader is the one who is designated (elector.Ask tells how). Else it waits until the leader goes.
+	// Preempt makes the best candidate ask a leader of lower rank to go (see elector.Ask), unless the leader
+	// is the designated candidate. Without it, the best candidate waits until the leader goes.
 	Preempt bool
-	// HoldOff is how long the best candidate has to have been better than the leader before it asks,
-	// so that leadership does not swing with ranks that do.
+	// HoldOff is how long the best candidate must have been better than the leader before it asks, so that
+	// leadership does not swing with ranks that do.
 	HoldOff time.Duration
 }
 
@@ -55,8 +55,8 @@ var (
 	_ elector.UnfitStands = Strategy{}
 )
 
-// Name is "ranked", and "ranked-by-id" with ByID: candidates that compare in different ways would
-// wait for each other.
+// Name is "ranked", and "ranked-by-id" with ByID: candidates that compare in different ways would wait for
+// each other.
 func (s Strategy) Name() string {
 	if s.ByID {
 		return "ranked-by-id"
@@ -64,18 +64,18 @@ func (s Strategy) Name() string {
 	return "ranked"
 }
 
-// HeedsDesignation says that elector.Designate may name a candidate, which is then better than all
-// others, but for one that the leader transfers leadership to.
+// HeedsDesignation says that elector.Designate may name a candidate. That one is then better than all others,
+// except the heir of a transfer.
 func (Strategy) HeedsDesignation() {}
 
-// UnfitStands says that a candidate that is not fit stands on, with a rank below zero.
+// UnfitStands says that an unfit candidate still stands, with a rank below zero.
 func (Strategy) UnfitStands() {}
 
 // Campaign stands with the candidate's rank until it is the best, and the seat is vacant.
 //
 //  1. Enqueue an entry with my rank, me.
 //  2. Look whether the seat is taken. List the candidates, and read those that I do not know, until
-//     one is better than I am. An entry's rank never changes, so that each is read once.
+//     one is better than I am. An entry's rank never changes, so I read each once.
 //  3. One is better: wait until its entry or mine goes. Back to 2.
 //  4. None is, and the seat is taken: wait until it is vacant. Back to 2.
 //  5. None is, the seat was vacant when I listed, and a quorum stands: in one step, create the seat and
@@ -83,15 +83,14 @@ func (Strategy) UnfitStands() {}
 //
 // If my entry is gone, back to 1. When my rank changes, I replace my entry, in one step; back to 2.
 //
-// Whoever waits for a better one need not know who is the best, nor who comes: among those who wait
-// for the best is the next best, as only the best is better. They are woken when the best takes the
-// seat, and find out which of them is next while it leads. The best knows of everybody at the moment
-// of a listing that was made after the vacancy.
+// A candidate that waits for a better one need not know the best, nor the newcomers: the next best is among
+// those that wait for the best, as only the best is better. They wake when the best takes the seat, and find
+// out which of them is next while it leads. The best knows all candidates at the moment of a listing made
+// after the vacancy.
 //
-// The record says whom an operator has designated, and whom a leader has named as its heir. Nobody
-// takes the seat who knows another record than there is. Whoever waits for a candidate that is better
-// by the record alone waits for the record, too, and tells that candidate, whose entry's next version
-// has it look.
+// The record has the candidate that an operator designated, and the heir that a leader named. Nobody can take
+// the seat without knowing the current record. A candidate that waits for one that is better by the record
+// alone waits for the record, too, and tells that candidate: the next version of its entry makes it look.
 func (s Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	r := &race{Strategy: s, c: c}
 	for {
@@ -100,7 +99,7 @@ func (s Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 			return r.claim(seat), nil
 		}
 		if errors.Is(err, backend.ErrNoEntry) { // somebody has deleted my entry
-			_ = c.Session.Discard(ctx, r.me.entry) // so that its session knows, too: a service that is restored may bring it back
+			_ = c.Session.Discard(ctx, r.me.entry) // tells its session, too: a service that is restored may bring the entry back
 			r.me = rival{}
 			continue
 		}
@@ -117,14 +116,13 @@ type race struct {
 	c     *elector.Candidacy
 	me    rival
 	known map[string]rival // by key
-	// noticed are the seat and the record as a wait for them has returned them, and nil when they
-	// have been looked at.
+	// noticed are the seat and the record as returned by a wait for them. It is nil after a look at them.
 	noticed []backend.Entry
 	ahead   ahead // of the leader
 	calm    calm
 }
 
-// run goes through steps 2 to 5, and replaces me when the rank changes. ErrNoEntry says that me is gone.
+// run does steps 2 to 5, and replaces me when the rank changes. The error is ErrNoEntry if me is gone.
 func (r *race) run(ctx context.Context) (backend.Entry, error) {
 	for {
 		if err := r.stand(ctx); err != nil {
@@ -147,7 +145,7 @@ func (r *race) run(ctx context.Context) (backend.Entry, error) {
 	}
 }
 
-// rank is the candidate's as it counts now.
+// rank returns the candidate's effective rank.
 func (r *race) rank() []int64 {
 	if _, unfit := r.c.Fit(); unfit != nil {
 		return []int64{-1}
@@ -155,7 +153,7 @@ func (r *race) rank() []int64 {
 	return r.Rank.Numbers()
 }
 
-// stand enqueues an entry with the candidate's rank, in place of the one that it has with another rank.
+// stand enqueues an entry with the candidate's rank. It replaces an entry with another rank.
 func (r *race) stand(ctx context.Context) (err error) {
 	rank := r.rank()
 	if r.me.exists() && r.calm.keeps(r.me.rank, rank) {
@@ -176,10 +174,10 @@ func (r *race) stand(ctx context.Context) (err error) {
 	return nil
 }
 
-// calm has a candidate keep its rank for a while when it has seen the seat vacant, and as many stand as
-// the quorum. Otherwise candidates whose ranks change all the time might never agree on the best: it
-// takes the best a read for each change to know that it is. Each change makes the next calm longer. A
-// candidate that may lead no more, or may again, tells at once.
+// calm makes a candidate keep its rank for a while after it has seen the seat vacant and as many candidates
+// as the quorum. Otherwise candidates whose ranks change all the time might never agree on the best: to know
+// that it is the best takes a read for each change. Each change makes the next calm longer. A candidate that
+// ceases or begins to be eligible changes its rank at once.
 type calm struct {
 	until time.Time
 	last  time.Duration
@@ -187,7 +185,7 @@ type calm struct {
 
 const shortestCalm, longestCalm = 2 * time.Second, 32 * time.Second
 
-// sees begins a calm at a vacancy, and ends it.
+// sees begins a calm at a vacancy, and ends it afterwards.
 func (c *calm) sees(vacant bool) {
 	switch {
 	case !vacant:
@@ -205,23 +203,23 @@ func (c *calm) changed() {
 	}
 }
 
-// keeps tells whether a candidate that stands with one rank need not stand with another one now.
+// keeps reports whether a candidate that stands with one rank may keep it for now, though it has another.
 func (c calm) keeps(stands, rank []int64) bool {
 	return slices.Equal(stands, rank) || eligible(stands) && eligible(rank) && time.Now().Before(c.until)
 }
 
-// A view is what a candidate knows when it has looked.
+// A view is what a candidate knows after a look.
 type view struct {
 	seat, record backend.Entry
 	listing      backend.Listing
 	choice       choice
-	// better is a rival that is better than me, if there is one, and byChoice says that it is so by
-	// the choice alone.
+	// better is a rival that is better than me, if there is one. byChoice is whether it is better by the
+	// choice alone.
 	better   rival
 	byChoice bool
-	// standing is how many may lead. It is right where none is better.
+	// standing is how many may lead. It is right if none is better.
 	standing int
-	// outdated says that one that was listed has gone since: it may stand with another rank.
+	// outdated is whether a listed candidate has gone since: it may stand with another rank.
 	outdated bool
 }
 
@@ -247,13 +245,13 @@ func (r *race) look(ctx context.Context) (v *view, err error) {
 	return v, err
 }
 
-// lookAtSeat begins a view with the seat, and what the record says. It takes what a wait has told.
+// lookAtSeat begins a view with the seat and the record. It uses the result of a wait, if there is one.
 func (r *race) lookAtSeat(ctx context.Context) (v *view, err error) {
 	v = new(view)
 	if told := r.noticed; told != nil {
 		r.noticed = nil
 		v.seat, v.record = told[0], told[1]
-		v.seat.Key = entries.SeatKey(r.c.Dir) // which is empty where there is none
+		v.seat.Key = entries.SeatKey(r.c.Dir) // the result has no key if there is no seat
 	} else if v.seat, err = get(ctx, r.c.Session, entries.SeatKey(r.c.Dir)); err != nil {
 		return nil, err
 	} else if v.record, err = get(ctx, r.c.Session, backend.Parent(r.c.Dir)); err != nil {
@@ -266,7 +264,7 @@ func (r *race) lookAtSeat(ctx context.Context) (v *view, err error) {
 	return v, err
 }
 
-// forget drops those that are gone: a key never comes back.
+// forget drops the rivals that are gone: a key never comes back.
 func (r *race) forget(listing backend.Listing) {
 	known := make(map[string]rival, len(r.known))
 	for _, key := range listing.Keys {
@@ -277,8 +275,8 @@ func (r *race) forget(listing backend.Listing) {
 	r.known = known
 }
 
-// compare looks for one that is better: first among those that are known, and then from me to the older
-// ones, and from the youngest back to me.
+// compare looks for a better one: first among the known ones, then from me to the older ones, and then from
+// the youngest back to me.
 func (r *race) compare(ctx context.Context, v *view, own int) error {
 	for _, other := range r.known {
 		r.consider(v, other)
@@ -309,9 +307,9 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 	return nil
 }
 
-// consider keeps a rival if it is better than me, and one that is so by its rank rather than one that is
-// so by the choice alone. Of the first it keeps the closest. Of the others it keeps the best: told of
-// the choice that one waits for nobody, while another might wait for it, and it for me.
+// consider keeps a rival if it is better than me. It prefers one that is better by its rank to one that is
+// better by the choice alone. Of the first kind it keeps the closest. Of the second it keeps the best: when
+// told of the choice, that one waits for nobody, while another might wait for it, and it for me.
 func (r *race) consider(v *view, other rival) {
 	if !other.stands() || !r.before(v.choice, other, r.me) {
 		return
@@ -327,12 +325,12 @@ func (r *race) consider(v *view, other rival) {
 	v.better, v.byChoice = other, byChoice
 }
 
-// mayTake tells whether the candidate may do step 5.
+// mayTake reports whether the candidate may do step 5.
 func (r *race) mayTake(v *view) bool {
 	return !v.seat.Exists() && eligible(r.me.rank) && !v.better.exists() && v.standing >= r.Quorum && !v.outdated
 }
 
-// take creates the seat in place of me. The heir has had its turn then.
+// take replaces me by the seat. The heir has had its turn then.
 func (r *race) take(ctx context.Context, v *view) (backend.Entry, error) {
 	var unchanged []backend.Condition
 	ops := []backend.Op{backend.CreateEphemeral(v.seat.Key, r.encode(r.c.Value)), backend.Delete(r.me.entry)}
@@ -348,7 +346,7 @@ func (r *race) take(ctx context.Context, v *view) (backend.Entry, error) {
 	return made[0], nil
 }
 
-// overtaken tells whether step 5 was refused since the seat is taken, or the record is another.
+// overtaken reports whether step 5 was refused because the seat is taken or the record has changed.
 func overtaken(err error) bool {
 	return errors.Is(err, backend.ErrExists) || errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrConflict)
 }
@@ -381,7 +379,7 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 	return err
 }
 
-// untilNot returns a context that ends when the candidate is to stand with another rank than this.
+// untilNot returns a context that ends when the candidate must stand with a rank other than this.
 func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, context.CancelFunc) {
 	until, cancel := context.WithCancel(ctx)
 	now := r.calm
@@ -408,8 +406,8 @@ func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, con
 	return until, func() { stop(); cancel() }
 }
 
-// await blocks until me or one of the others is not as it is known, and notes what has become of me,
-// and of a rival. It returns the others.
+// await blocks until me or one of the others has changed, and notes the new state of me and of a rival. It
+// returns the others.
 func (r *race) await(ctx context.Context, others ...backend.Entry) (now []backend.Entry, err error) {
 	if now, err = r.c.Session.Await(ctx, append([]backend.Entry{r.me.entry}, others...)...); err != nil {
 		return nil, err
@@ -418,7 +416,7 @@ func (r *race) await(ctx context.Context, others ...backend.Entry) (now []backen
 	if !mine.Exists() {
 		return nil, fmt.Errorf("%w: %s is gone", backend.ErrNoEntry, r.me.entry.Key)
 	}
-	r.me.entry, r.me.rank = mine, rivalOf(mine).rank // should somebody else have written another one
+	r.me.entry, r.me.rank = mine, rivalOf(mine).rank // in case somebody else has written another rank
 	for _, e := range now {
 		if _, is := r.known[e.Key]; is && e.Exists() {
 			r.known[e.Key] = rivalOf(e)
@@ -427,15 +425,15 @@ func (r *race) await(ctx context.Context, others ...backend.Entry) (now []backen
 	return now, nil
 }
 
-// awaitSeat is await for the seat, and the record, and notes what has become of these.
+// awaitSeat is await for the seat and the record, and notes their new state.
 func (r *race) awaitSeat(ctx context.Context, v *view) error {
 	now, err := r.await(ctx, v.seat, v.record)
 	r.noticed = now
 	return err
 }
 
-// awaitQuorum blocks until others stand than when I listed, or the seat is taken: whoever had taken it
-// before that listing, and after my look at the seat, is not listed any more.
+// awaitQuorum blocks until the candidates differ from the listing, or the seat is taken. It reads the seat
+// first: a candidate that took it after my look and before the listing is not listed any more.
 func (r *race) awaitQuorum(ctx context.Context, v *view) error {
 	seat, err := get(ctx, r.c.Session, v.seat.Key)
 	if err == nil && !seat.Exists() {
@@ -444,7 +442,7 @@ func (r *race) awaitQuorum(ctx context.Context, v *view) error {
 	return err
 }
 
-// tell has the one that is better by the choice look again, unless somebody has told it of this record.
+// tell makes the one that is better by the choice look again, unless it has been told of this record.
 func (r *race) tell(ctx context.Context, v *view) error {
 	if v.better.told == v.record.Version {
 		return nil
@@ -457,8 +455,8 @@ func (r *race) tell(ctx context.Context, v *view) error {
 	return err
 }
 
-// ahead is since when a candidate is better than the leader of a term, whenever it has looked. Others
-// may be better still: they might overtake each other all the time.
+// ahead is the time since when every look of a candidate has found it better than the leader of a term.
+// Others may be better still: they might overtake each other all the time.
 type ahead struct {
 	seat  uint64 // the creation revision of the leader's entry
 	since time.Time
@@ -473,13 +471,13 @@ func (a *ahead) sees(seat backend.Entry, outranked bool) {
 	}
 }
 
-// outranks tells whether one is better than the leader. An heir is no better: the leader leads on as
-// long as it likes.
+// outranks reports whether a candidate is better than the leader. An heir is not: the leader may lead as long
+// as it likes.
 func (v *view) outranks(me rival) bool {
 	return v.seat.Exists() && eligible(me.rank) && v.choice.withoutHeir().prefers(me, rivalOf(v.seat))
 }
 
-// challenge waits for the seat, and asks the leader to go when it is time to.
+// challenge waits for the seat, and asks the leader to go when it is time.
 func (r *race) challenge(ctx, until context.Context, v *view) error {
 	_, asked := layout.Asked(v.seat.Value)
 	if asked || !r.Preempt || !v.outranks(r.me) {
@@ -501,7 +499,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	}
 	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice.withoutHeir(), r.me, rivalOf(v.seat))})
 	if err != nil {
-		return r.awaitSeat(until, v) // it is no entry of this library
+		return r.awaitSeat(until, v) // not an entry of this library
 	}
 	_, err = r.c.Session.Commit(ctx, []backend.Condition{backend.IfUnchanged(v.seat)}, backend.Update(v.seat, payload))
 	if errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrNoEntry) {
@@ -510,7 +508,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	return err
 }
 
-// why says for people what a is better by than the leader.
+// why says for people in what a is better than the leader.
 func why(c choice, a, leader rival) string {
 	if c.names(a) > c.names(leader) {
 		return "it is designated"
@@ -518,11 +516,11 @@ func why(c choice, a, leader rival) string {
 	return fmt.Sprintf("it ranks higher: %v, and the leader %v", a.rank, leader.rank)
 }
 
-// lookAgain is how often the best candidate looks whether it may ask the leader to go, while too few
-// stand: nothing that it waits for tells.
+// lookAgain is how often the best candidate looks whether it may ask the leader to go while too few
+// candidates stand: none of its waits reports that.
 const lookAgain = 10 * time.Second
 
-// claim is that of the candidate to the seat.
+// claim returns the candidate's claim to the seat.
 func (r *race) claim(seat backend.Entry) elector.Claim {
 	r.calm.sees(false) // the seat is not vacant
 	claim := entries.Claim(r.c, seat)
@@ -543,7 +541,7 @@ func (r *race) claim(seat backend.Entry) elector.Claim {
 	return claim
 }
 
-// encode is what the leader's entry holds. One that may not lead any more asks itself to go.
+// encode returns the leader's payload. A leader that may not lead any more asks itself to go.
 func (r *race) encode(value []byte) []byte {
 	rank := r.rank()
 	payload := layout.Candidate{ID: r.c.ID, Value: value, Leads: true, Rank: rank}.Encode()

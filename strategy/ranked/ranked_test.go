@@ -25,16 +25,16 @@ type cluster struct {
 	t       *testing.T
 	service *memory.Service
 	set     ranked.Strategy
-	viewer  elector.Elector // looks on, and never stands
+	viewer  elector.Elector // observes, and never stands
 	members map[string]*member
 	dead    []*member
 
 	mu     sync.Mutex
-	acting map[string]int // lead functions that run, by ID
+	acting map[string]int // running lead functions, by ID
 	terms  []string       // who has led, in this order
 }
 
-// A member is a candidate that runs, in a process of its own.
+// A member is a running candidate, in a process of its own.
 type member struct {
 	elector.Elector
 	rank    *ranked.Rank
@@ -77,13 +77,13 @@ func inFarCluster(t *testing.T, roundTrip time.Duration, set ranked.Strategy, te
 	})
 }
 
-// join has a candidate run, which leads until it is asked to go.
+// join runs a candidate, which leads until it is asked to go.
 func (c *cluster) join(id string, numbers ...int64) *member {
 	c.t.Helper()
 	return c.joinAs(id, id, numbers...)
 }
 
-// joinAs is join for a member that has the ID of another.
+// joinAs is join for a member with the ID of another.
 func (c *cluster) joinAs(name, id string, numbers ...int64) *member {
 	c.t.Helper()
 	m := c.enter(name, id, numbers...)
@@ -91,7 +91,7 @@ func (c *cluster) joinAs(name, id string, numbers ...int64) *member {
 	return m
 }
 
-// enter is joinAs, and does not wait.
+// enter is joinAs without the wait.
 func (c *cluster) enter(name, id string, numbers ...int64) *member {
 	c.t.Helper()
 	m := &member{rank: ranked.NewRank(numbers...), process: c.service.Client(name), done: make(chan struct{})}
@@ -116,7 +116,7 @@ func (c *cluster) enter(name, id string, numbers ...int64) *member {
 	return m
 }
 
-// acts notes that a member begins or ends to act as the leader, and that nobody else does.
+// acts notes that a member begins or ceases to act as the leader, and that nobody else does.
 func (c *cluster) acts(name string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,14 +135,14 @@ func (c *cluster) ranks(name string, numbers ...int64) {
 	synctest.Wait()
 }
 
-// leave has a candidate go at once.
+// leave makes a candidate go at once.
 func (c *cluster) leave(name string) {
 	c.t.Helper()
 	c.leaves(name)
 	synctest.Wait()
 }
 
-// leaves is leave, and does not wait for what comes of it.
+// leaves is leave, and does not wait for its effects.
 func (c *cluster) leaves(name string) {
 	c.t.Helper()
 	m := c.members[name]
@@ -150,7 +150,7 @@ func (c *cluster) leaves(name string) {
 	m.end(c.t)
 }
 
-// kill ends a candidate without a goodbye: nobody hears from it any more.
+// kill ends a candidate without a goodbye: nobody hears from it again.
 func (c *cluster) kill(name string) {
 	c.t.Helper()
 	m := c.members[name]
@@ -167,13 +167,12 @@ func (m *member) end(t *testing.T) {
 	require.NoError(t, m.Close(context.WithoutCancel(t.Context())))
 }
 
-// pass lets time pass.
 func (c *cluster) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// leads says who has to lead, "" for nobody.
+// leads requires that this member leads, or nobody for "".
 func (c *cluster) leads(name string) {
 	c.t.Helper()
 	synctest.Wait()
@@ -189,7 +188,7 @@ func (c *cluster) candidates() []elector.Candidate {
 	return must.Get(c.viewer.Candidates(c.t.Context()))(c.t)
 }
 
-// inLine says who has to be listed, in this order.
+// inLine requires that these candidates are listed, in this order.
 func (c *cluster) inLine(ids ...string) {
 	c.t.Helper()
 	synctest.Wait()
@@ -200,7 +199,7 @@ func (c *cluster) inLine(ids ...string) {
 	require.Equal(c.t, ids, got, "the candidates")
 }
 
-// led says who has led so far, in this order.
+// led requires that these have led so far, in this order.
 func (c *cluster) led(names ...string) {
 	c.t.Helper()
 	synctest.Wait()
@@ -216,7 +215,7 @@ func (c *cluster) whoActs() map[string]int {
 	return maps.Clone(c.acting)
 }
 
-// woken returns who is woken meanwhile, in the order of their names.
+// woken returns the members that wake during a call, in the order of their names.
 func (c *cluster) woken(meanwhile func()) []string {
 	before := map[string]int{}
 	for name, m := range c.members {
@@ -248,7 +247,7 @@ func (c *cluster) ask(r elector.Request) {
 	synctest.Wait()
 }
 
-// A leader's rank changes: others see the new one, and the value as it was.
+// A leader's rank changes: others see the new rank, and the value unchanged.
 func TestLeaderChangesItsRank(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		a := c.join("a", 1)

@@ -13,7 +13,7 @@ import (
 
 // The stories of the systems that elect by rank, as their users would tell them.
 
-// sessionTime is longer than a session of the memory service lives without a sign.
+// sessionTime is longer than a session of the memory service lives without a heartbeat.
 const sessionTime = 15 * time.Second
 
 // ZooKeeper's FastLeaderElection compares (epoch, zxid, server id), and needs a quorum.
@@ -23,7 +23,7 @@ func TestZooKeeper(t *testing.T) {
 		zxid := []int64{1: 70, 2: 90, 3: 80, 4: 90, 5: 60}
 		start := func(id int64) { c.join(fmt.Sprint("server", id), epoch, zxid[id], id) }
 
-		// With the third the quorum is there. It is the best of the three by its zxid alone.
+		// The third completes the quorum. It is the best of the three by its zxid alone.
 		zxid[3] = 95
 		start(1)
 		c.leads("")
@@ -34,8 +34,8 @@ func TestZooKeeper(t *testing.T) {
 		require.Empty(t, c.woken(func() { start(4); start(5) }), "who comes is nobody's business while one leads")
 		c.leads("server3")
 
-		// It crashes. Servers 2 and 4 have the most advanced zxid, and of the two 4 has the higher id. Server
-		// 5, with the highest id of all, does not lead.
+		// It crashes. Servers 2 and 4 have the highest zxid, and 4 has the higher id of the two. Server 5,
+		// with the highest id of all, does not lead.
 		woken := c.woken(func() {
 			c.kill("server3")
 			c.pass(sessionTime)
@@ -44,8 +44,8 @@ func TestZooKeeper(t *testing.T) {
 		require.Contains(t, woken, "server4")
 		require.NotContains(t, woken, "server1", "it waits for a better one, which still waits")
 
-		// Another crash leaves three, which is a quorum. A third one leaves two, and nobody leads until one
-		// comes back. By then its epoch is higher.
+		// Another crash leaves three, a quorum. A third one leaves two, and nobody leads until one comes
+		// back. By then its epoch is higher.
 		c.kill("server4")
 		c.pass(sessionTime)
 		c.leads("server2")
@@ -60,7 +60,7 @@ func TestZooKeeper(t *testing.T) {
 	})
 }
 
-// Elasticsearch's Zen discovery has the node with the smallest id lead, once n/2+1 are there.
+// In Elasticsearch's Zen discovery the node with the smallest id leads, once n/2+1 are there.
 func TestElasticsearch(t *testing.T) {
 	const n = 5
 	inCluster(t, ranked.Strategy{ByID: true, Quorum: n/2 + 1}, func(c *cluster) {
@@ -70,12 +70,12 @@ func TestElasticsearch(t *testing.T) {
 		c.join("node5")
 		c.leads("node2")
 		c.join("node1")
-		c.leads("node2") // the smallest id of all is no reason to unseat a leader
+		c.leads("node2") // a smaller id does not unseat a leader
 		c.join("node3")
 		c.inLine("node2", "node1", "node3", "node4", "node5")
 
-		// A partition: the leader and node5 do not reach the service any more. They have no quorum, and no
-		// node2 leads beyond its window. The other half has one: node1 leads.
+		// A partition: the leader and node5 do not reach the service any more. They have no quorum, and node2
+		// does not lead beyond its window. The other half has one: node1 leads.
 		for _, name := range []string{"node2", "node5"} {
 			c.members[name].process.Suspend()
 		}
@@ -91,7 +91,7 @@ func TestElasticsearch(t *testing.T) {
 		c.pass(time.Minute)
 		c.inLine("node1", "node2", "node3", "node4", "node5")
 
-		// A half without a quorum that does reach the service elects nobody, either.
+		// A half without a quorum that reaches the service elects nobody, either.
 		for _, name := range []string{"node1", "node2", "node3"} {
 			c.members[name].process.Suspend()
 		}
@@ -105,9 +105,9 @@ func TestElasticsearch(t *testing.T) {
 	})
 }
 
-// In Kubernetes' coordinated election the oldest version leads, so that nothing newer is written than
-// all can read, until all are newer. The rank falls as the version rises. It must not be the negated
-// version: below zero a candidate never leads. So it counts down from a number that no version reaches.
+// In Kubernetes' coordinated election the oldest version leads, so that nothing is written that some cannot
+// read yet, until all are newer. The rank falls as the version rises. It must not be the negated version:
+// below zero a candidate never leads. So it counts down from a number that no version reaches.
 func TestKubernetes(t *testing.T) {
 	oldest := func(major, minor int64) []int64 { return []int64{1_000 - major, 1_000 - minor} }
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
@@ -127,7 +127,7 @@ func TestKubernetes(t *testing.T) {
 			}
 			c.join(fmt.Sprint("new", i+1), oldest(1, is)...)
 		}
-		c.leads("new0") // when the last old one had gone
+		c.leads("new0") // after the last old one went
 		c.led("old0", "old1", "old2", "new0")
 
 		// A rollback: the first instance of the old version asks for the lead at once.
@@ -138,9 +138,9 @@ func TestKubernetes(t *testing.T) {
 	})
 }
 
-// Patroni has the most advanced replica lead. One with the tag nofailover never does, nor one that lags
-// by more than maximum_lag_on_failover, which its own agent tells, as it knows the position of the
-// leader: it sets the rank to -1 then.
+// In Patroni the most advanced replica leads. One with the tag nofailover never does, nor one that lags by
+// more than maximum_lag_on_failover. Its own agent checks that, as it knows the position of the leader: it
+// sets the rank to -1 then.
 func TestPatroni(t *testing.T) {
 	const maximumLag = 100
 	rank := func(leader, own int64) int64 {
@@ -157,7 +157,7 @@ func TestPatroni(t *testing.T) {
 		c.join("lags", rank(1000, 800))
 		c.inLine("pg0", "pg1", "pg2", "nofailover", "lags")
 
-		// The position moves on. pg2 overtakes pg1. Only who waits for the one whose rank changes is woken.
+		// The position moves on. pg2 overtakes pg1. Each change wakes only those that wait for that one.
 		require.Empty(t, c.woken(func() { c.ranks("pg2", rank(1060, 1060)) }), "nobody waits for the last in line")
 		c.ranks("pg1", rank(1060, 1000))
 		c.inLine("pg0", "pg2", "pg1", "nofailover", "lags")
@@ -175,7 +175,7 @@ func TestPatroni(t *testing.T) {
 		c.designate("")
 		c.leads("pg1")
 
-		// All that may lead go. Nobody leads, although two stand. Then one has caught up.
+		// All that may lead go. Nobody leads, though two stand. Then one has caught up.
 		for _, name := range []string{"pg1", "pg2", "pg3"} {
 			c.kill(name)
 		}
@@ -188,8 +188,7 @@ func TestPatroni(t *testing.T) {
 	})
 }
 
-// With a hold-off leadership does not swing with ranks that do: each candidate would have to be ahead
-// for all that time.
+// With a hold-off, leadership does not swing with ranks that do: a candidate must be ahead for all that time.
 func TestHoldOff(t *testing.T) {
 	const holdOff = 10 * time.Second
 	inCluster(t, ranked.Strategy{Preempt: true, HoldOff: holdOff}, func(c *cluster) {
@@ -205,7 +204,7 @@ func TestHoldOff(t *testing.T) {
 		}
 		c.led("a")
 
-		// The leader's own changes do not count as others': it falls behind, in steps.
+		// The leader's own changes do not restart the hold-off: it falls behind, in steps.
 		c.ranks("a", 3)
 		c.pass(holdOff / 2)
 		c.ranks("a", 2)
@@ -215,7 +214,7 @@ func TestHoldOff(t *testing.T) {
 		c.led("a", "b")
 		c.pass(time.Minute)
 
-		// Another is the best just before the time is up. It begins to wait.
+		// Another is the best just before the time is up. Its hold-off begins then.
 		c.ranks("a", 5)
 		c.pass(holdOff - time.Second)
 		c.join("c", 6)
@@ -227,7 +226,7 @@ func TestHoldOff(t *testing.T) {
 	})
 }
 
-// A replica that tells its progress wakes the one that waits for it, if there is one.
+// A replica that reports its progress wakes the one that waits for it, if there is one.
 func TestProgressWakesFew(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		const n = 10
@@ -245,7 +244,7 @@ func TestProgressWakesFew(t *testing.T) {
 	})
 }
 
-// A switchover to a name is one request: the leader makes the candidate the next one, and goes.
+// A switchover to a name is one request: the leader makes the candidate next, and goes.
 func TestPatroniSwitchover(t *testing.T) {
 	inCluster(t, ranked.Strategy{Quorum: 2}, func(c *cluster) {
 		c.join("pg0", 1000)
@@ -259,7 +258,7 @@ func TestPatroniSwitchover(t *testing.T) {
 		c.led("pg0", "pg3") // it stays so
 		c.inLine("pg3", "pg0", "pg1", "pg2", "nofailover")
 
-		// One that does not stand is refused, and the leader stays.
+		// A request for a name that does not stand is refused, and the leader stays.
 		_, err := elector.Ask(c.t.Context(), c.service, c.set, "/e", elector.Request{To: "pg9"})
 		require.ErrorIs(t, err, elector.ErrNoCandidate)
 		c.leads("pg3")
@@ -270,11 +269,11 @@ func TestPatroniSwitchover(t *testing.T) {
 		c.leads("pg2")
 		c.kill("pg2")
 		c.pass(sessionTime)
-		c.leads("pg0") // the wish is fulfilled: pg2's name means nothing any more
+		c.leads("pg0") // the request is fulfilled: pg2's name means nothing any more
 	})
 }
 
-// Who is to lead next goes before who is designated, once.
+// The heir leads before the designated candidate, once.
 func TestHeirBeforeDesignated(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
 		for i := range 5 {

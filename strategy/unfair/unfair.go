@@ -1,13 +1,12 @@
-// Package unfair is the strategy in which everybody races: one entry, the seat.
-// Whoever creates it leads; all others wait for it to go and then race again.
+// Package unfair is the strategy in which all candidates race for one entry, the seat. The candidate that
+// creates it leads; all others wait for it to go and then race again.
 //
-// It is the simplest recipe, with one entry per election however many candidates
-// there are. Its price is the herd: a leader change wakes every candidate, and all
-// but one write in vain. There is no order of succession. Jitter spreads the herd,
-// at the price of time without a leader.
+// It is the simplest recipe, with one entry per election for any number of candidates. Its price is the herd:
+// a leader change wakes every candidate, and all but one write in vain. There is no order of succession.
+// Jitter spreads the herd, at the price of time without a leader.
 //
-// Source: the "simple lock" that Apache ZooKeeper's recipes warn of under "herd
-// effect"; Chubby and Consul elect this way.
+// Source: the "simple lock" that Apache ZooKeeper's recipes warn of under "herd effect"; Chubby and Consul
+// elect this way.
 package unfair
 
 import (
@@ -23,10 +22,9 @@ import (
 // Strategy is the unfair strategy. Its zero value is ready and has no jitter.
 type Strategy struct {
 	entries.Seat
-	// Jitter is the longest time a candidate waits, at random, before it races for the
-	// seat. A newcomer does so, too: otherwise one whose work fails at once would win again
-	// and again, before those that have seen the seat vacant. Zero: none. It bounds nothing
-	// but the herd.
+	// Jitter is the longest time a candidate waits, at random, before it races for the seat. A newcomer
+	// waits, too: otherwise a candidate whose work fails at once would win again and again, before the others
+	// see that the seat is vacant. Zero means none. It bounds nothing but the herd.
 	Jitter time.Duration
 }
 

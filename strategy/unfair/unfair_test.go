@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A newcomer waits at random, too, though the seat is vacant.
+// A newcomer waits for a random time, too, though the seat is vacant.
 func TestJitterOfANewcomer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jitter = time.Minute

@@ -36,7 +36,7 @@ func end(a *commandtest.Process, s syscall.Signal) int {
 	return a.Exit()
 }
 
-// mode is that of a file; nil: it is not there.
+// mode returns the mode of a file; nil if it does not exist.
 func mode(t *testing.T, path string) any {
 	t.Helper()
 	info, err := os.Lstat(path)
@@ -47,8 +47,8 @@ func mode(t *testing.T, path string) any {
 	return info.Mode()
 }
 
-// A socket is made for its user, or as --mode says, and removed at the end. One that a dead agent has
-// left is replaced, and a living agent's is not.
+// A socket is created for its user, or as --mode says, and removed at the end. A dead agent's socket is
+// replaced, and a live agent's is not.
 func TestSocket(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "agent.sock")
@@ -71,7 +71,7 @@ func TestSocket(t *testing.T) {
 	assert.Nil(t, mode(t, socket))
 }
 
-// What is no agent's is left alone.
+// Files that are not an agent's are left alone.
 func TestNoSocket(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -93,7 +93,7 @@ func TestNoSocket(t *testing.T) {
 	require.NoError(t, conn.Close())
 }
 
-// Of many that begin at once where a dead one has left its socket, one serves.
+// If many agents begin at once where a dead one has left its socket, one serves.
 func TestOneServes(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "agent.sock")

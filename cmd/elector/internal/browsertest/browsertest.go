@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Open starts a headless Chromium, and gives a context in which chromedp drives it.
-// It ends with the test. With go test -short the test is skipped.
+// Open starts a headless Chromium, and returns a context in which chromedp drives it. The browser ends with
+// the test. With go test -short the test is skipped.
 func Open(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
@@ -37,7 +37,7 @@ func Open(t *testing.T) context.Context {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(data); err != nil {
-			t.Log(err) // a process of the browser's may still write there
+			t.Log(err) // a process of the browser may still write there
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a hang, not a limit
@@ -55,7 +55,7 @@ func Open(t *testing.T) context.Context {
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	Do(t, ctx) // starts it
-	// Closes the browser and waits for it, so that the folder of its data can be removed.
+	// Close the browser and wait for it, so that the folder of its data can be removed.
 	t.Cleanup(func() {
 		if err := chromedp.Cancel(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("closing the browser: %v", err)
@@ -73,7 +73,7 @@ func findBrowser(look func(string) (string, error)) (string, error) {
 	return "", errors.New("no Chromium here, and these tests look at the page in a browser: 'make setup-all' installs it, or says what to install")
 }
 
-// An Eye is how a page is looked at.
+// An Eye is a way to look at a page.
 type Eye struct {
 	Name          string
 	Width, Height int64
@@ -90,14 +90,13 @@ var Eyes = func() (all []Eye) {
 	return append(all, Eye{"print", 720, 1000, "dark", "print"}) // paper is white
 }()
 
-// Complaints are what the browser has to say against a page, and what it tried to load.
+// Complaints are the browser's complaints about a page, and what it tried to load.
 type Complaints struct {
 	mu  sync.Mutex
 	all []string
 }
 
-// Listen begins to collect. What a page causes before a command is answered is collected
-// by the time of the answer.
+// Listen begins to collect. When a command is answered, everything that the page caused before is collected.
 func (c *Complaints) Listen(t *testing.T, tab context.Context) {
 	t.Helper()
 	require.NoError(t, chromedp.Listen(tab, func(ev any) {
@@ -130,7 +129,7 @@ func (c *Complaints) Take() []string {
 	return all
 }
 
-// faults is a script that returns what is wrong with the page as it is seen.
+// faults is a script that returns what is wrong with the visible page.
 const faults = `(() => {
 	const wrong = [];
 	const root = document.documentElement;
@@ -172,11 +171,11 @@ const faults = `(() => {
 	return wrong;
 })()`
 
-// Seen tells whether somebody will look at pictures, which take most of the time: go test
-// -artifacts keeps them.
+// Seen reports whether somebody will look at pictures, which take most of the time: go test -artifacts keeps
+// them.
 func Seen() bool { return flag.Lookup("test.artifacts").Value.String() == "true" }
 
-// Show makes the tab what the Eye looks at, and returns the faults.
+// Show sets the tab up for the Eye, and returns the faults.
 func Show(t *testing.T, tab context.Context, e Eye) []string {
 	t.Helper()
 	Do(t, tab,
@@ -192,15 +191,15 @@ func Show(t *testing.T, tab context.Context, e Eye) []string {
 	return Get(t, tab, chromedp.Evaluate[[]string](faults))
 }
 
-// Shot is a picture of the whole page. To encode it quickly saves most of the time: it
-// is higher than twenty windows.
+// Shot returns a picture of the whole page. Fast encoding saves most of the time: the page is higher than
+// twenty windows.
 func Shot(ctx context.Context, target *chromedp.Target) ([]byte, error) {
 	yes := true
 	r, err := cdp.Call(ctx, target, page.CaptureScreenshot, page.CaptureScreenshotParams{CaptureBeyondViewport: &yes, OptimizeForSpeed: &yes})
 	return r.Data, err
 }
 
-// Do has the browser do something.
+// Do makes the browser perform actions.
 func Do(t *testing.T, tab context.Context, actions ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	require.NoError(t, chromedp.Do(tab, actions...))

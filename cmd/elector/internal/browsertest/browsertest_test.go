@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestNoBrowserFails holds that a missing browser is not passed over in silence.
+// TestNoBrowserFails holds that a missing browser is an error.
 func TestNoBrowserFails(t *testing.T) {
 	_, err := findBrowser(func(string) (string, error) { return "", exec.ErrNotFound })
 	assert.ErrorContains(t, err, "make setup")
 }
 
-// TestBrowserFindsFaults holds that the checks bite.
+// TestBrowserFindsFaults holds that the checks find faults.
 func TestBrowserFindsFaults(t *testing.T) {
 	tab := Open(t)
 	address := Keep(t, filepath.Join(t.TempDir(), "bad.html"), []byte(`<!DOCTYPE html><title>bad</title><h1>bad</h1>

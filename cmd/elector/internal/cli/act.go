@@ -16,10 +16,10 @@ import (
 	"github.com/elector-go/elector/inspect"
 )
 
-// takesCandidate is how the Use of a command ends whose last argument is a candidate's ID.
+// takesCandidate ends the Use of a command whose last argument is a candidate's ID.
 const takesCandidate = " CANDIDATE"
 
-// candidate takes the candidate's ID off the arguments of a command that takes one.
+// candidate splits the candidate's ID off the arguments of a command that takes one.
 func candidate(cmd *cobra.Command, args []string) (rest []string, id string) {
 	if last := len(args) - 1; strings.HasSuffix(cmd.Use, takesCandidate) && last >= 0 {
 		return args[:last], args[last]
@@ -27,7 +27,7 @@ func candidate(cmd *cobra.Command, args []string) (rest []string, id string) {
 	return args, ""
 }
 
-// newAct completes a command that changes an election. withID says that it takes a candidate's ID.
+// newAct completes a command that changes an election. With withID it takes a candidate's ID.
 func newAct(name, short, long, example string, withID bool, do look) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " [URL] ELECTION", Short: short, Long: long, Example: "    elector " + name + " etcd://etcd1:2379 /jobs/reindex" + example,
@@ -61,16 +61,16 @@ func newAct(name, short, long, example string, withID bool, do look) *cobra.Comm
 	})
 }
 
-// asking adds the flags that say for people who asks, and why.
+// asking adds the flags for who asks, and why, for people to read.
 func asking(cmd *cobra.Command, by, why *string) {
 	signing(cmd, by)
 	cmd.Flags().StringVar(why, "why", "", "the reason, for the leader's log")
 }
 
-// signing adds the flag that says for people who asks.
+// signing adds the flag for who asks, for people to read.
 func signing(cmd *cobra.Command, by *string) {
 	name := os.Getenv("USER")
-	if me, err := user.Current(); err == nil && name == "" { // as in a container, or a job of cron
+	if me, err := user.Current(); err == nil && name == "" { // as in a container, or a cron job
 		name = me.Username
 	}
 	if host, err := os.Hostname(); err == nil && name != "" {
@@ -120,7 +120,7 @@ func newDesignate() *cobra.Command {
 				return nil, nil, err
 			}
 			rows := [][]string{{"designated", shown(id)}}
-			if v, err := in.Candidates(ctx, path); err == nil && absent(v, id) != "" { // a slip, perhaps
+			if v, err := in.Candidates(ctx, path); err == nil && absent(v, id) != "" { // perhaps a typo
 				rows = append(rows, []string{"candidate", "nobody of this ID stands now"})
 			}
 			return d, rows, nil
@@ -211,7 +211,7 @@ func follow(ctx context.Context, w io.Writer, url, path string, asJSON bool) err
 	return nil
 }
 
-// change is what a watch says of an election.
+// change describes an election that a watch has seen.
 func change(v inspect.View) string {
 	if v.Trouble != nil {
 		const outOfTouch = "out of touch"

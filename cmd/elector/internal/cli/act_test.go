@@ -18,14 +18,14 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A reader reads what a command that goes on has printed.
+// A reader reads what a running command has printed.
 type reader struct {
 	t    *testing.T
 	out  wait.Log
 	read int
 }
 
-// begin begins a command that goes on, and ends it with the test.
+// begin starts a command that keeps running, and ends it with the test.
 func begin(t *testing.T, args ...string) *reader {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r := &reader{t: t}
@@ -85,7 +85,7 @@ func TestResignAndTransfer(t *testing.T) {
 	assert.Contains(t, errs, "Did you mean /jobs/a?")
 }
 
-// A watch that is out of touch says so whatever the reason, and what it knew last.
+// A watch whose link is down says so for any reason, with the last known state.
 func TestWatchOutOfTouch(t *testing.T) {
 	v := inspect.View{Trouble: &inspect.Trouble{Why: "session lost"}}
 	assert.Equal(t, "out of touch: session lost", change(v))

@@ -61,7 +61,7 @@ func newAgent() *cobra.Command {
 	return cmd
 }
 
-// serve is an agent, until ctx ends. It returns ctx's cause.
+// serve runs an agent until ctx ends. It returns ctx's cause.
 func serve(ctx context.Context, socket string, mode fs.FileMode, urls []string, log *slog.Logger) (err error) {
 	o := lastwill.ServeOptions{Logger: log}
 	names := make(map[string]bool)

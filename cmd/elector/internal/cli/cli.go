@@ -30,20 +30,20 @@ const (
 	Interrupted = 130
 )
 
-// sameInterrupt is how soon after an interrupt another one is not a second one.
+// sameInterrupt is how soon after an interrupt another one counts as the same.
 const sameInterrupt = 300 * time.Millisecond
 
 var errInterrupted = errors.New("interrupted")
 
-// usageError is a mistake of who wrote the command line.
+// usageError is a mistake in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 // Main runs the command line of the process, and returns its exit code.
 //
-// The first interrupt ends the context, so that what is running cleans up and tells what
-// it has; the second ends the process at once.
+// The first interrupt ends the context, so that the running command cleans up and reports what it has; the
+// second ends the process at once.
 func Main() int {
 	if len(os.Args) > 1 && os.Args[1] == watchdog.Word {
 		return watchdog.Main(os.Args[2:])
@@ -59,7 +59,7 @@ func Main() int {
 		<-signals
 		interrupt(errInterrupted)
 		go asynclog.Print(os.Stderr, asynclog.AtExit, "\nelector: interrupted: cleaning up; interrupt again to end at once and leave things behind\n")
-		// Some, such as timeout(1), pass one interrupt on twice.
+		// Some, such as timeout(1), pass on one interrupt twice.
 		for first := time.Now(); time.Since(first) < sameInterrupt; {
 			<-signals
 		}
@@ -87,7 +87,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	code, text := Failed, fmt.Sprintf("elector: %s\n", complaint(err))
 	switch {
-	case errors.Is(err, errInterrupted): // which may have more in it
+	case errors.Is(err, errInterrupted): // it may wrap more
 		code = Interrupted
 	case errors.As(err, &usage):
 		code, text = Misused, fmt.Sprintf("%s\nSee '%s --help'.\n", text, at.CommandPath())
@@ -98,7 +98,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// complaint is the text of an error, of whatever package.
+// complaint returns the text of an error of any package.
 func complaint(err error) string { return strings.TrimPrefix(printable(err.Error()), "elector: ") }
 
 func newRoot() *cobra.Command {
@@ -118,8 +118,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// addCobras adds Cobra's own commands, which would take any argument and show help. It takes
-// the root with its output.
+// addCobras adds Cobra's own commands, which would accept any argument and show help. The root must have its
+// output.
 func addCobras(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -143,8 +143,8 @@ func addCobras(root *cobra.Command) {
 	}
 }
 
-// plain leaves out what names functions of Go, of an error that names flag and value, and suggests a flag in place of
-// one that there is not.
+// plain removes names of Go functions from an error that names flag and value. For an unknown flag, it
+// suggests another.
 func plain(cmd *cobra.Command, err error) error {
 	var none *pflag.NotExistError
 	if errors.As(err, &none) {
@@ -160,7 +160,7 @@ func plain(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: give %s", bad.GetFlag().Name, bad.GetValue(), kinds[bad.GetFlag().Value.Type()])
 }
 
-// kinds say what flags of a type take.
+// kinds describe the values of flags by type.
 var kinds = map[string]string{
 	"intSlice":    "whole numbers, with commas between, such as 3,10,50",
 	"stringSlice": "words, with commas between",
@@ -172,7 +172,7 @@ var kinds = map[string]string{
 	"bool":        "true or false",
 }
 
-// noArgs refuses arguments, and names the commands where one was meant.
+// noArgs refuses arguments, and names the commands if the argument was meant to be one.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -189,8 +189,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("unknown command %q: there are %s%s", args[0], strings.Join(names, ", "), didYouMean(args[0], names))}
 }
 
-// didYouMean ends an error about a name that is none of names: it asks whether one of those is meant that Cobra
-// finds similar. A third of the letters may be wrong, or the end may be missing.
+// didYouMean returns an error's end for a name that is none of names: it suggests those that Cobra finds
+// similar. A third of the letters may be wrong, or the end may be missing.
 func didYouMean(name string, names []string) string {
 	all := &cobra.Command{SuggestionsMinimumDistance: max(len(name)/3, 1)}
 	for _, n := range names {
@@ -206,7 +206,7 @@ func didYouMean(name string, names []string) string {
 // release is the version that the linker writes into the binaries of a release.
 var release string
 
-// version is what the binary was built from.
+// version returns the version of the source.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m))
 }
 
-// small is a comparison that takes a moment, however slow the machine: no session runs out.
+// small is a comparison that takes a moment, on any machine: no session times out.
 var small = []string{"compare", "--strategy", "fair,unfair", "--n", "2,4", "--changes", "4", "--crashes", "0", "--delay", "0", "--ttl", "1m"}
 
-// run runs a command line that ends with a code.
+// run runs a command line that must end with a code.
 func run(t *testing.T, code int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -171,7 +171,7 @@ func TestCompletion(t *testing.T) {
 	assert.Contains(t, stdout, "compare\t")
 }
 
-// Each command has help with its exit codes and examples, and docs/command.md tells of it.
+// Each command has help with its exit codes and examples, and is in docs/command.md.
 func TestPage(t *testing.T) {
 	page := must.Get(os.ReadFile("../../../../docs/command.md"))(t)
 	for _, c := range newRoot().Commands() {
@@ -190,8 +190,8 @@ func TestMan(t *testing.T) {
 	}
 }
 
-// TestTable holds what is printed where, and that no bar is drawn but on a terminal. A crash takes a
-// session timeout, so time is simulated.
+// TestTable holds what is printed where, and that a bar is drawn only on a terminal. A crash takes a session
+// timeout, so time is simulated.
 func TestTable(t *testing.T) { synctest.Test(t, printsTable) }
 
 func printsTable(t *testing.T) {
@@ -206,8 +206,8 @@ func printsTable(t *testing.T) {
 	assert.Equal(t, "mem://, fair, 2 candidates: done\nmem://, fair, 4 candidates: done\nmem://, unfair, 2 candidates: done\nmem://, unfair, 4 candidates: done\n", stderr)
 }
 
-// TestFiles holds that files are written whole, and that the standard output is JSON and
-// nothing else where that is asked for.
+// TestFiles holds that files are written whole, and that the standard output is nothing but JSON if that is
+// requested.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	at, page, charts := filepath.Join(dir, "report.json"), filepath.Join(dir, "report.html"), filepath.Join(dir, "charts")
@@ -229,7 +229,7 @@ func TestFiles(t *testing.T) {
 	assert.Len(t, parsed(t, []byte(stdout)).Runs, 4)
 }
 
-// parsed reads a report, and holds that writing it again makes the same.
+// parsed reads a report, and holds that writing it again produces the same.
 func parsed(t *testing.T, text []byte) (r report.Report) {
 	t.Helper()
 	in := json.NewDecoder(bytes.NewReader(text))
@@ -242,8 +242,7 @@ func parsed(t *testing.T, text []byte) (r report.Report) {
 	return r
 }
 
-// TestUnreachable holds that a service which is not there is a failure, and what was found
-// on others is told.
+// TestUnreachable holds that an unreachable service is a failure, and that findings on others are reported.
 func TestUnreachable(t *testing.T) {
 	stdout, stderr := run(t, Failed, append(small, "--backend", "zk://127.0.0.1:1?timeout=1s", "--backend", "mem://")...)
 	assert.Contains(t, stderr, "the service cannot be used")
@@ -253,7 +252,7 @@ func TestUnreachable(t *testing.T) {
 	assert.Regexp(t, `(?m)^ +fair \* +2( +-)+$`, stdout, "nothing was measured, and no zeros are printed")
 }
 
-// TestInterrupt interrupts the command as a user does: after its first run, of so many that it goes on for
+// TestInterrupt interrupts the command as a user does: after its first run, of so many that it would run for
 // minutes.
 func TestInterrupt(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "report.json")
@@ -268,7 +267,7 @@ func TestInterrupt(t *testing.T) {
 	p.Says(" 2 candidates: done")
 	p.Signal(syscall.SIGINT)
 	assert.Equal(t, Interrupted, p.Exit())
-	assert.Contains(t, p.Log.String(), "elector: interrupted") // that it is cleaning up is told beside that, and may come too late
+	assert.Contains(t, p.Log.String(), "elector: interrupted") // the message about cleaning up comes separately, and may be too late
 	text := must.Get(os.ReadFile(at))(t)
 	r := parsed(t, text)
 	require.Less(t, len(r.Runs), len(n))
@@ -279,8 +278,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestInterruptTwice holds that a second interrupt does not wait for anything: here for
-// somebody to read what is printed, a timeline of the herd that is more than a pipe holds.
+// TestInterruptTwice holds that a second interrupt waits for nothing: here for a reader of the output, a
+// timeline of the herd that exceeds a pipe's buffer.
 func TestInterruptTwice(t *testing.T) {
 	unread, stdout, err := os.Pipe()
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// comparison is what the flags of compare say.
+// comparison holds the flags of compare.
 type comparison struct {
 	compare.Config
 	json, html, charts string
@@ -57,7 +57,7 @@ func newCompare() *cobra.Command {
 	return cmd
 }
 
-// complete tells shells what can stand after flags.
+// complete tells shells the possible values of flags.
 func complete(cmd *cobra.Command) {
 	for flag, values := range map[string][]string{
 		"strategy":   catalog.Names(),
@@ -74,7 +74,7 @@ func complete(cmd *cobra.Command) {
 	}
 }
 
-// commandLine is the command with the flags that were given.
+// commandLine returns the command with the flags that were given.
 func commandLine(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -92,7 +92,7 @@ func commandLine(cmd *cobra.Command) string {
 	return strings.Join(words, " ")
 }
 
-// quoted is a word as a shell reads it.
+// quoted returns a word as a shell reads it.
 func quoted(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:,=@%+", r)

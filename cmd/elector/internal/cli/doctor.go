@@ -26,7 +26,7 @@ func newDoctor() *cobra.Command {
 	})
 }
 
-// examine prints what the doctor has found.
+// examine prints the doctor's findings.
 func (l looker) examine(ctx context.Context, w io.Writer, url, path string) error {
 	bounded, cancel, err := l.bound(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (l looker) examine(ctx context.Context, w io.Writer, url, path string) erro
 	}
 	rows := doctorRows(r)
 	switch {
-	case ctx.Err() != nil: // what was found is printed, without a verdict
+	case ctx.Err() != nil: // print the findings without a verdict
 		rows, err = rows[:len(rows)-1], context.Cause(ctx)
 	case r.Level == doctor.Fail:
 		err = errors.New(verdicts[r.Level])

@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// newEncoder is json.NewEncoder for a terminal: what others have written into the service may have characters that
-// a terminal takes for commands, or that turn the text around. They are escaped.
+// newEncoder is json.NewEncoder for a terminal. Text that others wrote into the service may have characters
+// that a terminal treats as commands, or that reverse the text. It escapes them.
 func newEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(escaper{w}) }
 
 type escaper struct{ to io.Writer }

@@ -44,9 +44,9 @@ type looker struct {
 	json    bool
 }
 
-// look does what a command does with one service; it returns what goes to JSON, and the rows of a table. An
-// error beside a result says what is wrong with it: the result is printed all the same. id is the last
-// argument of a command that takes a candidate's.
+// look is a command's action on one service. It returns the result for JSON, and the rows of a table. An
+// error with a result says what is wrong with it: the result is printed anyway. id is the last argument of a
+// command that takes a candidate's ID.
 type look func(ctx context.Context, in *inspect.Inspector, path, id string) (result any, rows [][]string, err error)
 
 func newStatus() *cobra.Command {
@@ -57,7 +57,7 @@ func newCandidates() *cobra.Command {
 	return newView("candidates", "List who stands, in order", candidatesHelp, (*inspect.Inspector).Candidates, candidateRows)
 }
 
-// newView is a command that shows one election.
+// newView returns a command that shows one election.
 func newView(name, short, long string, ask func(*inspect.Inspector, context.Context, string) (inspect.View, error), rows func(inspect.View) [][]string) *cobra.Command {
 	return newLook(&cobra.Command{
 		Use: name + " [URL] ELECTION", Short: short, Long: long, Example: "    elector " + name + " etcd://etcd1:2379 /jobs/reindex",
@@ -96,7 +96,7 @@ func newLook(cmd *cobra.Command, do look) *cobra.Command {
 	})
 }
 
-// onService completes a command whose arguments name a service, a path and, of some commands, a candidate.
+// onService completes a command whose arguments name a service, a path and sometimes a candidate.
 func onService(cmd *cobra.Command, run func(cmd *cobra.Command, url, path, id string) error) *cobra.Command {
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -142,7 +142,7 @@ func (l looker) print(w io.Writer, result any, rows [][]string, err error) error
 	return cmp.Or(e.Encode(result), err)
 }
 
-// electionArgs takes an election's path, with the service's URL before it or in the environment.
+// electionArgs accepts an election's path, with the service's URL before it or in the environment.
 func electionArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 || len(args) > 2 || len(args) == 1 && !strings.HasPrefix(args[0], "/") {
 		return fmt.Errorf("give the service's URL and the election's path, which begins with /, such as: etcd://127.0.0.1 /jobs/reindex; the URL may be in %s", urlVariable)
@@ -150,7 +150,7 @@ func electionArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// target is the service and the path that arguments name; "/" if they name no path.
+// target returns the service and the path that arguments name. Without a path it returns "/".
 func target(args []string) (url, path string, err error) {
 	url, path = os.Getenv(urlVariable), "/"
 	for _, arg := range args {
@@ -192,7 +192,7 @@ func (l looker) run(ctx context.Context, w io.Writer, url, path, id string, do l
 	return l.print(w, result, rows, err)
 }
 
-// open opens an inspector on a service. done is called when all is known.
+// open opens an inspector on a service. The caller calls done in the end.
 func open(ctx context.Context, url string) (in *inspect.Inspector, done func(), err error) {
 	b, err := dial.Open(ctx, url)
 	if err != nil {
@@ -203,12 +203,12 @@ func open(ctx context.Context, url string) (in *inspect.Inspector, done func(), 
 		return nil, nil, err
 	}
 	return in, func() {
-		_ = in.Close(ctx) // a session with no entry, which ends by itself otherwise
+		_ = in.Close(ctx) // a session without entries, which ends by itself otherwise
 		_ = b.Close()
 	}, nil
 }
 
-// leaderless is the error of an election that nobody leads.
+// leaderless returns the error for an election that nobody leads.
 func leaderless(v inspect.View) error {
 	if v.Leader != nil {
 		return nil
@@ -220,7 +220,7 @@ func leaderless(v inspect.View) error {
 	return codedError{fmt.Errorf("nobody leads %s%s", v.Election, why), Leaderless}
 }
 
-// incomplete is the error of a list that is not all there is.
+// incomplete returns the error for an incomplete list.
 func incomplete(l inspect.Listing) error {
 	for _, m := range l.Missed {
 		return fmt.Errorf("not all of %s was looked at: %s: %s (%d such places)", l.Under, shown(m.Key), m.Why, len(l.Missed))
@@ -243,7 +243,7 @@ func near(ctx context.Context, in *inspect.Inspector, election string, err error
 		at = path.Dir(at)
 		l, unlisted := in.List(ctx, at, inspect.ListOptions{Most: 1000})
 		if unlisted != nil {
-			break // what was found out before is the answer
+			break // use what was found before
 		}
 		var there []string
 		for _, v := range l.Elections[:min(most, len(l.Elections))] {
@@ -327,7 +327,7 @@ func candidateRows(v inspect.View) [][]string {
 	return rows
 }
 
-// absent says of a candidate that it does not stand, if so.
+// absent returns a note if a candidate does not stand.
 func absent(v inspect.View, id string) string {
 	if slices.ContainsFunc(v.Candidates, func(c inspect.Candidate) bool { return c.ID == id }) {
 		return ""
@@ -347,7 +347,7 @@ func listRows(l inspect.Listing) [][]string {
 	return rows
 }
 
-// shown is a text that somebody else has written, for a terminal: quoted if anything in it could be taken for
+// shown prepares another's text for a terminal: it quotes it if anything in it could be mistaken for
 // something else.
 func shown(s string) string {
 	if s == "" {
@@ -359,7 +359,7 @@ func shown(s string) string {
 	return s
 }
 
-// printable is an error's text, for a terminal: a service or a proxy may have written some of it. Lines stay.
+// printable prepares an error's text, in part perhaps a service's or proxy's, for a terminal. It keeps lines.
 func printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -372,14 +372,14 @@ func printable(text string) string {
 	return b.String()
 }
 
-// onOneLine is a printable text without line breaks.
+// onOneLine is printable without line breaks.
 func onOneLine(text string) string { return strings.ReplaceAll(printable(text), "\n", "; ") }
 
 // printRows prints cells in columns, also of wide runes.
 func printRows(w io.Writer, rows [][]string) error {
 	var widths []int
 	for _, row := range rows {
-		for n, cell := range row[:len(row)-1] { // nothing comes after the last
+		for n, cell := range row[:len(row)-1] { // nothing follows the last
 			if n == len(widths) {
 				widths = append(widths, 0)
 			}

@@ -22,12 +22,12 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// standBy has a candidate stand with a strategy until the test ends.
+// standBy makes a candidate stand with a strategy until the test ends.
 func standBy(t *testing.T, url, election, id, value string, strategy elector.Strategy) {
 	t.Cleanup(standtest.Stand(t, url, election, id, value, strategy))
 }
 
-// stand has a candidate stand until stop, and returns when it leads or waits.
+// stand makes a candidate stand until stop, and returns when it leads or waits.
 func stand(t *testing.T, url, election, id, value string) (stop func()) {
 	return standtest.Stand(t, url, election, id, value, fair.New())
 }
@@ -85,7 +85,7 @@ func looks(t *testing.T, url string) {
 	assert.Nil(t, v.Leader)
 }
 
-// A service that takes the connection and says nothing is waited for as long as was said.
+// The command waits for a silent service as long as its timeout.
 func TestLookAtSilence(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
@@ -94,7 +94,7 @@ func TestLookAtSilence(t *testing.T) {
 	assert.Contains(t, errs, "no answer from the service within 200ms")
 }
 
-// nowhere is an address at which nothing listens.
+// nowhere returns an address at which nothing listens.
 func nowhere(t *testing.T) string {
 	t.Helper()
 	ports := must.Get(loopback.Ports(1))(t)
@@ -102,7 +102,7 @@ func nowhere(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", ports[0])
 }
 
-// Where nobody listens, that is said before the time is over.
+// If nobody listens, the command says so before the timeout.
 func TestLookAtNothing(t *testing.T) {
 	addr := nowhere(t)
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
@@ -111,7 +111,7 @@ func TestLookAtNothing(t *testing.T) {
 	}
 }
 
-// What somebody has written into the service, or a proxy has answered, does nothing to the terminal.
+// Text that somebody wrote into the service, or that a proxy answered, cannot control the terminal.
 func TestErrorsAreForTerminals(t *testing.T) {
 	servertest.Long(t, "the time for which the command asks again")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -41,7 +41,7 @@ func newMan() *cobra.Command {
 			}
 			root := cmd.Root()
 			headings(root)
-			root.DisableAutoGenTag = true // without a date, so that the same source makes the same page
+			root.DisableAutoGenTag = true // no date, so that the same source makes the same page
 			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "elector", Manual: "elector"}, args[0])
 		},
 	}
@@ -50,7 +50,7 @@ func newMan() *cobra.Command {
 // heading is a line that begins a section of the long help.
 var heading = regexp.MustCompile(`(?m)^[A-Z][A-Z ]+$`)
 
-// headings makes them what they are to the one who writes manual pages.
+// headings marks them for the writer of manual pages.
 func headings(cmd *cobra.Command) {
 	cmd.Long = heading.ReplaceAllString(cmd.Long, "# $0\n")
 	for _, c := range cmd.Commands() {

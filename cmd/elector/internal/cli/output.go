@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 )
 
-// An output is a file to be written in the end, which is found out in the beginning
-// whether it can. What was there before stays until then.
+// An output is a file that is written at the end. create checks early that it can be. The old content stays
+// until then.
 type output struct {
 	path string
-	tmp  *os.File // to be renamed to path, or path itself where that is no plain file
+	tmp  *os.File // renamed to path in the end, or path itself if that is not a regular file
 }
 
 // create opens an output.
@@ -25,7 +25,7 @@ func create(path string) (*output, error) {
 		return nil, err
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a directory: name a file", path)
-	default: // one that may not be written is not to be replaced either
+	default: // a file that may not be written may not be replaced either
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil || !info.Mode().IsRegular() { // such as a pipe
 			return &output{path, f}, err
@@ -43,7 +43,7 @@ func create(path string) (*output, error) {
 	return &output{path, f}, nil
 }
 
-// write writes the output, or leaves it as it was.
+// write writes the output, or leaves it unchanged.
 func (o *output) write(do func(io.Writer) error) error {
 	err := do(o.tmp)
 	err = errors.Join(err, o.tmp.Close())
@@ -52,14 +52,14 @@ func (o *output) write(do func(io.Writer) error) error {
 			err = os.Rename(o.tmp.Name(), o.path)
 		}
 		if err != nil {
-			_ = os.Remove(o.tmp.Name()) // why is in err
+			_ = os.Remove(o.tmp.Name()) // err says why
 		}
 	}
 	o.tmp = nil
 	return err
 }
 
-// discard leaves the output as it was, unless it has been written.
+// discard leaves the output unchanged, unless it has been written.
 func (o *output) discard() {
 	if o == nil || o.tmp == nil {
 		return

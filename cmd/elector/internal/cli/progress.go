@@ -12,8 +12,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
-// progress shows how far a comparison is: as a bar on a terminal, elsewhere as a line for
-// each run.
+// progress shows the progress of a comparison: as a bar on a terminal, elsewhere as a line for each run.
 type progress struct {
 	to  io.Writer
 	bar *progressbar.ProgressBar // nil elsewhere
@@ -57,7 +56,7 @@ func (p *progress) ran(r report.Run) {
 	fmt.Fprintf(p.to, "%s, %s, %d candidates: %s\n", r.Service, r.Strategy, r.N, how)
 }
 
-// end makes way for what is printed next.
+// end clears the line for what is printed next.
 func (p *progress) end() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

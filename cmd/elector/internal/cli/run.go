@@ -59,7 +59,7 @@ func newRun() *cobra.Command {
 			if c.Log, err = logger(cmd.ErrOrStderr(), format); err != nil {
 				return usageError{err}
 			}
-			if !term.IsTerminal(int(os.Stdin.Fd())) { // a process group in the background would be stopped when it reads from one
+			if !term.IsTerminal(int(os.Stdin.Fd())) { // a background process group would be stopped when it reads from one
 				c.Stdin = os.Stdin
 			}
 			return lead(cmd.Context(), c)
@@ -84,7 +84,7 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-// logger writes to w, in a form that a flag names. Nothing waits for that: who has it calls Flush.
+// logger writes to w, in the form that a flag names. It does not block: the caller calls Flush.
 func logger(w io.Writer, format string) (*slog.Logger, error) {
 	switch format {
 	case "text":
@@ -95,8 +95,8 @@ func logger(w io.Writer, format string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: give text or json", format)
 }
 
-// accompanied opens the service, and has somebody end the session should this process die. A companion
-// of its own is this program, executed again: it does all that comes before this, and gets no further.
+// accompanied opens the service, and makes a companion or agent end the session if this process dies. A
+// companion is this program, executed again: it does all that comes before this call, and gets no further.
 func accompanied(ctx context.Context, c runner.Config) (*lastwill.Backend, error) {
 	b, err := lastwill.Start(func() (backend.Backend, error) {
 		b, err := dial.Open(context.WithoutCancel(ctx), c.URL, dial.WithLogger(c.Log))
@@ -125,8 +125,8 @@ func accompanied(ctx context.Context, c runner.Config) (*lastwill.Backend, error
 	return b, err
 }
 
-// surviveReaders has the process live on when nobody reads its standard output or error any more: that is no
-// reason to serve no more.
+// surviveReaders keeps the process alive when nobody reads its standard output or error any more: that is no
+// reason to stop serving.
 func surviveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // lead opens the service, and runs the command while this process leads.
@@ -143,7 +143,7 @@ func lead(ctx context.Context, c runner.Config) error {
 		return err
 	}
 	surviveReaders()
-	if os.Getpid() != 1 { // process 1 of a container is dead when all others of it are: the kernel sees to that
+	if os.Getpid() != 1 { // when process 1 of a container dies, the kernel kills all others
 		c.Hold = b.Hold
 	}
 	err = runner.Run(ctx, b, c)

@@ -79,11 +79,11 @@ func (t *table) printf(format string, args ...any) {
 	}
 }
 
-// service prints the runs on a service, of which each was to have this many changes.
+// service prints the runs on a service, each of which should have this many changes.
 func (t *table) service(name string, changes int, runs []report.Run) {
 	t.printf("\n%s\n", name)
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r report.Run) bool { return r.Service != name })
-	// A column that would be empty is left out.
+	// Leave out a column that would be empty.
 	percentiles := []int{50}
 	for _, percent := range []int{90, 99} {
 		if slices.ContainsFunc(runs, func(r report.Run) bool { return r.Resigned.Tells(percent) }) {
@@ -149,7 +149,7 @@ func (t *table) growth(service string, all []report.Growth) {
 		if g.Figure == "leaderless" {
 			each = short(time.Duration(g.Slope))
 		}
-		exponent := math.Round(10*g.Exponent)/10 + 0 // which makes -0 a 0
+		exponent := math.Round(10*g.Exponent)/10 + 0 // turns -0 into 0
 		rows = append(rows, []string{g.Strategy, figures[g.Figure], each + " per candidate", fmt.Sprintf("N^%.1f", exponent)})
 	}
 	if rows != nil {
@@ -160,7 +160,7 @@ func (t *table) growth(service string, all []report.Growth) {
 
 var figures = map[string]string{"wakeUps": "wake-ups", "operations": "calls", "bytes": "bytes", "leaderless": "leaderless, resigned"}
 
-// server prints what the service itself counted.
+// server prints the service's own counts.
 func (t *table) server(service string, runs []report.Run) {
 	var rows [][]string
 	var names []string
@@ -192,8 +192,8 @@ func (t *table) server(service string, runs []report.Run) {
 	}
 }
 
-// jain is the index, or nothing where there were fewer elections than candidates, so that
-// no strategy could have had them all win.
+// jain returns the index, or "-" if there were fewer elections than candidates, so that no strategy could
+// have made them all win.
 func jain(r report.Run) string {
 	if r.Changes()+1 < r.N {
 		return "-"
@@ -201,7 +201,7 @@ func jain(r report.Run) string {
 	return fmt.Sprintf("%.2f", r.Fairness.Jain)
 }
 
-// number is short: three digits or so, and all of those before the point.
+// number returns v in short: with about three digits, and all of those before the point.
 func number(v float64) string {
 	switch a := max(v, -v); {
 	case a < 0.005:
@@ -212,8 +212,8 @@ func number(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// percentile is one of p50, p90 and p99, or nothing where there are too few to tell. The
-// median of one is that one.
+// percentile returns one of p50, p90 and p99, or "-" if there are too few values. The median of one value is
+// that value.
 func percentile(q report.Quantiles, percent int) string {
 	if percent > 50 && !q.Tells(percent) {
 		return "-"
@@ -221,7 +221,7 @@ func percentile(q report.Quantiles, percent int) string {
 	return timed(q, map[int]time.Duration{50: q.P50, 90: q.P90, 99: q.P99}[percent])
 }
 
-// timed is d, or nothing where there were none.
+// timed returns d, or "-" if there are no values.
 func timed(q report.Quantiles, d time.Duration) string {
 	if q.N == 0 {
 		return "-"
@@ -229,7 +229,7 @@ func timed(q report.Quantiles, d time.Duration) string {
 	return short(d)
 }
 
-// short is a duration with two or three digits.
+// short returns a duration with two or three digits.
 func short(d time.Duration) string {
 	switch a := max(d, -d); {
 	case a == 0:

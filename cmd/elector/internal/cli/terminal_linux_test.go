@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A terminal is a real one, as a user sits at. Its Log is what it has shown.
+// A terminal is a real one, as a user has. Its Log is its output.
 type terminal struct {
 	*commandtest.Process
 	t    *testing.T
@@ -33,7 +33,7 @@ func inTerminal(t *testing.T, args ...string) terminal {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_, _ = io.Copy(&p.Log, user) // until the command and all that it started have let go of it
+		_, _ = io.Copy(&p.Log, user) // until the command and all that it started have closed it
 	}()
 	t.Cleanup(func() {
 		_ = tty.Close() // it is closed, unless the command could not be started
@@ -83,7 +83,7 @@ func TestInTerminal(t *testing.T) {
 	}
 }
 
-// An agent serves on when nobody reads its log any more.
+// An agent continues to serve when nobody reads its log any more.
 func TestAgentWithoutReaders(t *testing.T) {
 	unread, theirs, err := os.Pipe()
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestAgentWithoutReaders(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		_, _ = conn.Write([]byte("nonsense")) // of which it complains
+		_, _ = conn.Write([]byte("nonsense")) // it complains about this
 		return conn.Close() == nil
 	})
 	p.Signal(syscall.SIGTERM)

@@ -17,10 +17,10 @@ import (
 
 const beElector = "ELECTOR_TEST_MAIN"
 
-// Env is the environment in which the test binary is the command.
+// Env returns the environment that turns the test binary into the command.
 func Env() []string { return append(os.Environ(), beElector+"=1") }
 
-// Main is the command in a process that is to be it, or its watchdog. It returns in others. TestMain begins with it.
+// Main runs the command if this process is one, or its watchdog. Otherwise it returns. TestMain calls it first.
 func Main(command func() int) {
 	if os.Getenv(beElector) != "" || len(os.Args) > 1 && os.Args[1] == watchdog.Word {
 		os.Exit(command())
@@ -43,12 +43,12 @@ func Start(t testing.TB, args ...string) *Process {
 	return p
 }
 
-// New is a program that Begin starts.
+// New returns a program that Begin starts.
 func New(t testing.TB, program string, args ...string) *Process {
 	return &Process{Cmd: exec.Command(program, args...), Exited: make(chan struct{}), t: t}
 }
 
-// Begin starts what Cmd says. What it starts does not outlive the test.
+// Begin starts Cmd. The process does not outlive the test.
 func (p *Process) Begin() {
 	p.t.Helper()
 	p.Cmd.Env = Env()
@@ -59,7 +59,7 @@ func (p *Process) Begin() {
 	require.NoError(p.t, p.Cmd.Start())
 	go func() {
 		defer close(p.Exited)
-		_ = p.Cmd.Wait() // its exit code is what is looked at
+		_ = p.Cmd.Wait() // the exit code tells
 	}()
 	p.t.Cleanup(func() {
 		p.Signal(syscall.SIGKILL)
@@ -70,10 +70,10 @@ func (p *Process) Begin() {
 	})
 }
 
-// Signal signals it, unless it has ended.
+// Signal signals the process, unless it has ended.
 func (p *Process) Signal(s syscall.Signal) { _ = p.Cmd.Process.Signal(s) }
 
-// Insist signals it until it ends: what comes soon after the first signal is taken for the same.
+// Insist signals the process until it ends: a signal soon after the first one counts as the same.
 func (p *Process) Insist(s syscall.Signal) {
 	p.t.Helper()
 	wait.For(p.t, "it ends", func() bool {
@@ -87,7 +87,7 @@ func (p *Process) Insist(s syscall.Signal) {
 	})
 }
 
-// Exit waits for its end.
+// Exit waits for the process to end.
 func (p *Process) Exit() int {
 	p.t.Helper()
 	select {
@@ -98,7 +98,7 @@ func (p *Process) Exit() int {
 	return p.Cmd.ProcessState.ExitCode()
 }
 
-// Says waits until it has logged a text.
+// Says waits until the process has logged a text.
 func (p *Process) Says(text string) {
 	p.t.Helper()
 	wait.For(p.t, text, func() bool { return strings.Contains(p.Log.String(), text) })

@@ -17,11 +17,11 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 )
 
-// askTimeout bounds the asking of one server for its figures.
+// askTimeout bounds the request to one server for its figures.
 const askTimeout = 3 * time.Second
 
-// figures asks all servers that the URL names, and adds up. What ZooKeeper counts has
-// heartbeats in it, one packet received and one sent for each.
+// figures asks all servers that the URL names, and returns the sums. ZooKeeper's counts include heartbeats,
+// one packet received and one sent for each.
 func (r *remote) figures(ctx context.Context) (map[string]float64, error) {
 	servers, err := dial.Servers(r.URL)
 	if err != nil {
@@ -88,13 +88,13 @@ func srvr(ctx context.Context, host string) (map[string]float64, error) {
 	return values, err
 }
 
-// A counter is a metric in Prometheus's form; the labelled ones of a name are added up.
+// A counter is a metric in Prometheus's form. The labelled ones of a name are added up.
 type counter struct {
 	metric, name string
 	but          *regexp.Regexp // labels that don't count
 }
 
-// Heartbeats are a keep-alive and a member list each.
+// A heartbeat is a keep-alive and a member list.
 var heartbeats = regexp.MustCompile(`grpc_method="(LeaseKeepAlive|MemberList)"`)
 
 var etcdCounters = []counter{

@@ -16,28 +16,27 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-// A candidate is one process that wants to lead, with a session and connections of its
-// own.
+// A candidate is one process that wants to lead, with its own session and connections.
 type candidate struct {
 	*crowd.Candidate
-	number int // by first arrival; one that comes back after a crash keeps its number
+	number int // by first arrival; it keeps its number after a crash
 	client services.Client
 	meter  *meter.Backend
 
 	activity activity
 	waiting  atomic.Bool    // for a predecessor or for the seat
-	gone     atomic.Bool    // crashed, or told to leave: what becomes of it is no news
+	gone     atomic.Bool    // crashed, or told to leave: its errors do not matter
 	entering atomic.Bool    // has not arrived yet
 	arrived  chan time.Time // holds one
 
-	// Of its last arrival, for the run's goroutine alone.
-	before meter.Counts // it entered
+	// About its last arrival, for the run's goroutine alone.
+	before meter.Counts // when it entered
 	at     time.Time    // zero if there was none
 	rank   int          // among all arrivals
 	turn   int          // elections before it
 }
 
-// candidate makes one. It does not connect.
+// candidate creates a candidate. It does not connect.
 func (r *run) candidate(number int) (*candidate, error) {
 	at, err := r.service.Client()
 	if err != nil {
@@ -45,12 +44,12 @@ func (r *run) candidate(number int) (*candidate, error) {
 	}
 	c := &candidate{number: number, client: at, arrived: make(chan time.Time, 1)}
 	c.meter = meter.New(backend.Intercept(at.Backend, tap{&c.activity, r.half}.call), func(call meter.Call) { r.recorder.call(number, call) })
-	// Kafka's layout knows candidates by numbers, so all have one for an ID. It is a new
-	// one after a crash: a new process is a new candidate.
+	// Kafka's layout knows candidates by numbers, so all use one as ID. It changes after a crash: a new
+	// process is a new candidate.
 	id := strconv.Itoa(len(r.Candidates) + 1)
 	c.Candidate, err = r.Add(elector.Config{
 		Backend: c.meter, Strategy: r.strategy, Election: r.election, ID: id, TTL: r.ttl,
-		SurveyEvery: -1, // looks would be counted
+		SurveyEvery: -1, // reads would be counted
 		Hooks: elector.Hooks{
 			Stage: c.stage,
 			Ended: func(*elector.Term, error) { r.recorder.happened(number, report.Ended, time.Now()) },
@@ -64,7 +63,7 @@ func (r *run) candidate(number int) (*candidate, error) {
 	if err != nil {
 		return nil, errors.Join(err, at.Close())
 	}
-	r.present = append(r.present, c) // who is present is closed in the end
+	r.present = append(r.present, c) // all present ones are closed in the end
 	r.by[c.Candidate] = c
 	return c, nil
 }
@@ -81,11 +80,11 @@ func (c *candidate) stage(e elector.StageEvent) {
 	}
 }
 
-// counts are what the candidate has done since it has been connected.
+// counts returns what the candidate has done since it connected.
 func (c *candidate) counts() meter.Counts { return c.meter.Counts().Sub(c.before) }
 
-// connect opens the candidate's session. It returns how the service refuses it. The
-// reading that this takes is not counted.
+// connect opens the candidate's session. It returns the service's refusal. The read that this requires is not
+// counted.
 func (c *candidate) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -96,7 +95,7 @@ func (c *candidate) connect(ctx context.Context) error {
 	return nil
 }
 
-// end withdraws or resigns, and gives the connections up.
+// end withdraws or resigns, and closes the connections.
 func (c *candidate) end(ctx context.Context) error {
 	c.gone.Store(true)
 	c.client.Mend()
@@ -105,8 +104,8 @@ func (c *candidate) end(ctx context.Context) error {
 	return err
 }
 
-// enter has a candidate campaign, and returns when it has arrived: when its entry is
-// there, or, where it has none, when it waits.
+// enter starts a candidate's campaign, and returns when it has arrived: when its entry exists, or, if it has
+// none, when it waits.
 func (r *run) enter(c *candidate) error {
 	c.entering.Store(true)
 	r.Enter(c.Candidate)
@@ -122,7 +121,7 @@ func (r *run) enter(c *candidate) error {
 	return nil
 }
 
-// join makes a candidate and connects it. It does not enter yet.
+// join creates a candidate and connects it. It does not enter yet.
 func (r *run) join(number int) (*candidate, error) {
 	c, err := r.candidate(number)
 	if err != nil {
@@ -134,7 +133,7 @@ func (r *run) join(number int) (*candidate, error) {
 	return c, nil
 }
 
-// number returns that of the next candidate who was never there.
+// number returns the next number of a candidate that was never there.
 func (r *run) number() int {
 	r.fairness.Wins = append(r.fairness.Wins, 0)
 	return len(r.fairness.Wins) - 1

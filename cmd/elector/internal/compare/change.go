@@ -9,7 +9,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// resign has the leader resign. It comes back at the end of the line.
+// resign makes the leader resign. It comes back at the end of the line.
 func (r *run) resign() error {
 	old := r.Leader
 	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
@@ -25,8 +25,7 @@ func (r *run) resign() error {
 	return r.enter(r.by[old.Candidate])
 }
 
-// crash cuts the leader off, without a goodbye. When another leads, it comes back as a
-// new process.
+// crash cuts the leader off, without a goodbye. When another leads, it comes back as a new process.
 func (r *run) crash() error {
 	c := r.by[r.Leader.Candidate]
 	entry, err := r.seat()
@@ -48,7 +47,7 @@ func (r *run) crash() error {
 	}
 	dropped := <-gone
 	r.unnoticed = append(r.unnoticed, dropped.Sub(began))
-	// The two are told of it on connections of their own, so who observes may be later.
+	// Both hear of it on their own connections, so the observer may be later.
 	r.crashed = append(r.crashed, max(r.Leader.At.Sub(dropped), 0))
 	r.forget(c)
 	r.cleanups.Go(func() {
@@ -63,7 +62,7 @@ func (r *run) crash() error {
 	return r.enter(back)
 }
 
-// seat is the leader's entry as it is now.
+// seat returns the leader's current entry.
 func (r *run) seat() (backend.Entry, error) {
 	for _, g := range r.Leader.Term.Guard().Conditions {
 		if g.Entry.Session == "" {
@@ -78,7 +77,7 @@ func (r *run) seat() (backend.Entry, error) {
 	return backend.Entry{}, errors.New("the leader has no entry")
 }
 
-// awaitEnd blocks until the entry is gone, and sends when that was.
+// awaitEnd blocks until the entry is gone, and sends the time of that.
 func awaitEnd(ctx context.Context, s *backend.Session, entry backend.Entry, gone chan<- time.Time) error {
 	for {
 		now, err := s.Await(ctx, entry)
@@ -93,7 +92,7 @@ func awaitEnd(ctx context.Context, s *backend.Session, entry backend.Entry, gone
 	}
 }
 
-// churn has as many candidates leave and join as the drawn number says.
+// churn makes as many candidates leave and join as the drawn number says.
 func (r *run) churn() error {
 	k := int(r.cfg.Churn)
 	if r.random.Float64() < r.cfg.Churn-float64(k) {
@@ -116,7 +115,7 @@ func (r *run) churn() error {
 	return nil
 }
 
-// leave has a waiting candidate withdraw for good.
+// leave makes a waiting candidate withdraw for good.
 func (r *run) leave() error {
 	i := r.random.IntN(len(r.present) - 1)
 	if r.present[i].Candidate == r.Leader.Candidate {

@@ -12,8 +12,8 @@ import (
 	"github.com/elector-go/elector/internal/program"
 )
 
-// clean ends all candidates and removes what the election has left in the service. Some of
-// it may be there until the session of a crashed candidate is over.
+// clean ends all candidates and removes what the election has left in the service. Some of it may stay until
+// the session of a crashed candidate is over.
 func (r *run) clean() error {
 	r.Fail(errors.New("the run is over"))
 	outlives := max(r.ttl, r.observer.TTL()) // how long a session may outlive its candidate
@@ -28,8 +28,8 @@ func (r *run) clean() error {
 			rest = append(rest, c)
 		}
 	}
-	// The leader last, so that nobody takes over just to leave. Whether a candidate could say
-	// goodbye shows in whether its entry is there.
+	// The leader last, so that nobody takes over just to leave. Whether a candidate's entry is gone tells
+	// whether it could say goodbye.
 	crowd.Each(rest, func(c *candidate) error { return c.end(ctx) })
 	crowd.Each(leader, func(c *candidate) error { return c.end(ctx) })
 	r.Wait()
@@ -40,8 +40,8 @@ func (r *run) clean() error {
 	return nil
 }
 
-// remove deletes the election's persistent entries, and tries again while there are
-// others below them. The observer's session may be lost by then.
+// remove deletes the election's persistent entries, and tries again while there are others below them. The
+// observer's session may be lost by then.
 func (r *run) remove(ctx context.Context) error {
 	opening, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package compare lets candidates elect leaders, by several strategies, in several numbers
-// and on several services, and measures what it costs.
+// Package compare makes candidates elect leaders, by several strategies, in several numbers and on several
+// services, and measures the costs.
 package compare
 
 import (
@@ -19,11 +19,11 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// Run compares, and returns what was found so far if ctx ends. Each run is made on
-// elections of its own, under a fresh name, of which nothing stays in the service.
+// Run compares, and returns what it found so far if ctx ends. Each run uses its own elections, under a fresh
+// name, and leaves nothing in the service.
 //
-// A run that fails is in the report as far as it went, with the reason; the error joins
-// the reasons. After a service could not be reached the other runs on it are left out.
+// A run that fails is in the report as far as it went, with the reason; the error joins the reasons. If a
+// service cannot be reached, Run skips the other runs on it.
 func Run(ctx context.Context, cfg Config) (report.Report, error) {
 	out := report.Report{
 		Schema:  report.Schema,
@@ -44,7 +44,7 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 		}
 	}
 	jobs := cfg.jobs()
-	done, end, all := 0, 0, 0 // steps: how many are done, and will be at the end of this run, and of all
+	done, end, all := 0, 0, 0 // steps: done, done at the end of this run, and in all
 	for _, job := range jobs {
 		all += len(cfg.Backends) * job.steps(cfg)
 	}
@@ -86,7 +86,7 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 	return out, errors.Join(errs...)
 }
 
-// A job is what a run is to do on a service.
+// A job is one run on a service.
 type job struct {
 	strategy string
 	n        int
@@ -106,7 +106,7 @@ func (c Config) jobs() (all []job) {
 // errUnreachable says that a service cannot be used at all.
 var errUnreachable = errors.New("the service cannot be used")
 
-// one makes one run, and cleans up after it. That ctx has ended is no error of it.
+// one makes one run, and cleans up after it. The end of ctx is not an error.
 func one(ctx context.Context, cfg Config, url string, j job, step func(string)) (found report.Run, err error) {
 	found = report.Run{Service: url, Strategy: j.strategy, N: j.n}
 	defer func() {
@@ -140,7 +140,7 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		_ = observer.Close(ctx) // it has no entries
 	}()
 
-	item, _ := catalog.Named(j.strategy) // Validate refuses names that there are not
+	item, _ := catalog.Named(j.strategy) // Validate refuses unknown names
 	r := &run{
 		cfg: cfg, service: s, strategy: item.Strategy, n: j.n, step: step,
 		election: fmt.Sprintf("/elector-compare-%016x", rand.Uint64()),
@@ -169,7 +169,7 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 	return found, errors.Join(err, r.clean())
 }
 
-// report writes down what was found: nothing, if there was no leader change.
+// report stores the findings, if there was a leader change.
 func (r *run) report(to *report.Run) {
 	if r.changes == 0 {
 		return

@@ -29,15 +29,14 @@ func config() Config {
 	}
 }
 
-// TestExact holds what a leader change and a joining cost, to the call, at every number of
-// candidates: docs/fair-or-herd.md has it for more than can be measured. On fake time
-// no two candidates are in each other's way, so that the time without a leader is that of
-// the messages it takes. It holds how that grows, too.
+// TestExact holds the exact number of calls of a leader change and of a join, at every number of candidates:
+// docs/fair-or-herd.md states it for more than can be measured. On fake time no two candidates get in each
+// other's way, so the time without a leader is that of its messages. It holds how that grows, too.
 func TestExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := must.Get(Run(t.Context(), config()))(t)
 		require.Len(t, out.Runs, len(catalog.Names())*3)
-		turns := make(map[int]float64) // Jain's index where each has its turn, by N
+		turns := make(map[int]float64) // Jain's index if each has its turn, by N
 		for _, r := range out.Runs {
 			n := float64(r.N)
 			var want report.Cost
@@ -45,13 +44,13 @@ func TestExact(t *testing.T) {
 			item, _ := catalog.Named(r.Strategy)
 			switch {
 			case item.Ranked:
-				// One to lead, and the one behind it. Between the notice and its write the first
-				// lists; and at the first change it reads those who have come after it, all at most.
+				// One to lead, and the one behind it. Between the notice and its write the first lists; and
+				// at the first change it reads those that have come after it, at most all.
 				want = report.Cost{WakeUps: 2, Writes: 3, Operations: n + 13}
 				leaderless, first = 3, n-2
 			case !item.Herd:
-				// One to lead, one told that it is next, and the leader told of what it
-				// wrote into its own entry.
+				// One to lead, one told that it is next, and the leader told of what it wrote into its own
+				// entry.
 				want = report.Cost{WakeUps: 3, Writes: 3, Operations: 9}
 				leaderless = 1
 			case item.LooksFirst:
@@ -62,12 +61,12 @@ func TestExact(t *testing.T) {
 				want = report.Cost{WakeUps: n - 1, Writes: n + 1, Operations: 3*n + 1}
 				refused, leaderless = n-1, 2
 			default:
-				// All who wait are told that the leader has gone, and, all but the next
-				// leader, that it is back.
+				// All waiting candidates are told that the leader has gone, and all except the next leader
+				// that it is back.
 				want = report.Cost{WakeUps: n - 1 + n - 2, Writes: 2, Operations: 2*n + 3}
 				leaderless = 1
 				last := min(joins, n-1)
-				join = n - 2 - (last-1)/2 // the mean of those who waited before each
+				join = n - 2 - (last-1)/2 // the mean of those that waited before each
 			}
 			name := fmt.Sprintf("%s, %d candidates (a strategy whose traits do not tell what it costs has a case of its own here)", r.Strategy, r.N)
 			assert.Empty(t, r.Truncated, name)
@@ -97,8 +96,8 @@ func TestExact(t *testing.T) {
 				assert.Greater(t, r.Fairness.Jain, 0.99, name)
 				turns[r.N] = r.Fairness.Jain
 			} else if r.N > 3 {
-				// Who is first is the scheduler's choice, so how uneven it is differs from
-				// run to run. But chance is never as even as turns, not once in a million.
+				// The scheduler chooses who is first, so how uneven it is differs from run to run. But chance
+				// is never as even as turns, not once in a million.
 				assert.Greater(t, r.Fairness.Inversions, 0.01, name)
 				assert.Greater(t, r.Fairness.LongestWait, r.N-2, name)
 				assert.Less(t, r.Fairness.Jain, turns[r.N], name)
@@ -109,8 +108,8 @@ func TestExact(t *testing.T) {
 	})
 }
 
-// TestSlowCrowd holds that a run waits for what takes long because there are many: the one
-// who is next of ranked reads all the others.
+// TestSlowCrowd holds that a run waits for steps that take long because there are many candidates: the next
+// one of ranked reads all the others.
 func TestSlowCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
@@ -120,8 +119,8 @@ func TestSlowCrowd(t *testing.T) {
 	})
 }
 
-// TestDue holds that nothing is still while a candidate has a notice to come, however long a
-// busy machine takes to hand it over.
+// TestDue holds that nothing counts as quiet while a notice for a candidate is pending, however long a busy
+// machine takes to deliver it.
 func TestDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{Crowd: crowd.New(t.Context(), 0, time.Second), service: owing{}, patience: time.Second}
@@ -179,7 +178,7 @@ func testGrowth(t *testing.T, all []report.Growth) {
 	assert.InDelta(t, 1, slopes["ranked operations"], 0.02)
 }
 
-// testRoundTrip holds that JSON keeps all.
+// testRoundTrip holds that JSON keeps everything.
 func testRoundTrip(t *testing.T, out report.Report) {
 	text := must.Get(json.Marshal(out))(t)
 	var back report.Report
@@ -187,8 +186,8 @@ func testRoundTrip(t *testing.T, out report.Report) {
 	assert.Equal(t, out, back)
 }
 
-// TestCrashes holds that crashes and comings and goings are as many as asked for, the same
-// for each strategy, and that what they cost is kept apart.
+// TestCrashes holds that there are as many crashes, departures and arrivals as requested, the same for each
+// strategy, and that their costs are separate.
 func TestCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
@@ -201,12 +200,12 @@ func TestCrashes(t *testing.T) {
 			assert.LessOrEqual(t, r.Unnoticed.Max, time.Second, r.Strategy)
 			// The service counts from the last heartbeat, up to a third of the timeout ago.
 			assert.Greater(t, r.Unnoticed.P50, time.Second/2, r.Strategy)
-			least := delay / 2 // the notice to who is next
+			least := delay / 2 // the notice to the next one
 			if item, _ := catalog.Named(r.Strategy); !item.Ordered {
 				least += delay // and a write
 			}
 			if item, _ := catalog.Named(r.Strategy); item.Ranked {
-				// The list, the write; and those who have come since it looked.
+				// The list, the write; and those that have come since it looked.
 				least += 2 * delay
 				assert.GreaterOrEqual(t, slices.Min(r.Crashed.All), least, r.Strategy)
 				assert.LessOrEqual(t, r.Crashed.Max, least+5*delay, r.Strategy)
@@ -227,7 +226,7 @@ func TestCrashes(t *testing.T) {
 	})
 }
 
-// TestSample holds that the change that is watched shows the herd.
+// TestSample holds that the recorded change shows the herd.
 func TestSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := config()
@@ -253,7 +252,7 @@ func TestSample(t *testing.T) {
 	})
 }
 
-// TestInterrupted holds that what was found so far is returned.
+// TestInterrupted holds that the findings so far are returned.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancelCause(t.Context())
@@ -274,8 +273,7 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestNoFigures holds that a run that ends before its first leader change has no figures, in
-// JSON neither.
+// TestNoFigures holds that a run that ends before its first leader change has no figures, not even in JSON.
 func TestNoFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancelCause(t.Context())

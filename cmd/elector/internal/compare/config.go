@@ -13,16 +13,15 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// Embedded is the URL of the service that is made in this process for each run.
+// Embedded is the URL of the service that is created in this process for each run.
 const Embedded = "mem://"
 
-// EmbeddedTTL is the session timeout on the embedded service where nothing else is said:
-// short, because a run waits for it at each crash, and nobody there misses a heartbeat for
-// want of a processor.
+// EmbeddedTTL is the default session timeout on the embedded service. It is short, because a run waits for it
+// at each crash, and nobody there misses a heartbeat for lack of a processor.
 const EmbeddedTTL = 200 * time.Millisecond
 
-// Bounds of what can be asked for. Of candidates 5,000 have been tried on the embedded service,
-// and 2,000 on ZooKeeper.
+// Bounds of the settings. As for candidates, 5,000 have been tried on the embedded service, and 2,000 on
+// ZooKeeper.
 const (
 	MaxN       = 100_000
 	MaxChanges = 1_000_000
@@ -30,27 +29,27 @@ const (
 	MaxDelay   = 10 * time.Second
 )
 
-// Config says what to compare.
+// Config is the settings of a comparison.
 type Config struct {
 	Backends   []string // URLs, as package dial takes them
 	Strategies []string // names, as package catalog has them
 	N          []int    // numbers of candidates
 	Changes    int      // of leader, in each run
-	Crashes    float64  // the share of them that are crashes; the others are resignations
+	Crashes    float64  // the share of crashes; the other changes are resignations
 	Churn      float64  // candidates that leave, and as many that join, per leader change
 	Delay      time.Duration
 	TTL        time.Duration // of sessions; zero is EmbeddedTTL, or the service's own default
-	Seed       uint64        // of who leaves, and of which changes are crashes
+	Seed       uint64        // decides who leaves, and which changes are crashes
 
-	// Command is the command line that makes the report again.
+	// Command is the command line that produces the report again.
 	Command string
-	// Progress, if set, is told how many of all steps are done, and what is being done.
+	// Progress, if set, is called with the steps done, all steps, and the current action.
 	Progress func(done, of int, doing string)
-	// Ran, if set, is given each run as soon as it has ended.
+	// Ran, if set, is called with each run as soon as it has ended.
 	Ran func(report.Run)
 }
 
-// Validate reports all that is wrong, each by the flag that says it, and what there is.
+// Validate reports all that is wrong, by flag, with the allowed values.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(flag string, value any, rule string) {
@@ -117,5 +116,5 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// crashes is how many changes are crashes.
+// crashes returns how many changes are crashes.
 func (c Config) crashes() int { return int(c.Crashes*float64(c.Changes) + 0.5) }

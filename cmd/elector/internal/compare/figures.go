@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// figures are what the service itself counts during leader changes, without what its being
-// asked for them costs.
+// figures are the service's own counts during leader changes, without the cost of asking for them.
 type figures struct {
 	service service
 
 	why     error // why there are none
 	changes int
 	sum     map[string]float64
-	asking  map[string]float64 // what one reading costs
+	asking  map[string]float64 // the cost of one reading
 }
 
-// settle finds out, while all is still, what asking costs: mostly, for a heartbeat may be
-// half done when the service is asked.
+// settle measures the median cost of asking while all is quiet: a single cost may be off, as a heartbeat may
+// be half done when the service is asked.
 func (f *figures) settle(ctx context.Context) {
 	f.sum, f.asking = make(map[string]float64), make(map[string]float64)
 	costs := make(map[string][]float64)
@@ -35,8 +34,7 @@ func (f *figures) settle(ctx context.Context) {
 	}
 }
 
-// read returns what the service has counted so far, or nil. Once it has not answered it is
-// not asked again.
+// read returns the service's counts so far, or nil. After one failure it does not ask again.
 func (f *figures) read(ctx context.Context) map[string]float64 {
 	if f.why != nil {
 		return nil
@@ -46,7 +44,7 @@ func (f *figures) read(ctx context.Context) map[string]float64 {
 	return values
 }
 
-// add adds what was counted between two readings, with one leader change between them.
+// add adds the counts between two readings, with one leader change between them.
 func (f *figures) add(before, after map[string]float64) {
 	if before == nil || after == nil {
 		return
@@ -57,7 +55,7 @@ func (f *figures) add(before, after map[string]float64) {
 	}
 }
 
-// perChange is nil, with the reason, where there are no figures.
+// perChange returns nil and the reason if there are no figures.
 func (f *figures) perChange() (map[string]float64, error) {
 	if f.changes == 0 {
 		return nil, f.why

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFiles holds that candidates on the embedded service take no open files, of which many
-// systems allow a process fewer than there are candidates.
+// TestFiles holds that candidates on the embedded service use no open files: many systems allow a process
+// fewer than there are candidates.
 func TestFiles(t *testing.T) {
 	var limit syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))

@@ -8,12 +8,12 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
-// flat is the part of itself below which a count's change from the fewest candidates to the
-// most is taken for noise: candidates that come and go change it by as much.
+// flat is the share of a count below which its change from the fewest candidates to the most counts as noise:
+// candidates that come and go change it by as much.
 const flat = 0.05
 
-// growth fits a line through each figure of each strategy on each service, where there
-// are runs with different numbers of candidates that went to their end.
+// growth fits a line through each figure of each strategy on each service, if there are complete runs with
+// different numbers of candidates.
 func growth(runs []report.Run) (all []report.Growth) {
 	figures := []struct {
 		name string

@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
-// A recorder notes what happens in one leader change. The others pass it by.
+// A recorder notes the events of one leader change. It ignores the others.
 type recorder struct {
 	mu     sync.Mutex
 	noting bool
@@ -23,7 +23,7 @@ type event struct {
 	at time.Time
 }
 
-// on says whether what happens from now on is to be noted.
+// on starts or stops noting.
 func (r *recorder) on(noting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +38,7 @@ func (r *recorder) note(e event) {
 	}
 }
 
-// happened notes what takes no time.
+// happened notes an event that takes no time.
 func (r *recorder) happened(candidate int, kind report.EventKind, at time.Time) {
 	r.note(event{report.Event{Candidate: candidate, Kind: kind}, at})
 }
@@ -60,7 +60,7 @@ func (r *recorder) call(candidate int, c meter.Call) {
 	r.note(event{report.Event{Candidate: candidate, Kind: kind, Took: c.End.Sub(c.Began)}, c.Began})
 }
 
-// timeline returns what was noted since the change began, of those that were present, and ends noting.
+// timeline returns the events since the change began, of the present candidates, and stops noting.
 func (r *recorder) timeline(began time.Time, present []int) *report.Timeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()

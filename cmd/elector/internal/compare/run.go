@@ -19,10 +19,9 @@ import (
 const (
 	// connectTimeout bounds the opening of one session.
 	connectTimeout = 10 * time.Second
-	// joins is how many of the first arrivals are watched one by one: the last ones,
-	// which meet most others.
+	// joins is how many of the first arrivals are measured one by one: the last ones, which meet most others.
 	joins = 5
-	// otherFiles is how many open files the process has beside the candidates' connections.
+	// otherFiles is how many open files the process has besides the candidates' connections.
 	otherFiles = 50
 )
 
@@ -35,8 +34,8 @@ type run struct {
 	election string
 	ttl      time.Duration
 	half     time.Duration // of a simulated round trip
-	// patience is how long anything may take that does not wait for a session's end. It grows
-	// with the candidates: the next one of ranked reads all others, one after the other.
+	// patience limits everything that does not wait for a session's end. It grows with the candidates: the
+	// next one of ranked reads all others, one after the other.
 	patience time.Duration
 	random   *rand.Rand
 	step     func(doing string) // one step is done
@@ -50,10 +49,10 @@ type run struct {
 	by       map[*crowd.Candidate]*candidate
 	arrivals int
 	elected  []int        // ranks of arrival, in the order of election
-	left     meter.Counts // of those who are gone
-	fewer    map[int]bool // the numbers of those who left, or joined later
+	left     meter.Counts // of those that are gone
+	fewer    map[int]bool // the numbers of those that left, or joined later
 
-	// What was found.
+	// The findings.
 	fairness           report.Fairness
 	changes, joined    int
 	perChange, perJoin meter.Counts
@@ -62,11 +61,11 @@ type run struct {
 	figures            *figures
 	sample             *report.Timeline
 	crashes            []bool    // by leader change
-	began              time.Time // the latest one, by resignation
-	sampled            int       // the leader change to be watched
+	began              time.Time // of the latest one by resignation
+	sampled            int       // the leader change to record
 }
 
-// all takes the run to its end, or to that of ctx or of what can be done.
+// all completes the run, unless ctx ends or something fails.
 func (r *run) all() error {
 	if err := r.gather(); err != nil {
 		return err
@@ -84,8 +83,8 @@ func (r *run) all() error {
 	return nil
 }
 
-// change makes one leader change. Of crashes the service's figures are not looked at: they
-// would be those of the heartbeats in a session timeout.
+// change makes one leader change. It does not read the service's figures at crashes: they would be those of
+// the heartbeats in a session timeout.
 func (r *run) change(crash, sample bool) error {
 	if crash {
 		if err := r.measured(&r.perChange, r.crash); err != nil {
@@ -107,7 +106,7 @@ func (r *run) change(crash, sample bool) error {
 	return nil
 }
 
-// numbers are those of the candidates that are present, rising.
+// numbers returns the numbers of the present candidates, rising.
 func (r *run) numbers() (all []int) {
 	for _, c := range r.present {
 		all = append(all, c.number)
@@ -116,8 +115,7 @@ func (r *run) numbers() (all []int) {
 	return all
 }
 
-// plan draws which changes are crashes, and picks the one to watch: a resignation in the
-// middle.
+// plan draws which changes are crashes, and picks the one to record: a resignation in the middle.
 func (r *run) plan() {
 	r.crashes = make([]bool, r.cfg.Changes)
 	for _, i := range r.random.Perm(r.cfg.Changes)[:r.cfg.crashes()] {
@@ -131,7 +129,7 @@ func (r *run) plan() {
 	}
 }
 
-// gather has n candidates connect, and then enter one after the other.
+// gather makes n candidates connect, and then enter one after the other.
 func (r *run) gather() error {
 	if err := program.EnoughFiles(r.service.files()*r.n + otherFiles); err != nil {
 		return err
@@ -157,7 +155,7 @@ func (r *run) gather() error {
 	return nil
 }
 
-// admit has the i-th of the first candidates enter.
+// admit makes the i-th of the first candidates enter.
 func (r *run) admit(i int, c *candidate) error {
 	switch {
 	case i == 0:
@@ -197,7 +195,7 @@ func (r *run) connect() error {
 	return r.hinted(fmt.Errorf("%d of %d candidates could connect: %w", r.n-len(errs), r.n, context.Cause(ctx)))
 }
 
-// hinted adds to the error of connecting what may be in the way.
+// hinted adds a possible cause to an error of connecting.
 func (r *run) hinted(err error) error {
 	if hint := r.service.hint(r.n); hint != "" && r.Context().Err() == nil {
 		return fmt.Errorf("%w; %s", err, hint)
@@ -220,8 +218,7 @@ func (r *run) next(within time.Duration) error {
 	return nil
 }
 
-// measured adds to sum what all candidates do from now until what do begins is over and
-// all is still.
+// measured adds to sum what all candidates do from now until do and its effects are over and all is quiet.
 func (r *run) measured(sum *meter.Counts, do func() error) error {
 	before := r.counts()
 	if err := do(); err != nil {
@@ -242,7 +239,7 @@ func (r *run) counts() meter.Counts {
 	return sum
 }
 
-// still blocks until all but the leader wait, and nothing has moved for a while.
+// still blocks until all except the leader wait, and nothing has moved for a while.
 func (r *run) still() error {
 	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
@@ -252,7 +249,7 @@ func (r *run) still() error {
 			_, restless := r.moves()
 			return fmt.Errorf("%d of %d candidates have not come to rest: %w", restless, len(r.present), err)
 		}
-		// In this order: what a candidate does about a notice is a move.
+		// In this order: a candidate's reaction to a notice is a move.
 		due := r.service.due()
 		if after, restless := r.moves(); due == 0 && restless == 0 && after == before {
 			return nil
@@ -260,7 +257,7 @@ func (r *run) still() error {
 	}
 }
 
-// moves counts what candidates have begun and ended, and those that are not at rest.
+// moves counts the begun and ended actions of candidates, and the candidates that are not at rest.
 func (r *run) moves() (moves int64, restless int) {
 	for _, c := range r.present {
 		moves += c.activity.moves.Load()
@@ -272,7 +269,7 @@ func (r *run) moves() (moves int64, restless int) {
 	return moves, restless
 }
 
-// forget takes a candidate out of the count. What it did so far stays counted.
+// forget removes a candidate from the count. Its actions so far stay counted.
 func (r *run) forget(c *candidate) {
 	r.present = slices.DeleteFunc(r.present, func(o *candidate) bool { return o == c })
 	r.left = r.left.Add(c.counts())

@@ -20,8 +20,8 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// real runs a small comparison on a real service. Session timeouts are such that nobody
-// loses a session for want of a processor.
+// real runs a small comparison on a real service. The session timeouts are long enough that nobody loses a
+// session for lack of a processor.
 func real(t *testing.T, url string) report.Report {
 	t.Helper()
 	out, err := Run(t.Context(), Config{
@@ -43,8 +43,8 @@ func real(t *testing.T, url string) report.Report {
 			assert.Zero(t, r.Fairness.Inversions, r.Strategy)
 		}
 		if item.Herd {
-			// One that is woken late may be counted with the next change, or not at all.
-			// TestExact has the exact number.
+			// One that wakes late may be counted with the next change, or not at all. TestExact has the exact
+			// number.
 			assert.Greater(t, r.PerChange.WakeUps, float64(r.N)/2, r.Strategy)
 		}
 	}
@@ -60,7 +60,7 @@ func TestZooKeeper(t *testing.T) {
 
 	out := real(t, "zk://"+server.Addr()+"?timeout=10s")
 	for _, r := range out.Runs {
-		// A write is a packet that is received, and heartbeats are not among these.
+		// A write is a received packet. Heartbeats are not included.
 		assert.GreaterOrEqual(t, r.Server["received"], r.PerChange.Writes-1, r.Strategy)
 		assert.LessOrEqual(t, r.Server["received"], 3*r.PerChange.Operations, r.Strategy)
 		assert.Empty(t, r.ServerNote)
@@ -96,8 +96,8 @@ func TestConsul(t *testing.T) {
 	assert.Empty(t, keys, "nothing stays behind")
 }
 
-// TestServerKilled holds that a run ends, with the reason, when its server does, and that
-// the others on it are not tried.
+// TestServerKilled holds that a run ends, with the reason, when its server does, and that the others on it
+// are skipped.
 func TestServerKilled(t *testing.T) {
 	servertest.Long(t, "a server that is killed, and sessions that run out")
 	t.Parallel()
@@ -133,8 +133,8 @@ func TestTooMany(t *testing.T) {
 	assert.True(t, strings.Contains(out.Runs[0].Truncated, "could connect"))
 }
 
-// TestGoroutines holds that none is left behind on a real service, a crashed candidate's
-// included. (On the embedded one, fake time holds it in each test.)
+// TestGoroutines holds that none is left on a real service, including a crashed candidate's. (On the embedded
+// one, fake time holds it in each test.)
 func TestGoroutines(t *testing.T) {
 	servertest.Long(t, "a session that runs out")
 	url := "zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=3s"

@@ -9,23 +9,21 @@ import (
 	"github.com/elector-go/elector/internal/services"
 )
 
-// A service is where one run takes place.
+// A service is the place of one run.
 type service interface {
-	// Client makes what one candidate stands on.
+	// Client returns the connection of one candidate.
 	Client() (services.Client, error)
-	// outside is a backend that is part of no measurement. It lives as long as the
-	// service.
+	// outside is a backend that is not measured. It lives as long as the service.
 	outside() backend.Backend
-	// figures are what the service has counted so far, but for heartbeats. Without any,
-	// the error says why.
+	// figures returns the service's counts so far, without heartbeats. Without any, the error says why.
 	figures(ctx context.Context) (map[string]float64, error)
-	// due are the notices that the service has for candidates, as far as it tells.
+	// due returns how many notices the service has for candidates, as far as it tells.
 	due() int
-	// rest is how long nothing may move before all is taken to be still.
+	// rest is how long nothing may move before all counts as quiet.
 	rest() time.Duration
-	// files are the open files of a candidate.
+	// files returns the number of open files of a candidate.
 	files() int
-	// hint says what may be in the way of n candidates.
+	// hint names a possible obstacle to n candidates.
 	hint(n int) string
 	close() error
 }
@@ -52,7 +50,7 @@ func (e embedded) due() int                 { return e.Stats().Due }
 func (e embedded) files() int               { return 0 }
 func (e embedded) hint(int) string          { return "" }
 
-// rest is short: all messages that are on their way are known.
+// rest is short: all pending messages are known.
 func (e embedded) rest() time.Duration { return 3 * time.Millisecond }
 
 func (e embedded) figures(context.Context) (map[string]float64, error) {
@@ -68,7 +66,7 @@ func (e embedded) figures(context.Context) (map[string]float64, error) {
 // remote is a real service.
 type remote struct {
 	services.Remote
-	own services.Client // outside
+	own services.Client // the backend of outside
 }
 
 func (r *remote) outside() backend.Backend { return r.own.Backend }
@@ -76,7 +74,7 @@ func (r *remote) close() error             { return r.own.Close() }
 func (r *remote) due() int                 { return 0 }
 func (r *remote) files() int               { return 2 }
 
-// rest is longer than a message is on its way within a site.
+// rest is longer than a message takes within a site.
 func (r *remote) rest() time.Duration { return 50 * time.Millisecond }
 
 func (r *remote) hint(n int) string {

@@ -10,17 +10,16 @@ import (
 
 // activity tells whether candidates are at rest.
 type activity struct {
-	busy  atomic.Int64 // calls and notices under way; a wait that is blocked is not
+	busy  atomic.Int64 // pending calls and notices; a wait that is blocked is not
 	moves atomic.Int64 // beginnings and ends of them, and of waits
 }
 
 func (a *activity) begin() { a.busy.Add(1); a.moves.Add(1) }
 func (a *activity) end()   { a.busy.Add(-1); a.moves.Add(1) }
 
-// A tap passes the calls of sessions on, tells what is under way, and makes each message take
-// its time: requests, answers, and notices of changes take half a round trip each. That nothing
-// overtakes anything on the way is not simulated: a candidate's calls come one after the other
-// wherever their order matters.
+// A tap passes on the calls of sessions, counts what is pending, and delays each message: requests, answers,
+// and notices of changes take half a round trip each. It does not simulate that nothing overtakes anything on
+// the way: a candidate's calls come one after the other wherever their order matters.
 type tap struct {
 	activity *activity
 	half     time.Duration // of a round trip
@@ -37,7 +36,7 @@ func (t tap) call(ctx context.Context, c *backend.Call, next func(context.Contex
 	return t.travel(do)
 }
 
-// travel makes a call of which the answer is awaited.
+// travel makes a call whose answer is awaited.
 func (t tap) travel(do func() error) error {
 	t.activity.begin()
 	defer t.activity.end()

@@ -1,5 +1,5 @@
-// Package dashboard serves a live page about the elections of a service: who leads, who stands, and
-// what has happened since it began.
+// Package dashboard serves a live page about the elections of a service: who leads, who stands, and what has
+// happened since it began.
 package dashboard
 
 import (
@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	// every is how long the board rests between two looks for elections. A look takes a twentieth of
-	// the time at most.
+	// every is how long the board rests between two looks for elections. A look takes at most a twentieth of
+	// the time.
 	every = 10 * time.Second
 	rests = 20
-	// What is kept, and shown, of elections, changes of each, and candidates of each at most.
+	// The most elections, changes of each, and candidates of each that are kept and shown.
 	mostElections  = 500
 	mostSpans      = 200
 	mostCandidates = 200
 )
 
-// What was in a Span.
+// Kinds of a Span.
 const (
 	Led     = "led"     // somebody led
 	Vacant  = "vacant"  // nobody led
-	Unknown = "unknown" // out of touch, or the strategy does not tell
+	Unknown = "unknown" // the link is down, or the strategy does not tell
 )
 
 // A Span is a time in which nothing changed.
@@ -44,14 +44,14 @@ type Span struct {
 	ID    string    `json:"id,omitempty"`
 	Token string    `json:"token,omitempty"` // in decimal: JavaScript's numbers are too short
 	From  time.Time `json:"from"`
-	To    time.Time `json:"to,omitzero"` // zero: it goes on
+	To    time.Time `json:"to,omitzero"` // zero: it continues
 }
 
 // A Candidate is one row of an election.
 type Candidate struct {
-	Key        string `json:"key"` // tells it from others with the same ID
+	Key        string `json:"key"` // distinguishes it from others with the same ID
 	ID         string `json:"id"`
-	Odd        bool   `json:"odd,omitempty"` // ID is quoted: the page cannot give it in an order
+	Odd        bool   `json:"odd,omitempty"` // ID is quoted: the page cannot use it in an order
 	Value      string `json:"value,omitempty"`
 	Rank       string `json:"rank,omitempty"`
 	Session    string `json:"session"`
@@ -59,7 +59,7 @@ type Candidate struct {
 	Designated bool   `json:"designated,omitempty"`
 }
 
-// An Election is what the page shows of one.
+// An Election is what the page shows of one election.
 type Election struct {
 	Path       string      `json:"path"`
 	Strategy   string      `json:"strategy"`
@@ -69,9 +69,9 @@ type Election struct {
 	Asked      string      `json:"asked,omitempty"`  // the request that the leader should go
 	Designated string      `json:"designated,omitempty"`
 	Candidates []Candidate `json:"candidates"`
-	More       int         `json:"more,omitempty"`       // how many stand beside Candidates
-	Hidden     bool        `json:"hidden,omitempty"`     // those who wait leave no trace
-	Transfers  bool        `json:"transfers,omitempty"`  // the strategy can have a candidate of one's choice lead
+	More       int         `json:"more,omitempty"`       // how many stand besides Candidates
+	Hidden     bool        `json:"hidden,omitempty"`     // those that wait leave no trace
+	Transfers  bool        `json:"transfers,omitempty"`  // the strategy can make a chosen candidate lead
 	Designates bool        `json:"designates,omitempty"` // the strategy heeds a designation
 	Trouble    string      `json:"trouble,omitempty"`
 	Spans      []Span      `json:"spans"`
@@ -127,7 +127,7 @@ type toFollow struct {
 	path string
 }
 
-// listed takes over which elections there are, and returns those that nobody follows yet.
+// listed stores which elections exist, and returns those that nobody follows yet.
 func (b *Board) listed(ctx context.Context, l inspect.Listing, err error) (begin []toFollow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,8 +180,8 @@ func (b *Board) listed(ctx context.Context, l inspect.Listing, err error) (begin
 	return begin
 }
 
-// follow follows one election. A watch that has ended, as when the service refuses the right to
-// look, begins again with the next list that has the election.
+// follow follows one election. If a watch ends, as when the service refuses the right to look, it begins
+// again with the next list that has the election.
 func (b *Board) follow(ctx context.Context, path string) {
 	for v, err := range b.in.Watch(ctx, path, inspect.WatchOptions{Candidates: true}) {
 		b.mu.Lock()
@@ -201,7 +201,7 @@ func (b *Board) follow(ctx context.Context, path string) {
 	}
 }
 
-// change tells all who wait. f is what has changed, or nil. Caller holds mu.
+// change notifies all that wait. f is what has changed, or nil. The caller holds mu.
 func (b *Board) change(f *followed) {
 	b.version++
 	if f != nil {
@@ -211,14 +211,14 @@ func (b *Board) change(f *followed) {
 	b.changed = make(chan struct{})
 }
 
-// see takes over what a watch has seen.
+// see stores what a watch has seen.
 func (f *followed) see(v inspect.View) {
 	f.gone = v.Strategy == "" && v.Trouble == nil
 	f.Trouble = ""
 	if v.Trouble != nil {
 		f.Trouble = v.Trouble.Why
 		f.span(Span{Kind: Unknown, From: v.Trouble.Since})
-		return // what was known last stays
+		return // the last known state stays
 	}
 	f.Strategy, f.Hidden, f.Asked, f.Designated, f.Value = readable(v.Strategy), v.Hidden, "", "", ""
 	item, _ := catalog.Named(v.Strategy)
@@ -263,7 +263,7 @@ func (f *followed) see(v inspect.View) {
 	f.span(s)
 }
 
-// span begins a span, unless it goes on.
+// span begins a span, unless it continues the last one.
 func (f *followed) span(s Span) {
 	if n := len(f.Spans); n > 0 {
 		last := &f.Spans[n-1]
@@ -279,7 +279,7 @@ func (f *followed) span(s Span) {
 	f.Spans = slices.Delete(f.Spans, 0, max(0, len(f.Spans)-mostSpans))
 }
 
-// readable is a text that somebody else has written, without what cannot be seen: quoted then.
+// readable returns another's text, quoted if it has invisible characters.
 func readable(s string) string {
 	const most = 1000
 	if len(s) > most {
@@ -291,7 +291,7 @@ func readable(s string) string {
 	return strconv.Quote(s)
 }
 
-// A State is what the page gets to know: all, or what has changed since.
+// A State is what the page receives: all, or the changes since a version.
 type State struct {
 	At        time.Time  `json:"at"` // by the clock of this process, as all times are
 	Began     time.Time  `json:"began"`
@@ -300,8 +300,8 @@ type State struct {
 	Elections []Election `json:"elections"`
 }
 
-// since returns what has changed since a version, which one this is, and what is closed with
-// the next change.
+// since returns the changes since a version, the current version, and a channel that is closed with the next
+// change.
 func (b *Board) since(version uint64) (s State, now uint64, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -316,14 +316,14 @@ func (b *Board) since(version uint64) (s State, now uint64, changed <-chan struc
 	return s, b.version, b.changed
 }
 
-// shows tells whether an election is on the board.
+// shows reports whether an election is on the board.
 func (b *Board) shows(path string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.all[path] != nil
 }
 
-// tokenOf is the leader's token, "" if nobody leads.
+// tokenOf returns the leader's token, or "" if nobody leads.
 func tokenOf(l *inspect.Leader) string {
 	if l == nil {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// TestSpans holds what the page's line of terms is made of.
+// TestSpans holds what the page's line of terms consists of.
 func TestSpans(t *testing.T) {
 	start := time.Now()
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
@@ -27,7 +27,7 @@ func TestSpans(t *testing.T) {
 	}
 	var f followed
 	f.see(led(0, "a", 5))
-	f.see(led(1, "a", 5)) // its value has changed, perhaps
+	f.see(led(1, "a", 5)) // perhaps its value has changed
 	f.see(inspect.View{Strategy: "fair", At: at(2)})
 	f.see(led(3, "b", 1<<63))
 	f.see(inspect.View{Strategy: "fair", At: at(3), Trouble: &inspect.Trouble{Since: at(5), Why: "out of touch"}})
@@ -138,7 +138,7 @@ func TestCodes(t *testing.T) {
 	require.Equal(t, 502, codeOf(errors.New("out of reach")))
 }
 
-// TestWatchEnds holds that a watch that was refused leaves nothing behind, as it is begun again every ten seconds.
+// TestWatchEnds holds that a refused watch leaves nothing behind, as it begins again every ten seconds.
 func TestWatchEnds(t *testing.T) {
 	denied := memory.New(memory.Options{}).Client("stranger")
 	t.Cleanup(denied.Deny())
@@ -155,7 +155,7 @@ func TestWatchEnds(t *testing.T) {
 	assert.Empty(t, b.all, "nobody follows it, and it is listed no more")
 }
 
-// TestLeftOut holds that elections that are not shown are told of, whatever takes their place.
+// TestLeftOut holds that the page reports elections that it does not show, even if others take their place.
 func TestLeftOut(t *testing.T) {
 	b := newBoard(nil, "/")
 	var l inspect.Listing
@@ -169,7 +169,7 @@ func TestLeftOut(t *testing.T) {
 	assert.Contains(t, s.Trouble, "1 of 1 elections are not shown")
 }
 
-// TestHostileSize holds that what strangers write makes no page of any length.
+// TestHostileSize holds that text from strangers cannot make the page arbitrarily long.
 func TestHostileSize(t *testing.T) {
 	var f followed
 	v := inspect.View{Strategy: strings.Repeat("x", 1<<20), At: time.Now(), Unknown: true}

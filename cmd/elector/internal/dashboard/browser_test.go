@@ -19,10 +19,10 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// hostile is what an ID or a value may be, and what a page must not run.
+// hostile is a possible ID or value that a page must not run.
 const hostile = `<img src=x onerror="document.title='broken into'"><script>document.title='broken into'</script>"'&amp;`
 
-// text is what the page says of an election, and unnamed what a screen reader could not tell.
+// text is the page's text about elections. unnamed is what a screen reader could not name.
 const (
 	text    = `[...document.querySelectorAll("section")].map(s => s.innerText).join("\n")`
 	unnamed = `[...document.querySelectorAll("button, input, svg[role], [role=region], section")].filter(e =>
@@ -30,7 +30,7 @@ const (
 		!document.getElementById(e.getAttribute("aria-labelledby"))?.textContent).map(e => e.outerHTML.slice(0, 80))`
 )
 
-// sees waits until a script returns what is wanted.
+// sees waits until a script's result contains want.
 func sees(t *testing.T, tab context.Context, script, want string) {
 	t.Helper()
 	got := ""
@@ -86,7 +86,7 @@ func TestDashboardInBrowser(t *testing.T) {
 	sees(t, tab, `document.querySelector("section[aria-label='/jobs/report']").innerText`, "Done: host-1 was asked to go.")
 	sees(t, tab, `document.querySelector("section[aria-label='/jobs/report']").innerText`, "host-2 has been seen to lead")
 
-	// What is cancelled is not done.
+	// A cancelled order is not carried out.
 	browsertest.Do(t, tab,
 		chromedp.Evaluate[chromedp.Void](`document.querySelector("section[aria-label='/db/primary'] .buttons button").click()`),
 		chromedp.KeyEvent(kb.Escape))
@@ -104,7 +104,7 @@ func TestDashboardInBrowser(t *testing.T) {
 	}
 }
 
-// TestOutOfTouch holds that a page that nobody keeps up to date says so.
+// TestOutOfTouch holds that a page without updates says so.
 func TestOutOfTouch(t *testing.T) {
 	url := "mem://out-of-touch"
 	t.Cleanup(stands(t, url, "/jobs/reindex", "host-1", ""))
@@ -114,13 +114,13 @@ func TestOutOfTouch(t *testing.T) {
 	sees(t, tab, text, "host-1 has been seen to lead")
 	assert.NotContains(t, browsertest.Get(t, tab, chromedp.Evaluate[string](`document.body.innerText`)), "Ask the leader")
 	browsertest.Do(t, tab, chromedp.Evaluate[chromedp.Void](`window.EventSource = class { close() {} }; 0`))
-	s.board.mu.Lock() // nothing more is told
+	s.board.mu.Lock() // no more updates
 	browsertest.Do(t, tab, chromedp.Evaluate[chromedp.Void](`heard = -1e9; tick()`))
 	sees(t, tab, `document.getElementById("trouble").textContent`, "Out of touch with the dashboard")
 	s.board.mu.Unlock()
 }
 
-// fed has a page that shows what a script gives to feed, and nothing else. elections makes a state.
+// fed makes a page show only what a script gives to feed. elections makes a state.
 const fed = `
 	window.feed ??= take;
 	take = () => {};
@@ -138,20 +138,20 @@ const fed = `
 	window.shown = () => String([...document.querySelectorAll("section")].filter(s => s.checkVisibility()).map(s => s.querySelector("h2").firstChild.textContent));
 	0`
 
-// TestPage holds what the page makes of what it is told.
+// TestPage holds how the page shows its input.
 func TestPage(t *testing.T) {
 	s, address := start(t, "mem://page", Config{Path: "/", Changes: true})
 	tab := browsertest.Open(t)
 	does := func(script string) { browsertest.Do(t, tab, chromedp.Evaluate[chromedp.Void]("{"+script+"}; 0")) }
 	says := func(script string) string { return browsertest.Get(t, tab, chromedp.Evaluate[string](script)) }
 
-	// Whoever has the page open, and then opens the address with the token, may change something.
+	// If the page is open, opening the address with the token lets the user make changes.
 	browsertest.Do(t, tab, chromedp.Navigate(address))
 	sees(t, tab, `document.getElementById("readonly").textContent`, "open the address that the dashboard has logged")
 	does(`location.hash = "` + s.token + `"`)
 	require.Eventually(t, func() bool {
 		may, err := chromedp.Run(tab, chromedp.Evaluate[bool](`typeof mayChange === "boolean" && mayChange && location.hash === ""`))
-		return err == nil && may // no script runs while it is loaded again
+		return err == nil && may // no script runs during the reload
 	}, wait.Patience, 50*time.Millisecond)
 	sees(t, tab, `document.getElementById("summary").textContent`, "0 elections")
 
@@ -186,7 +186,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 
-	// What is out of sight is not drawn each second: with hundreds of elections that takes longer than a second.
+	// Cards out of sight are not drawn each second: with hundreds of elections that takes longer than a second.
 	does(`document.getElementById("ask").close()`)
 	does(fed)
 	does(`told(...Array.from({ length: 200 }, (_, n) => leading("/" + n))); window.drawn = 0; const real = draw; draw = (...all) => { drawn++; real(...all) }`)
@@ -194,7 +194,7 @@ func TestPage(t *testing.T) {
 	does(`document.querySelector("section:last-child").scrollIntoView()`)
 	sees(t, tab, `drawn = [], draw = card => drawn.push(card.path), tick(), String(drawn)`, "199")
 
-	// What a page cannot make sense of is not taken for news.
+	// An update that a page cannot understand does not count as one.
 	does(`take = () => { window.came = true; throw new Error("odd") }; heard = -1e9; window.came = false`)
 	t.Cleanup(stands(t, "mem://page", "/new", "host-1", ""))
 	sees(t, tab, `String(came)`, "true")

@@ -26,15 +26,15 @@ import (
 
 // Config is what a dashboard shows, and to whom.
 type Config struct {
-	// Service is what the page calls the service. It shows the elections at Path and below.
+	// Service is the page's name for the service. The page shows the elections at Path and below.
 	Service, Path string
-	// Listen is the address. Whoever reaches it sees the page.
+	// Listen is the address. Anybody who reaches it sees the page.
 	Listen string
-	// Hosts are the names by which it may be asked for, beside localhost and any IP address. Others are
-	// refused, lest a page from elsewhere has a browser ask for it by a name of its own.
+	// Hosts are the allowed host names in requests, besides localhost and any IP address. Others are refused,
+	// so that no foreign page can make a browser ask for this one by a name of its own.
 	Hosts []string
-	// Changes lets those who have the token that Serve logs ask leaders to go, and designate. By is
-	// whom the leaders' logs name.
+	// Changes lets anybody with the token that Serve logs ask leaders to go, and designate. The leaders' logs
+	// name By.
 	Changes bool
 	By      string
 	Log     *slog.Logger
@@ -56,12 +56,12 @@ type server struct {
 	Config
 	in    *inspect.Inspector
 	board *Board
-	token string // "": nothing may be changed
+	token string // "": no changes allowed
 	pages chan struct{}
 }
 
-// Serve serves the dashboard until ctx ends, whose cause it returns. It begins at once, also when the
-// service is out of reach: the page says so. in is the caller's to close.
+// Serve serves the dashboard until ctx ends, and returns ctx's cause. It begins at once, even when the
+// service is out of reach: the page says so. It does not close in.
 func Serve(ctx context.Context, in *inspect.Inspector, c Config) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
@@ -76,7 +76,7 @@ func Serve(ctx context.Context, in *inspect.Inspector, c Config) error {
 		s.board.run(ctx)
 	}()
 	web := s.web(ctx)
-	go func() { cancel(web.Serve(l)) }() // Serve ends with an error only
+	go func() { cancel(web.Serve(l)) }() // Serve ends only with an error
 	address := "http://" + l.Addr().String() + "/"
 	if s.token != "" {
 		address += "#" + s.token
@@ -88,7 +88,7 @@ func Serve(ctx context.Context, in *inspect.Inspector, c Config) error {
 	return context.Cause(ctx)
 }
 
-// web lets go those who are slow to ask, or to read.
+// web returns a server that drops clients that are slow to ask, or to read.
 func (s *server) web(ctx context.Context) *http.Server {
 	return &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: actBy + alive, IdleTimeout: time.Minute,
@@ -121,8 +121,8 @@ func (s *server) handler() http.Handler {
 	return s.guard(http.NewCrossOriginProtection().Handler(mux))
 }
 
-// guard refuses what comes by a strange name, and tells the browser to load and run nothing that is
-// not from here.
+// guard refuses requests for a strange host name, and tells the browser to load and run nothing from
+// elsewhere.
 func (s *server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -156,7 +156,7 @@ func (s *server) page(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// events sends what there is, and then each change, as server-sent events, until the page is closed.
+// events sends the state, and then each change, as server-sent events, until the page is closed.
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.pages <- struct{}{}:
@@ -175,7 +175,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		state, now, changed := s.board.since(version)
 		data, err := json.Marshal(state)
 		if err == nil {
-			err = out.SetWriteDeadline(time.Now().Add(alive)) // one that does not read is let go
+			err = out.SetWriteDeadline(time.Now().Add(alive)) // drops a client that does not read
 		}
 		if err == nil {
 			_, err = fmt.Fprintf(w, "data: %s\n\n", data)
@@ -187,7 +187,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		version = now
 		select {
 		case <-changed:
-			_ = program.Sleep(r.Context(), 50*time.Millisecond) // what comes together is sent together
+			_ = program.Sleep(r.Context(), 50*time.Millisecond) // simultaneous changes are sent together
 		case <-time.After(alive):
 		case <-r.Context().Done():
 			return
@@ -195,13 +195,13 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An order is what an operator wants to be done.
+// An order is an operator's command.
 type order struct {
 	Do       string `json:"do"` // ask, transfer, designate or undesignate
 	Election string `json:"election"`
 	ID       string `json:"id"`
 	Why      string `json:"why"`
-	// Token is that of the leader that the operator saw, "" for none.
+	// Token is the token of the leader that the operator saw, "" for none.
 	Token string `json:"token"`
 }
 

@@ -46,7 +46,7 @@ func start(t *testing.T, url string, c Config) (s *server, address string) {
 	return s, web.URL
 }
 
-// stands has a candidate stand until the test ends.
+// stands makes a candidate stand until the test ends.
 func stands(t *testing.T, url, election, id, value string) (stop func()) {
 	return standtest.Stand(t, url, election, id, value, fair.New())
 }
@@ -90,7 +90,7 @@ func TestOnZooKeeper(t *testing.T) {
 	follows(t, "zk://"+servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr()+"?timeout=1m")
 }
 
-// follows has leadership move, and looks whether the dashboard shows it.
+// follows moves leadership, and checks that the dashboard shows it.
 func follows(t *testing.T, url string) {
 	stopFirst := stands(t, url, "/jobs/reindex", "host-1", "10.0.0.1")
 	t.Cleanup(stands(t, url, "/jobs/reindex", "host-2", ""))
@@ -129,7 +129,7 @@ func TestDesignate(t *testing.T) {
 	}
 }
 
-// post gives an order.
+// post sends an order.
 func post(t *testing.T, address, token string, o order) (code int, said done) {
 	t.Helper()
 	body := must.Get(json.Marshal(o))(t)
@@ -194,7 +194,7 @@ func TestRefuses(t *testing.T) {
 	assert.Empty(t, e.Asked)
 }
 
-// TestEvents holds that a page gets all at first, and then what changes; and that there is an end to pages.
+// TestEvents holds that a page receives all at first, then the changes; and that there is a limit of pages.
 func TestEvents(t *testing.T) {
 	url := "mem://events"
 	t.Cleanup(stands(t, url, "/a", "host-1", ""))
@@ -238,12 +238,12 @@ func TestEvents(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 }
 
-// TestAnotherLeader holds that an order is refused if another leads than the page showed, also where the
-// dashboard does not know yet.
+// TestAnotherLeader holds that an order is refused if another leads than the page showed, even if the
+// dashboard does not know it yet.
 func TestAnotherLeader(t *testing.T) {
 	url := "mem://another-leader"
 	t.Cleanup(stands(t, url, "/jobs/reindex", "host-1", ""))
-	s, address := start(t, url, Config{Path: "/other", Changes: true}) // so that nothing tells the board
+	s, address := start(t, url, Config{Path: "/other", Changes: true}) // so that nothing updates the board
 	s.board.mu.Lock()
 	s.board.all["/jobs/reindex"] = &followed{Election: Election{Path: "/jobs/reindex", Leader: &Span{Kind: Led, ID: "host-0", Token: "1"}}, stop: func() {}, watched: true}
 	s.board.mu.Unlock()
@@ -256,7 +256,7 @@ func TestAnotherLeader(t *testing.T) {
 	assert.Nil(t, v.Leader.Asked)
 }
 
-// TestNobodyReads holds that a client that does not read its answer is let go, but not while an order is carried out.
+// TestNobodyReads holds that a client that does not read is dropped, but not while an order is carried out.
 func TestNobodyReads(t *testing.T) {
 	web := newServer(nil, Config{Path: "/", Log: slog.New(slog.DiscardHandler)}).web(t.Context())
 	assert.Greater(t, web.WriteTimeout, actBy)

@@ -74,7 +74,7 @@ func (s *Server) consul(ctx context.Context, b *consul.Backend) {
 		s.Findings.add("connections", OK, "", "http_max_conns_per_client is %d (0: any number); a candidate needs %d at most", n, perCandidate)
 	}
 	if !checked(b) {
-		return // sessions are on a node that no agent takes along
+		return // sessions are on a node that does not leave with an agent
 	}
 	if d.LeaveOnTerm != nil && *d.LeaveOnTerm || d.SkipLeaveOnInt != nil && !*d.SkipLeaveOnInt {
 		s.Findings.add("leave", Warn, "set leave_on_terminate = false and skip_leave_on_interrupt = true, or leave out check=",
@@ -85,10 +85,10 @@ func (s *Server) consul(ctx context.Context, b *consul.Backend) {
 	}
 }
 
-// checked tells whether sessions are tied to checks of the agent's, and so to its node.
+// checked reports whether sessions are tied to checks of the agent, and so to its node.
 func checked(b *consul.Backend) bool { return b.Limits().MinTTL == consul.MinCheck }
 
-// autopilot tells whether the servers take one of them out of the catalog that is cut off.
+// autopilot checks whether the servers remove a server from the catalog when it is cut off.
 func (s *Server) autopilot(ctx context.Context, client *api.Client) {
 	set, err := client.Operator().AutopilotGetConfiguration(new(api.QueryOptions).WithContext(ctx))
 	var status api.StatusError
@@ -105,7 +105,7 @@ func (s *Server) autopilot(ctx context.Context, client *api.Client) {
 	}
 }
 
-// sessionNode tells whether the node that sessions are on, and which is there once one was opened, is nobody's.
+// sessionNode checks that the node of the sessions, which exists once one was opened, is no agent's.
 func sessionNode(ctx context.Context, b *consul.Backend, f *Findings) {
 	if checked(b) {
 		return

@@ -1,5 +1,5 @@
-// Package doctor tells whether a coordination service is fit for leader election, and whether this process's
-// credentials can hold one there. It asks each server by itself, and then does on the service what a candidate does.
+// Package doctor checks whether a coordination service, with this process's credentials, is fit for leader
+// election. It asks each server by itself, and then does on the service what a candidate does.
 package doctor
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 )
 
-// answerWithin is how long a server may take for one answer. One that is frozen takes connections, and never answers.
+// answerWithin bounds one answer of a server. A frozen server accepts connections, and never answers.
 const answerWithin = 3 * time.Second
 
 // A Level says how bad a finding is.
@@ -30,12 +30,12 @@ type Level string
 
 const (
 	OK      Level = "ok"
-	Unknown Level = "unknown" // it cannot be told, and may be well
+	Unknown Level = "unknown" // it cannot be told, and may be fine
 	Warn    Level = "warn"    // elections work, for now
 	Fail    Level = "fail"    // elections do not work, or not for these credentials
 )
 
-// A Finding is one thing that was looked at. What it quotes of a service's answers is that service's text.
+// A Finding is the result of one check. Quotes of a service's answers are that service's text.
 type Finding struct {
 	Check string `json:"check"`
 	Level Level  `json:"level"`
@@ -57,17 +57,17 @@ func (f *Findings) add(check string, l Level, do, format string, args ...any) {
 	*f = append(*f, Finding{check, l, says, do})
 }
 
-// A Server is what was found about one server.
+// A Server is the findings about one server.
 type Server struct {
 	Address  string   `json:"address"`
 	Findings Findings `json:"findings"`
 
 	heard atomic.Bool       // it has sent something
-	use   error             // why it is of no use, or nil
-	facts map[string]string // what is to be the same on all servers
+	use   error             // why it is useless, or nil
+	facts map[string]string // what must be the same on all servers
 }
 
-// A Report is all that was found.
+// A Report is all findings.
 type Report struct {
 	URL     string    `json:"url"`
 	Path    string    `json:"path"`
@@ -76,10 +76,10 @@ type Report struct {
 	Service Findings  `json:"service"`
 }
 
-// Check looks at the service that a URL names, and holds what a candidate needs below path ("/": anywhere) in it: it
-// writes there for a moment, and deletes what it wrote. It blocks until all is known or ctx ends, and then for some
-// seconds to delete. The Report has what was found until then. The error says that the URL, the path or the settings
-// of the credentials are wrong: then nothing was asked.
+// Check checks the service that a URL names, and whether it can hold what a candidate needs below path ("/":
+// anywhere) in it: it writes there for a moment, and deletes what it wrote. It blocks until all is known or
+// ctx ends, and then for some seconds to delete. The Report has the findings until then. The error says that
+// the URL, the path or the settings of the credentials are wrong: then nothing was asked.
 func Check(ctx context.Context, url, path string) (Report, error) {
 	r := Report{URL: url, Path: path}
 	if path != "/" {
@@ -100,13 +100,13 @@ func Check(ctx context.Context, url, path string) (Report, error) {
 	})
 	options := []dial.Option{pastDead}
 	if strings.HasPrefix(url, "etcd") && slices.ContainsFunc(servers, func(s dial.Server) bool { _, ok := throughProxy(s.Address); return ok }) {
-		options = nil // as a dialer of one's own goes past the proxy
+		options = nil // as a custom dialer bypasses the proxy
 	}
 	b, err := dial.Open(ctx, url, options...)
 	if err != nil {
 		return r, err
 	}
-	defer b.Close() // its error tells of nothing that was found
+	defer b.Close() // its error concerns no finding
 
 	var all sync.WaitGroup
 	for _, named := range servers {
@@ -148,7 +148,7 @@ func (r *Report) judge() {
 	}
 }
 
-// compare looks at what is to be the same on all servers.
+// compare checks what must be the same on all servers.
 func (r *Report) compare() {
 	for _, name := range []string{"cluster", "version", "tickTime", "minSessionTimeout", "maxSessionTimeout"} {
 		var values, where []string
@@ -175,7 +175,7 @@ func (s *Server) unfit(check, do, format string, args ...any) {
 	s.use = errors.New(s.Findings[len(s.Findings)-1].Says)
 }
 
-// check looks at one server. opens says that a session is opened there.
+// check checks one server. opens is whether it opens a session there.
 func (s *Server) check(ctx context.Context, url string, opens bool) {
 	if !s.reach(ctx) {
 		return
@@ -185,7 +185,7 @@ func (s *Server) check(ctx context.Context, url string, opens bool) {
 		s.unfit("client", "", "%v", err)
 		return
 	}
-	defer b.Close() // its error tells of nothing that was found
+	defer b.Close() // its error concerns no finding
 	switch b := b.Backend.(type) {
 	case *zookeeper.Backend:
 		s.zooKeeper(ctx, b)
@@ -202,7 +202,7 @@ func (s *Server) check(ctx context.Context, url string, opens bool) {
 	session, err := b.Open(ctx, backend.OpenOptions{})
 	switch {
 	case errors.Is(err, backend.ErrDenied):
-		s.Findings.add("session", Warn, lackRights, "%v", err) // the service will tell
+		s.Findings.add("session", Warn, lackRights, "%v", err) // the check of the service will tell
 	case err != nil:
 		s.unfit("session", "see its log; has it lost touch with the other servers?", "answers, and grants no session: %v", err)
 	default:
@@ -211,7 +211,7 @@ func (s *Server) check(ctx context.Context, url string, opens bool) {
 	}
 }
 
-// reach connects, and says what is wrong as soon as it is known.
+// reach connects, and notes what is wrong as soon as it is known.
 func (s *Server) reach(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -225,7 +225,7 @@ func (s *Server) reach(ctx context.Context) bool {
 		return true
 	case errors.As(err, &lookup):
 		s.unfit("reachable", "check the name in the URL, and this machine's DNS", "the name is not resolved: %v", err)
-	case strings.Contains(err.Error(), "refused"): // on each system in words of its own
+	case strings.Contains(err.Error(), "refused"): // in different words on each system
 		s.unfit("reachable", "start the server, or check the port", "connection refused: nothing listens there")
 	case ctx.Err() != nil:
 		s.unfit("reachable", "is the machine up? Does a firewall drop packets?", "no connection within %v", answerWithin)
@@ -235,7 +235,7 @@ func (s *Server) reach(ctx context.Context) bool {
 	return false
 }
 
-// dial has the server heard.
+// dial dials, and notes when the server is heard.
 func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
@@ -258,7 +258,7 @@ func (l *line) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failed notes why a server that took the connection did not answer.
+// failed notes why a server that accepted the connection did not answer.
 func (s *Server) failed(ctx context.Context, err error) {
 	text := err.Error()
 	if _, cause, ok := strings.Cut(text, `connection error: desc = "`); ok { // gRPC's words
@@ -274,7 +274,7 @@ func (s *Server) failed(ctx context.Context, err error) {
 	}
 }
 
-// tellVersion notes the version, which has to be major.minor or later.
+// tellVersion notes the version, which must be major.minor or later.
 func (s *Server) tellVersion(v string, major, minor int) {
 	v = fmt.Sprintf("%.60s", v)
 	s.facts["version"] = v

@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
-// check holds that the doctor comes to an end, and returns what it has found.
+// check holds that the doctor finishes, and returns its findings.
 func check(t *testing.T, url, path string) Report {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
@@ -56,7 +56,7 @@ func says(t *testing.T, all Findings, check string, level Level, text string) {
 	assert.Fail(t, fmt.Sprintf("nothing of %s is %s and says %q", check, level, text), "%+v", all)
 }
 
-// told is all that was found about servers.
+// told returns all findings about servers.
 func told(all []*Server) (text string) {
 	for _, s := range all {
 		text += fmt.Sprintf("%v\n", s.Findings)
@@ -72,7 +72,7 @@ type member interface {
 	Kill() error
 }
 
-// members looks at a cluster of three with all well, one frozen, one dead, and two dead. The URL names three members.
+// members checks a cluster of three: all well, one frozen, one dead, and two dead. The URL names three members.
 func members(t *testing.T, url string, all []member, lonely string) {
 	r := check(t, url, "/")
 	for _, s := range r.Servers {
@@ -132,7 +132,7 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	members(t, url, []member{c.Members[0], c.Members[1]}, "not serving")
 }
 
-// answers is a server of a test's own. It answers to the first four bytes of each connection, and closes it.
+// answers is a test's own server. It answers the first four bytes of each connection, and closes it.
 func answers(t *testing.T, answer func(conn net.Conn, word []byte)) (addr string) {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -146,7 +146,7 @@ func answers(t *testing.T, answer func(conn net.Conn, word []byte)) (addr string
 			go func() {
 				defer conn.Close()
 				word := make([]byte, 4)
-				_, _ = io.ReadFull(conn, word) // who says less gets an answer, too
+				_, _ = io.ReadFull(conn, word) // one that says less gets an answer, too
 				answer(conn, word)
 			}()
 		}
@@ -154,7 +154,7 @@ func answers(t *testing.T, answer func(conn net.Conn, word []byte)) (addr string
 	return l.Addr().String()
 }
 
-// A server that only speaks ZooKeeper's protocol is named. One that has no leader is named by its handshake.
+// A server that only speaks ZooKeeper's protocol is named. One without a leader is named by its handshake.
 func TestKeepers(t *testing.T) {
 	t.Parallel()
 	handshake := make([]byte, 40) // ClickHouse Keeper's: a version that is a refusal, the timeout, and session -1 without a password
@@ -169,7 +169,7 @@ func TestKeepers(t *testing.T) {
 	} {
 		addr := answers(t, func(conn net.Conn, word []byte) {
 			answer := []byte(srvr)
-			if word[0] == 0 { // a length: what is closed with something unread is reset, and its answer lost
+			if word[0] == 0 { // a length: closing with something unread resets the connection, and loses the answer
 				answer = handshake
 				_, _ = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(word)))
 			}
@@ -186,12 +186,12 @@ func TestKeepers(t *testing.T) {
 	}
 }
 
-// A server that takes no four-letter words beside srvr is no worse for it. An interrupt leaves nothing behind.
+// A server that answers no four-letter word except srvr is no worse for it. An interrupt leaves nothing behind.
 func TestZooKeeperWithoutWords(t *testing.T) {
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true,
 		Extra: []string{"4lw.commands.whitelist=ruok"}})
-	url := "zk://" + server.Addr() + "?timeout=1m" // a commit that is slow is for the doctor to tell
+	url := "zk://" + server.Addr() + "?timeout=1m" // slow commits are the doctor's to report
 	r := check(t, url, "/")
 	says(t, r.Servers[0].Findings, "settings", Unknown, `does not answer to "conf"`)
 	says(t, r.Service, "commit", OK, "10 commits")
@@ -221,7 +221,7 @@ func TestZooKeeperWithoutWords(t *testing.T) {
 	}
 }
 
-// TestZooKeeperRights holds that nodes of somebody else's are told.
+// TestZooKeeperRights holds that others' nodes are reported.
 func TestZooKeeperRights(t *testing.T) {
 	url := "zk://" + servertest.SharedZooKeeper(t).Addr()
 	operator := zktest.Operator(t, servertest.SharedZooKeeper(t).Addr())
@@ -302,7 +302,7 @@ func TestConsul(t *testing.T) {
 	assert.Equal(t, Fail, r.Level)
 }
 
-// TestEtcdRights holds that rights count where the elections are to be, and that nothing stays.
+// TestEtcdRights holds that rights are checked where the elections will be, and that nothing stays.
 func TestEtcdRights(t *testing.T) {
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4"}})
 	operator := etcdtest.Operator(t, server.Addr())
@@ -330,7 +330,7 @@ func TestEtcdRights(t *testing.T) {
 	t.Setenv("ETCDCTL_USER", "ann:right")
 	r = check(t, url, "/jobs/deep")
 	says(t, r.Service, "rights", OK, "below /jobs/deep")
-	says(t, r.Service, "clean", OK, "/jobs stays") // to delete it takes more rights than these
+	says(t, r.Service, "clean", OK, "/jobs stays") // deleting it requires more rights than these
 	assert.NotEqual(t, Fail, r.Level)
 	says(t, check(t, url, "/").Service, "rights", Fail, "may not")
 
@@ -359,7 +359,7 @@ func TestEtcdAlarm(t *testing.T) {
 	says(t, r.Service, "session", Fail, "space exceeded")
 }
 
-// TestTLS has servers that speak TLS: credentials are those of candidates, and a certificate that is not trusted is told.
+// TestTLS holds that candidates' credentials are used with TLS, and that an untrusted certificate is reported.
 func TestTLS(t *testing.T) {
 	servertest.Long(t, "three servers")
 	ca := must.Get(certtest.New())(t)
@@ -389,7 +389,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestBabble holds that a server may say what it likes, for as long as it likes.
+// TestBabble holds that a server may say anything, at any length.
 func TestBabble(t *testing.T) {
 	for _, babble := range []string{"x", "Zookeeper version: \x1b[31m\nMode: \n", "HTTP/1.1 200 OK\r\n\r\n{", strings.Repeat("9", 1<<20), ""} {
 		addr := answers(t, func(conn net.Conn, _ []byte) { _, _ = io.WriteString(conn, babble) })
@@ -453,7 +453,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// gRPC goes by a proxy of the environment, but to this machine.
+// gRPC uses a proxy of the environment, except to this machine.
 func TestProxyOfTheEnvironment(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://user:secret@proxy.example:3128")
 	t.Setenv("NO_PROXY", "etcd-2.example")

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// throughProxy tells by which proxy of the environment gRPC connects to a server, if there is one. This command's own
-// connections to the server go past it.
+// throughProxy returns the proxy of the environment by which gRPC connects to a server, if there is one. This
+// command's own connections to the server bypass it.
 func throughProxy(address string) (proxy string, ok bool) {
 	u, err := httpproxy.FromEnvironment().ProxyFunc()(&url.URL{Scheme: "https", Host: address})
 	switch {
@@ -26,7 +26,7 @@ func throughProxy(address string) (proxy string, ok bool) {
 	return u.Redacted(), true
 }
 
-// etcd asks a member for its status, by a request that is not tried again, so that gRPC tells why a connection failed.
+// etcd asks a member for its status, by a request without retries, so that gRPC tells why a connection failed.
 func (s *Server) etcd(ctx context.Context, client *clientv3.Client) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -76,7 +76,7 @@ func (s *Server) etcd(ctx context.Context, client *clientv3.Client) {
 	s.Findings.add("space", OK, "", "%s", size)
 }
 
-// refusesUser tells whether the servers do not know who asks, or not let them ask.
+// refusesUser reports whether the servers do not know the user, or do not let the user ask.
 func refusesUser(err error) bool {
 	return errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrPermissionDenied) ||
 		errors.Is(err, rpctypes.ErrInvalidAuthToken)

@@ -20,7 +20,7 @@ import (
 
 const (
 	commits = 10
-	// apart is how far the two writes lie apart that clocks are compared by.
+	// apart is the time between the two writes by which clocks are compared.
 	apart = 2 * time.Second
 	// drift is the difference of the rates of two clocks that no sound pair has. Trust windows bear an eighth.
 	drift = 0.01
@@ -57,7 +57,7 @@ func checkService(ctx context.Context, b *dial.Backend, dir string, f *Findings)
 
 // open opens a session, or says why there is none.
 func open(ctx context.Context, b backend.Backend, ttl time.Duration, check string, f *Findings) *backend.Session {
-	ctx, cancel := context.WithTimeout(ctx, 3*answerWithin) // Consul's refusals are asked again for five seconds
+	ctx, cancel := context.WithTimeout(ctx, 3*answerWithin) // Consul's refusals are retried for five seconds
 	defer cancel()
 	s, err := b.Open(ctx, backend.OpenOptions{TTL: ttl})
 	switch {
@@ -69,7 +69,7 @@ func open(ctx context.Context, b backend.Backend, ttl time.Duration, check strin
 	return s
 }
 
-// closing ends a session also after ctx.
+// closing ends a session even after ctx.
 func closing(ctx context.Context, s *backend.Session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 	defer cancel()
@@ -172,7 +172,7 @@ func (p *probe) rights() bool {
 	return true
 }
 
-// missing finds which keys the probe makes.
+// missing finds which keys the probe creates.
 func (p *probe) missing() error {
 	var made []string
 	for key := p.dir; key != "/"; key = backend.Parent(key) {
@@ -196,17 +196,17 @@ func (p *probe) write() error {
 	case err == nil:
 		p.entry = made[0]
 	case errors.Is(err, backend.ErrDenied) && p.entry.Key == "":
-		p.made = nil // nothing was
+		p.made = nil // nothing was created
 	}
 	return err
 }
 
-// clean deletes what was made, also after ctx. Keys above the probe stay where others use them by now, or the rights
-// are for what is below them.
+// clean deletes what was created, even after ctx. Keys above the probe stay if others use them by now, or if
+// the rights are only for what is below them.
 func (p *probe) clean() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), answerWithin)
 	defer cancel()
-	if p.made != nil && p.entry.Key == "" { // a creation that was cut off may come late, and no later than this
+	if p.made != nil && p.entry.Key == "" { // an unconfirmed creation may come late, and no later than this
 		_, _ = p.s.Commit(ctx, nil, backend.CompareAndSet(p.dir, nil, 0))
 	}
 	if p.under.Exists() {
@@ -229,7 +229,7 @@ func (p *probe) clean() {
 	}
 }
 
-// remove deletes what stands under key, if there is anything.
+// remove deletes the entry under key, if there is one.
 func (p *probe) remove(ctx context.Context, key string) error {
 	e, err := p.s.Get(ctx, key)
 	if err == nil {
@@ -261,7 +261,7 @@ func (p *probe) commits() {
 	p.f.add("commit", OK, "", "%s", says)
 }
 
-// clock compares the rate of the service's clock with this machine's. Trust windows rest on it.
+// clock compares the rate of the service's clock with this machine's. Trust windows rely on it.
 func (p *probe) clock(b *dial.Backend) {
 	switch b.Backend.(type) {
 	case *etcd.Backend:
@@ -310,7 +310,7 @@ func (f *Findings) rate(a, b stamp) {
 	f.add("clock", OK, "", "%s", says)
 }
 
-// stamp writes, and reads when that was by the clock of ZooKeeper's leader.
+// stamp writes, and reads the time of the write by the clock of ZooKeeper's leader.
 func (p *probe) stamp() (stamp, error) {
 	sent := time.Now()
 	err := p.write()

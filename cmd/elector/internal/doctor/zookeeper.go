@@ -16,7 +16,7 @@ var errForeign = errors.New("is not Apache ZooKeeper")
 // maxAnswer is how much of a server's answer is read.
 const maxAnswer = 64 << 10
 
-// zooKeeper asks a server by four-letter words. Which of them it takes is its own choice: srvr alone by default.
+// zooKeeper asks a server by four-letter words. The server chooses which to answer: srvr alone by default.
 func (s *Server) zooKeeper(ctx context.Context, b *zookeeper.Backend) {
 	answer, err := s.word(ctx, b, "srvr")
 	if s.use != nil {
@@ -68,12 +68,12 @@ func (s *Server) zooKeeper(ctx context.Context, b *zookeeper.Backend) {
 	s.Findings.add("settings", OK, "", says, values...)
 }
 
-// unlisted notes that a server does not take a word, which is no fault.
+// unlisted notes that a server does not answer to a word, which is no fault.
 func (s *Server) unlisted(check, word string) {
 	s.Findings.add(check, Unknown, "to have it told here, add "+word+" to 4lw.commands.whitelist in zoo.cfg", "the server does not answer to %q", word)
 }
 
-// word is what a server answers to a four-letter word. A server that does not answer is unfit; err is any other fault.
+// word returns a server's answer to a four-letter word. A silent server is unfit; err is any other fault.
 func (s *Server) word(ctx context.Context, b *zookeeper.Backend, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -92,7 +92,7 @@ func (s *Server) word(ctx context.Context, b *zookeeper.Backend, word string) (s
 	return string(answer), err
 }
 
-// lines are the answer's lines with a name and a value.
+// lines returns the answer's lines with a name and a value.
 func lines(answer, between string) map[string]string {
 	all := make(map[string]string)
 	for line := range strings.Lines(answer) {

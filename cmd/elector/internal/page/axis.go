@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// How text is written in a chart, in pixels of a chart that is shown at its own size.
+// The text styles of a chart, in pixels of a chart at its own size.
 var (
 	titles = letter{13, inkText, true}
 	names  = letter{11.5, inkText, true}
@@ -13,7 +13,7 @@ var (
 	ticks  = letter{11, inkMuted, false}
 )
 
-// middle is how far below a place the base line of names and labels is that are to have it at half their height.
+// middle is how far the base line of a name or label must be below a place to centre it there.
 const middle = 5.337
 
 // A tick marks a value on an axis. One without a label is short.
@@ -22,14 +22,14 @@ type tick struct {
 	label string
 }
 
-// An axis is what a chart shows in one direction.
+// An axis is one direction of a chart.
 type axis struct {
 	low, high float64
 	log       bool
 	ticks     []tick
 }
 
-// part tells which part of the axis is below v.
+// part returns which part of the axis is below v.
 func (a axis) part(v float64) float64 {
 	if a.log {
 		return math.Log(v/a.low) / math.Log(a.high/a.low)
@@ -37,12 +37,12 @@ func (a axis) part(v float64) float64 {
 	return (v - a.low) / (a.high - a.low)
 }
 
-// shown are the ticks that are on the axis.
+// shown returns the ticks that are on the axis.
 func (a axis) shown() []tick {
 	return slices.DeleteFunc(a.ticks, func(t tick) bool { return a.part(t.at) < 0 || a.part(t.at) > 1 })
 }
 
-// room is how long the axis is where it and half the label that sticks out at its end, if any does, have a length.
+// room returns the length of the axis if length includes the half label that sticks out at its end, if any.
 func (a axis) room(length float64, half func(label string) float64) float64 {
 	least, most := length, 0.0
 	for _, t := range a.ticks {
@@ -54,13 +54,13 @@ func (a axis) room(length float64, half func(label string) float64) float64 {
 	return least
 }
 
-// A plot is the part of a chart in which the data is.
+// A plot is the part of a chart that has the data.
 type plot struct {
 	box
 	x, y func(v float64) float64
 }
 
-// axes draws a chart's axes, with light rules across if there is to be a grid, and what the x axis shows below it.
+// axes draws a chart's axes, with light rules across for a grid, and a description of the x axis below it.
 func (c *canvas) axes(b box, x, y axis, grid bool, what string) plot {
 	const height, length = 12.294, 4.0 // of labels, and of ticks on the x axis
 	var left float64
@@ -101,13 +101,13 @@ func (c *canvas) axes(b box, x, y axis, grid bool, what string) plot {
 	return p
 }
 
-// logAxis has low and high on a logarithmic axis that ends on ticks.
+// logAxis returns a logarithmic axis for low to high that ends on ticks.
 func logAxis(low, high float64, format func(float64) string) axis {
 	low, high = logRange(low, high)
 	return axis{low, high, true, logTicks(low, high, format)}
 }
 
-// logTicks marks every power of ten, and where that is not much, 1, 2 and 5 times it.
+// logTicks marks every power of ten. If those are few, it marks some multiples, too.
 func logTicks(low, high float64, format func(float64) string) (all []tick) {
 	decades := math.Log10(high / low)
 	steps := []float64{1}
@@ -157,7 +157,7 @@ func orderTicks(candidates, n int) (all []tick) {
 	return all
 }
 
-// roundStep is the smallest of 1, 2 and 5 times a power of ten that is at least v.
+// roundStep returns the smallest of 1, 2 and 5 times a power of ten that is at least v.
 func roundStep(v float64) float64 {
 	base := math.Pow10(int(math.Floor(math.Log10(v) + 1e-9)))
 	for _, step := range []float64{1, 2, 5} {
@@ -168,7 +168,7 @@ func roundStep(v float64) float64 {
 	return 10 * base
 }
 
-// stepBelow is the largest of 1, 2 and 5 times a power of ten that is at most v.
+// stepBelow returns the largest of 1, 2 and 5 times a power of ten that is at most v.
 func stepBelow(v float64) (below float64) {
 	base := math.Pow10(int(math.Floor(math.Log10(v) + 1e-9)))
 	for _, step := range []float64{0.5, 1, 2, 5} {
@@ -179,8 +179,8 @@ func stepBelow(v float64) (below float64) {
 	return below
 }
 
-// thin takes the labels away that a horizontal axis of a width has no room for. The ends
-// come first, then powers of ten.
+// thin removes the labels that do not fit on a horizontal axis of a width. The ends have priority, then
+// powers of ten.
 func (a axis) thin(width float64) {
 	last := len(a.ticks) - 1
 	rank := func(i int) int {

@@ -8,7 +8,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
-// winsBars draws a bar for every candidate, by arrival. most is the most wins of all panels: they have one scale.
+// winsBars draws a bar for every candidate, by arrival. most is the most wins of all panels: they share one scale.
 func winsBars(i ink, wins []int, most int) drawing {
 	return func(c *canvas, b box) {
 		high := float64(max(most, 1))
@@ -17,7 +17,7 @@ func winsBars(i ink, wins []int, most int) drawing {
 		p := c.axes(b.inset(0, 4, 4, 14),
 			axis{low: -0.5, high: float64(len(wins)) - 0.5, ticks: orderTicks(len(wins), 6)},
 			axis{low: 0, high: high, ticks: linearTicks(high, int(high/step), count)}, true, "candidate, by arrival")
-		// A hair of paper between bars, unless there are so many that it would be all paper.
+		// A thin gap between bars, unless there are so many bars that gaps would fill it all.
 		gap := 0.14
 		if p.right-p.left < float64(3*len(wins)) {
 			gap = 0
@@ -36,7 +36,7 @@ type share struct {
 	part float64
 }
 
-// shares adds a histogram up. The last bucket ends where the longest wait does.
+// shares returns the cumulative sums of a histogram. The last bucket ends at the longest wait.
 func shares(h report.Histogram) []share {
 	total := 0
 	for _, n := range h.Count {
@@ -64,8 +64,8 @@ func shares(h report.Histogram) []share {
 	if len(out) == 0 {
 		return nil
 	}
-	// A line begins on the axis: of the empty buckets at the beginning the last says so, or
-	// else the bound that the first one would have: bounds are whole, and 1, 2 and 5 times powers of ten.
+	// A line begins on the axis: at the last of the empty buckets at the beginning, or else at the bound that
+	// the first one would have: bounds are whole, and 1, 2 and 5 times powers of ten.
 	if first := slices.IndexFunc(out, func(s share) bool { return s.part > 0 }); first > 0 {
 		return out[first-1:]
 	}
@@ -96,7 +96,7 @@ func waits(runs []report.Run, looks map[string]look) drawing {
 				c.mark(l.shape, l.ink, at, 2.6)
 			}
 		}
-		// The lines end in one place, so the names cannot stand at their ends.
+		// The lines end in one place, so the names cannot be at their ends.
 		for i, run := range runs {
 			x, y, l := b.right-room-28, b.top+14+16*float64(i), looks[run.Strategy]
 			c.stroke(l.line(), along(place{x, y}, place{x + 22, y}))

@@ -28,7 +28,7 @@ func TestPageInBrowser(t *testing.T) {
 	folder := t.ArtifactDir()
 	var heard browsertest.Complaints
 	heard.Listen(t, tab)
-	// One service, for it takes time; two are in the hostile report.
+	// One service, as it takes time; two are in the hostile report.
 	whole := sample(t)
 	whole.Runs = slices.DeleteFunc(whole.Runs, func(r report.Run) bool { return r.Service[0] == 'm' })
 	one := sample(t)
@@ -57,7 +57,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 }
 
-// lookAt shows the page to an browsertest.Eye, and reports what it does not like.
+// lookAt shows the page to a browsertest.Eye, and reports the faults.
 func lookAt(t *testing.T, tab context.Context, e browsertest.Eye) {
 	wrong := browsertest.Show(t, tab, e)
 	colours := browsertest.Get(t, tab, chromedp.Evaluate[[]string](paper))

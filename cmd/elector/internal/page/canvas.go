@@ -12,8 +12,7 @@ import (
 	"gonum.org/v1/plot/font/liberation"
 )
 
-// An ink is a colour by the name that chart.css gives it, so that one drawing serves
-// light and dark.
+// An ink is a colour by its name in chart.css, so that one drawing serves light and dark.
 type ink string
 
 const (
@@ -31,10 +30,10 @@ type place struct{ x, y float64 }
 // A box is a part of a canvas.
 type box struct{ left, top, right, bottom float64 }
 
-// area is the box of a size whose upper left corner is at x and y.
+// area returns the box of a size whose upper left corner is at x and y.
 func area(x, y, width, height float64) box { return box{x, y, x + width, y + height} }
 
-// inset is the box without its margins.
+// inset returns the box without its margins.
 func (b box) inset(left, top, right, bottom float64) box {
 	return box{b.left + left, b.top + top, b.right - right, b.bottom - bottom}
 }
@@ -43,7 +42,7 @@ func (b box) inset(left, top, right, bottom float64) box {
 type pen struct {
 	ink   ink
 	width float64
-	dash  string // as SVG has it
+	dash  string // in SVG's form
 }
 
 // A canvas is a drawing in SVG. The colours are CSS classes, so that a style sheet can change them.
@@ -65,8 +64,7 @@ func (c *canvas) stroke(p pen, path string) {
 
 func (c *canvas) fill(i ink, path string) { c.path(fmt.Sprintf(`class="f %s"`, i), path) }
 
-// path writes a path. One that looks like the path before it becomes part of that: a herd
-// has hundreds of marks.
+// path writes a path. It appends a path that looks like the last one to that: a herd has hundreds of marks.
 func (c *canvas) path(attrs, path string) {
 	if attrs != c.open {
 		c.flush()
@@ -75,7 +73,7 @@ func (c *canvas) path(attrs, path string) {
 	c.data.WriteString(path)
 }
 
-// along is the path from place to place.
+// along returns the path from place to place.
 func along(at ...place) string {
 	var all []string
 	for _, p := range at {
@@ -84,30 +82,30 @@ func along(at ...place) string {
 	return "M" + strings.Join(all, "L")
 }
 
-// around is the path along the edge of a box.
+// around returns the path along the edge of a box.
 func (b box) around() string {
 	return along(place{b.left, b.bottom}, place{b.right, b.bottom}, place{b.right, b.top}, place{b.left, b.top}) + "Z"
 }
 
-// circle is a path of two arcs, because SVG cannot draw a whole one at once.
+// circle returns a path of two arcs, because SVG cannot draw a whole circle at once.
 func circle(at place, radius float64) string {
 	left, right, y, r := number(at.x-radius), number(at.x+radius), number(at.y), number(radius)
 	return fmt.Sprintf("M%[2]s %[3]sA%[4]s %[4]s 0 0 0 %[1]s %[3]sA%[4]s %[4]s 0 0 0 %[2]s %[3]sZ", left, right, y, r)
 }
 
-// A letter is how text is written.
+// A letter is a text style.
 type letter struct {
 	size float64
 	ink  ink
 	bold bool
 }
 
-// in is the same in another colour.
+// in returns the same style in another colour.
 func (l letter) in(i ink) letter { l.ink = i; return l }
 
 var fonts = font.NewCache(liberation.Collection())
 
-// width is that of a text in the font for which charts are laid out.
+// width returns the width of a text in the font for which charts are laid out.
 func (l letter) width(s string) float64 {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans"}
 	if l.bold {
@@ -117,7 +115,7 @@ func (l letter) width(s string) float64 {
 	return float64(face.Width(s))
 }
 
-// fit shortens text until it has no more than a width.
+// fit shortens text until it fits into a width.
 func (l letter) fit(s string, width float64) string {
 	short := []rune(s)
 	for len(short) > 0 && l.width(s) > width {
@@ -127,15 +125,15 @@ func (l letter) fit(s string, width float64) string {
 	return s
 }
 
-// Which part of a text is left of the place that it is written at.
+// Which part of a text is to the left of its place.
 const (
 	toTheRight = 0
 	centred    = 0.5
 	toTheLeft  = 1
 )
 
-// text writes on a base line, in exactly the width that the chart was laid out for, whatever
-// font the reader's browser has.
+// text writes on a base line, in exactly the width that the chart was laid out for, with any font of the
+// reader's browser.
 func (c *canvas) text(l letter, left float64, at place, s string) {
 	if s == "" {
 		return
@@ -158,8 +156,8 @@ func (c *canvas) flush() {
 	c.data.Reset()
 }
 
-// svg is the picture. name is unique in the document that it becomes part of; style is a
-// style sheet for a picture that stands alone, or "".
+// svg returns the picture. name must be unique in the document; style is a style sheet for a picture that
+// stands alone, or "".
 func (c *canvas) svg(name, title, desc, style string) string {
 	c.flush()
 	if style != "" {
@@ -172,7 +170,7 @@ func (c *canvas) svg(name, title, desc, style string) string {
 `, number(c.width), number(c.height), name, escape(title), escape(desc), style, c.body.String())
 }
 
-// number is v with at most one place after the point: a tenth of a pixel.
+// number formats v with at most one place after the point: a tenth of a pixel.
 func number(v float64) string {
 	v = math.Round(v*10) / 10
 	if v == 0 {
@@ -183,7 +181,7 @@ func number(v float64) string {
 
 func escape(s string) string {
 	var b strings.Builder
-	// Cannot fail: a Builder takes everything, and what XML has no way to say is replaced.
+	// Cannot fail: a Builder accepts everything, and characters that XML cannot express are replaced.
 	_ = xml.EscapeText(&b, []byte(s))
 	return b.String()
 }

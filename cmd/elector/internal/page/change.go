@@ -24,7 +24,7 @@ func (v view) glance(svc service) part {
 			last = append(last, most)
 		}
 	}
-	// What tells the strategies apart comes first: a narrow screen shows two columns.
+	// The main differences between strategies come first: a narrow screen shows two columns.
 	head := []string{"wake-ups", "order kept", "no leader: resigned", "crashed", "operations", "bytes", "Jain’s index"}
 	ns, caption := sizes(last), "With the most candidates that each was tried with."
 	if len(ns) == 1 {
@@ -102,11 +102,11 @@ func (v view) change(svc service) (p part) {
 	return p
 }
 
-// mostRows is the number of candidates up to which a picture shows all that they do. More of
-// them have less than a pixel each, and a browser takes seconds to draw all their marks.
+// mostRows is the number of candidates up to which a picture shows all their events. More have less than a
+// pixel each, and a browser takes seconds to draw all their marks.
 const mostRows = 500
 
-// A change is a run's sample as it is drawn.
+// A change is a run's sample, prepared for drawing.
 type change struct {
 	events     []report.Event // by time; candidates by their rows
 	rows       int
@@ -145,8 +145,8 @@ func (c change) shown(one int) []report.Event {
 	})
 }
 
-// timeAxis returns the ends of the time axis of all changes, and whether it ends before one of them:
-// it is cut where one takes far longer than the others, which would all be too narrow to see.
+// timeAxis returns the ends of the time axis of all changes, and whether it ends before one of them: it is
+// cut if one takes far longer than the others, which would all be too narrow to see.
 func timeAxis(changes []change) (from, until time.Duration, cut bool) {
 	var ends []time.Duration
 	for _, c := range changes {
@@ -160,7 +160,7 @@ func timeAxis(changes []change) (from, until time.Duration, cut bool) {
 	if len(ends) > 1 {
 		most := 2 * ends[len(ends)-2]
 		for _, c := range changes {
-			most = max(most, 2*c.come) // who leads next is always seen
+			most = max(most, 2*c.come) // the next leader is always visible
 		}
 		until, cut = min(until, most), until > most
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
-// leaderless shows how long there is no leader, by cause, against N.
+// leaderless shows the time without a leader, by cause, against N.
 func (v view) leaderless(svc service) part {
 	p := part{Beside: beside(svc.runs)}
 	pic := picture{name: "leaderless-" + svc.slug, title: "Time without a leader, by number of candidates", columns: 2, Class: "large",
@@ -41,13 +41,13 @@ func (v view) leaderless(svc service) part {
 	return p
 }
 
-// notApart says of times what report.Apart does not take for a difference.
+// notApart describes times that are not report.Apart.
 const notApart = "the medians differ by less than a fifth, or nine in ten of the shorter ones are not below the median of the others, or there are fewer than 10"
 
-// beside tells whether tables with a column for each N are narrow.
+// beside reports whether tables with a column for each N are narrow.
 func beside(runs []report.Run) bool { return len(sizes(runs)) <= 4 }
 
-// unnoticed says how long crashes were, or "".
+// unnoticed says how long crashes went unnoticed, or "".
 func unnoticed(runs []report.Run) string {
 	var low, high, longest time.Duration
 	for _, run := range runs {
@@ -64,10 +64,10 @@ func unnoticed(runs []report.Run) string {
 	return fmt.Sprintf("Before that the service had to notice the crash and to drop the leader’s entry, in which no strategy has a say: that took %s (the runs’ medians), at most %s.", durations(low, high), duration(longest))
 }
 
-// enough is of how many samples a mark is drawn. Lines through fewer show chance.
+// enough is the number of samples from which a mark is drawn. Lines through fewer show chance.
 const enough = 5
 
-// timed are a strategy's quantiles against N, where there are enough samples.
+// timed returns a strategy's quantiles against N, where there are enough samples.
 func timed(runs []report.Run, strategy string, of func(report.Run) report.Quantiles) []point {
 	var out []point
 	for _, n := range sizes(runs) {
@@ -86,7 +86,7 @@ func timed(runs []report.Run, strategy string, of func(report.Run) report.Quanti
 	return out
 }
 
-// add adds a panel with a curve for each strategy, or the sentence why there is none.
+// add adds a panel with a curve for each strategy, or a sentence why there is none.
 func (v view) add(p *part, pic *picture, title, note string, format func(float64) string, of func(strategy string) curve) {
 	var curves []curve
 	lines := false
@@ -111,7 +111,7 @@ func (v view) add(p *part, pic *picture, title, note string, format func(float64
 	pic.panels = append(pic.panels, panel{title: title, note: note, desc: desc, width: 360, tall: 310, draw: scaling(curves, v.looks, format)})
 }
 
-// costs are what a leader change costs, by the names of report.Growth.
+// costs are the costs of a leader change, by the names of report.Growth.
 var costs = []struct {
 	name, title, note string
 	of                func(report.Cost) float64
@@ -122,7 +122,7 @@ var costs = []struct {
 	{"bytes", "Bytes", "keys and values per leader change", func(c report.Cost) float64 { return c.Bytes }, size},
 }
 
-// grown is how a figure of a strategy grows, if the report has that.
+// grown returns how a figure of a strategy grows, if the report has that.
 func (svc service) grown(strategy, figure string) (report.Growth, bool) {
 	i := slices.IndexFunc(svc.growth, func(g report.Growth) bool { return g.Strategy == strategy && g.Figure == figure })
 	if i < 0 {
@@ -131,7 +131,7 @@ func (svc service) grown(strategy, figure string) (report.Growth, bool) {
 	return svc.growth[i], true
 }
 
-// slope is what each further candidate adds.
+// slope formats what each further candidate adds.
 func slope(g report.Growth, format func(float64) string) string {
 	if math.Abs(g.Slope) < 0.005 { // rounding errors
 		g.Slope = 0
@@ -139,7 +139,7 @@ func slope(g report.Growth, format func(float64) string) string {
 	return signed(format(g.Slope))
 }
 
-// cost shows what a leader change costs, against N.
+// cost shows the costs of a leader change, against N.
 func (v view) cost(svc service) (p part) {
 	pic := picture{name: "cost-" + svc.slug, title: "What a leader change costs, by number of candidates", columns: 3, Class: "wide",
 		Caption: "Beside each name stands what every further candidate adds, if that is more than noise: the slope of the straight line through the figures."}
@@ -178,7 +178,7 @@ func serverNotes(runs []report.Run) []string {
 	return out
 }
 
-// growth is a table of how figures grow with N.
+// growth returns a table of how figures grow with N.
 func (v view) growth(svc service) table {
 	t := table{Caption: "Growth with N. What each further candidate adds; below it the exponent (0 is constant, 1 is linear, 2 is quadratic) and R² of the straight line. A dash stands where growth cannot be told from noise: from the fewest candidates to the most the count changes by less than 5\u00a0%; of the times " + notApart + ".",
 		Head: []string{"Strategy", "wake-ups", "operations", "bytes", "time without a leader"}}
@@ -202,7 +202,7 @@ func (v view) growth(svc service) table {
 	return t
 }
 
-// details are tables of all that was counted, at the most candidates.
+// details returns tables of all counts, at the most candidates.
 func (v view) details(svc service) []table {
 	ns := sizes(svc.runs)
 	n := ns[len(ns)-1]

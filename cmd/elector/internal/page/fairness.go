@@ -53,9 +53,9 @@ func (v view) fairness(svc service) (p part) {
 	return p
 }
 
-// jain is Jain's index, and below it what it would be had the wins been shared as evenly
-// as can be: with fewer changes than candidates nobody comes near 1. The report can tell
-// only where nobody came or went, for else the index is not over all whose wins it has.
+// jain shows Jain's index, and below it the index of the most even distribution: with fewer changes than
+// candidates nobody comes near 1. The report has that only if nobody came or went: else the index does not
+// cover all whose wins it has.
 func (v view) jain(run report.Run) cell {
 	n, total := len(run.Fairness.Wins), 0
 	for _, wins := range run.Fairness.Wins {

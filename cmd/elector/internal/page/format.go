@@ -10,11 +10,11 @@ import (
 // nbsp keeps a number and its unit on one line.
 const nbsp = "\u00a0"
 
-// duration is d to three digits, in the unit that suits it, for a table.
+// duration formats d to three digits, in a suitable unit, for a table.
 func duration(d time.Duration) string { return inUnit(float64(d), threeDigits) }
 
-// span is duration, for nanoseconds that are a mean or a slope, without zeros at the end:
-// for an axis, or something that was chosen and not measured.
+// span is duration for nanoseconds that are a mean or a slope, without trailing zeros: for an axis, or a
+// setting.
 func span(ns float64) string { return inUnit(ns, count) }
 
 func inUnit(ns float64, format func(float64) string) string {
@@ -24,8 +24,8 @@ func inUnit(ns float64, format func(float64) string) string {
 	return scaled(ns, format, "s", "ms", "µs", "ns")
 }
 
-// scaled is v in the largest of the units that it fills, as good as: each is a thousand of
-// the next, and v is in the last one.
+// scaled formats v in the largest of the units that it fills, or almost fills: each unit is a thousand of the
+// next, and v is in the last one.
 func scaled(v float64, format func(float64) string, units ...string) string {
 	last := len(units) - 1
 	for i, unit := range units[:last] {
@@ -36,8 +36,8 @@ func scaled(v float64, format func(float64) string, units ...string) string {
 	return count(v) + nbsp + units[last]
 }
 
-// count is a number of things, or a mean of such numbers: to three digits, or to the
-// point if there are more before it.
+// count formats a number of things, or a mean of such numbers: to three digits, or to the point if there are
+// more before it.
 func count(v float64) string {
 	s := threeDigits(v)
 	if strings.Contains(s, ".") {
@@ -46,7 +46,7 @@ func count(v float64) string {
 	return s
 }
 
-// threeDigits writes v with three digits, or all before the point, and commas.
+// threeDigits formats v with three digits, or all before the point, and commas.
 func threeDigits(v float64) string {
 	switch a := math.Abs(v); {
 	case a < 9.995:
@@ -57,7 +57,7 @@ func threeDigits(v float64) string {
 	return places(v, 0)
 }
 
-// places writes v with n places after the point, and commas.
+// places formats v with n places after the point, and commas.
 func places(v float64, n int) string {
 	s := strings.TrimPrefix(strconv.FormatFloat(v, 'f', n, 64), "-")
 	whole, rest, _ := strings.Cut(s, ".")
@@ -77,16 +77,16 @@ func places(v float64, n int) string {
 	return b.String()
 }
 
-// index is a figure between 0 and 1, such as Jain's.
+// index formats a figure between 0 and 1, such as Jain's.
 func index(v float64) string { return places(v, 2) }
 
-// size is a number of bytes, in powers of a thousand, as the axis has them.
+// size formats a number of bytes, in powers of a thousand, as the axis does.
 func size(v float64) string { return scaled(v, count, "GB", "MB", "kB", "B") }
 
-// percent is a share, or an error, as a percentage without places.
+// percent formats a share, or an error, as a percentage without places.
 func percent(v float64) string { return places(v*100, 0) + nbsp + "%" }
 
-// signed is a number with a sign.
+// signed adds a sign to a number.
 func signed(s string) string {
 	if strings.HasPrefix(s, "−") {
 		return s
@@ -94,7 +94,7 @@ func signed(s string) string {
 	return "+" + s
 }
 
-// plural is n and the word for n of them.
+// plural returns n and the word for n of them.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -102,7 +102,7 @@ func plural(n int, one, many string) string {
 	return count(float64(n)) + " " + many
 }
 
-// extent is from n to m things.
+// extent formats a range of things, from n to m.
 func extent(n, m int, one, many string) string {
 	if n == m {
 		return plural(n, one, many)
@@ -110,7 +110,7 @@ func extent(n, m int, one, many string) string {
 	return count(float64(n)) + " to " + plural(m, one, many)
 }
 
-// durations are from a to b.
+// durations formats a range, from a to b.
 func durations(a, b time.Duration) string {
 	if duration(a) == duration(b) {
 		return duration(a)

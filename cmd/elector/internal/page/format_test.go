@@ -62,7 +62,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestLooks holds that each strategy of the library is drawn in a way of its own.
+// TestLooks holds that each strategy of the library has its own look.
 func TestLooks(t *testing.T) {
 	for _, name := range catalog.Names() {
 		l, ok := looks[name]
@@ -79,8 +79,8 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// TestContrast holds that all that is text or a mark can be read on the paper, light and
-// dark, by the measure of WCAG: 4.5 to 1.
+// TestContrast holds that all text and marks can be read on the paper, light and dark, by WCAG's measure: 4.5
+// to 1.
 func TestContrast(t *testing.T) {
 	light, dark, _ := strings.Cut(chartStyle, "@media")
 	for name, css := range map[string]string{"light": light, "dark": dark} {

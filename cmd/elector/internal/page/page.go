@@ -1,5 +1,4 @@
-// Package page draws a report as one HTML page that needs nothing beside it, and as
-// pictures.
+// Package page draws a report as one self-contained HTML page, and as pictures.
 package page
 
 import (
@@ -19,18 +18,17 @@ var (
 	pageHTML string
 	//go:embed page.css
 	pageStyle string
-	// chartStyle has the colours, light and dark, and is also part of a picture that
-	// stands alone.
+	// chartStyle has the colours, light and dark, and is also part of a picture that stands alone.
 	//go:embed chart.css
 	chartStyle string
 
 	layout = template.Must(template.New("page").Funcs(template.FuncMap{
 		"inc":   func(i int) int { return i + 1 },
-		"words": strings.Fields, // what a line may end after
+		"words": strings.Fields, // a line may end after each
 	}).Parse(pageHTML))
 )
 
-// content is what the template is filled with. What is not of a template type is escaped.
+// content is the template's data. Fields that are not of a template type are escaped.
 type content struct {
 	Style     template.CSS
 	Verdict   string
@@ -41,14 +39,14 @@ type content struct {
 	Made      time.Time
 }
 
-// A fact is one line of how the report came about.
+// A fact is one line about how the report was made.
 type fact struct {
 	Name, Text string
 	Code       bool
 }
 
-// Write writes the report as one HTML page, with style and pictures inside. It has
-// sections for what the report has, and a sentence for what it has not.
+// Write writes the report as one HTML page, with style and pictures inside. It has sections for what the
+// report has, and a sentence for what it lacks.
 func Write(w io.Writer, r report.Report) error {
 	if err := layout.Execute(w, content{
 		Style:     template.CSS(chartStyle + pageStyle),
@@ -64,8 +62,8 @@ func Write(w io.Writer, r report.Report) error {
 	return nil
 }
 
-// Charts returns the pictures of the page, each as an SVG file by its name, such as
-// "wake-ups-zookeeper.svg". Each is light or dark as its reader's browser prefers.
+// Charts returns the pictures of the page, each as an SVG file by its name, such as "wake-ups-zookeeper.svg".
+// Each is light or dark, as the reader's browser prefers.
 func Charts(r report.Report) map[string][]byte {
 	files := make(map[string][]byte)
 	for _, s := range sections(r) {
@@ -96,7 +94,7 @@ func summary(r report.Report) string {
 		list(newPalette(measured).order), extent(ns[0], ns[len(ns)-1], "candidate", "candidates"), list(names))
 }
 
-// facts say how the figures came about, as far as the report knows.
+// facts say how the figures were made, as far as the report knows.
 func facts(r report.Report) []fact {
 	var out []fact
 	add := func(name string, text string, known bool) {
@@ -131,7 +129,7 @@ func facts(r report.Report) []fact {
 	return out
 }
 
-// truncated lists the runs that are not whole, and why.
+// truncated lists the incomplete runs, and why.
 func truncated(r report.Report) (out []string) {
 	for _, run := range r.Runs {
 		if run.Truncated != "" {

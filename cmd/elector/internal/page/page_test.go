@@ -48,7 +48,7 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// TestMissing takes parts of a report away and looks for the sentence instead of them.
+// TestMissing removes parts of a report and looks for the sentence that replaces them.
 func TestMissing(t *testing.T) {
 	each := func(change func(*report.Run)) func(*report.Report) {
 		return func(r *report.Report) {
@@ -124,8 +124,7 @@ func charts(t *testing.T, r report.Report, want ...string) map[string][]byte {
 
 func TestCharts(t *testing.T) {
 	charts(t, sample(t), "change-memory.svg", "change-zk.svg", "cost-memory.svg", "leaderless-zk.svg", "wins-zk.svg", "waits-zk.svg")
-	// One SEES the herd: a ring for each wake-up, of which there are few in one picture and
-	// many in the next.
+	// One SEES the herd: a ring for each wake-up, few in one picture and many in the next.
 	rings := func(strategy string) int {
 		r := sample(t)
 		r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return r.Strategy != strategy || r.Service[0] != 'm' })
@@ -140,8 +139,8 @@ func TestCharts(t *testing.T) {
 	assert.Equal(t, 29, rings("unfair"))
 }
 
-// TestCrowd holds that thousands of candidates are drawn: those that lead, and of the others as
-// many as a browser draws quickly.
+// TestCrowd holds that thousands of candidates are drawn: those that lead, and as many of the others as a
+// browser draws quickly.
 func TestCrowd(t *testing.T) {
 	r := crowd(t)
 	assert.Contains(t, written(t, r), "Of the candidates that do not lead, it shows one in 10.")
@@ -150,8 +149,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestHostile holds that no text of a report gets out of its place. What a browser makes
-// of it is looked at in TestPageInBrowser.
+// TestHostile holds that no text of a report gets out of its place. TestPageInBrowser checks it in a browser.
 func TestHostile(t *testing.T) {
 	html := written(t, hostile(t))
 	for _, not := range []string{"<script", "<img", "onerror=alert(1)>]]"} {
@@ -160,8 +158,8 @@ func TestHostile(t *testing.T) {
 	charts(t, hostile(t))
 }
 
-// TestAnyFigures holds that no figures make a broken picture: zeros, huge ones, and those
-// that do not fit together.
+// TestAnyFigures holds that no figures make a broken picture: zeros, huge ones, and those that do not fit
+// together.
 func TestAnyFigures(t *testing.T) {
 	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 0))
@@ -218,7 +216,7 @@ func TestJain(t *testing.T) {
 	assert.Nil(t, view{report: r}.jain(r.Runs[0]).Sub, "with churn")
 }
 
-// failedRuns is a report of which every other run measured nothing, as when a service is gone.
+// failedRuns is a report in which every other run measured nothing, as when a service is gone.
 func failedRuns(t *testing.T) report.Report {
 	r := sample(t)
 	for i := range r.Runs {
@@ -302,8 +300,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestTimeline holds that there is a row for each candidate that was there, however they are
-// numbered, and that one long change does not squeeze the others.
+// TestTimeline holds that there is a row for each present candidate, with any numbers, and that one long
+// change does not squeeze the others.
 func TestTimeline(t *testing.T) {
 	run := report.Run{N: 3, Sample: &report.Timeline{Present: []int{0, 4, 17}, Events: []report.Event{
 		{At: 5, Took: 5, Candidate: 17, Kind: report.Elected}, {At: 0, Candidate: 4, Kind: report.Ended},
@@ -314,7 +312,7 @@ func TestTimeline(t *testing.T) {
 	assert.EqualValues(t, 10, short.still)
 	run.Sample.Events = append(run.Sample.Events, report.Event{At: 1e6, Candidate: 0, Kind: report.Read})
 	long := newChange(run)
-	// Of the candidates in the rows 0 to 2 those in rows 1 and 2 lead.
+	// Of the candidates in rows 0 to 2, those in rows 1 and 2 lead.
 	assert.Len(t, long.shown(3), 3, "all lead, or are the first in three")
 	long.events = append(long.events, report.Event{At: 1e6, Candidate: 1, Kind: report.Read}, report.Event{At: 1e6, Candidate: 3, Kind: report.Read}, report.Event{At: 1e6, Candidate: 4, Kind: report.Read})
 	shown := long.shown(3)
@@ -324,6 +322,6 @@ func TestTimeline(t *testing.T) {
 	assert.True(t, cut && until <= time.Microsecond, "the axis goes to %v, cut: %v", until, cut)
 	_, until, cut = timeAxis([]change{long, long})
 	assert.True(t, !cut && until >= 1e6, "two alike: the axis goes to %v, cut: %v", until, cut)
-	// Pictures of a part of what was tried say so: those of a change, of wins and of waits on memory.
+	// Pictures that show a part say so: those of a change, of wins and of waits on memory.
 	assert.Equal(t, 3, strings.Count(written(t, sample(t)), "This is a part of what was tried: the tables go up to 5,000 candidates"))
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// A look is how a strategy is drawn, everywhere alike: by colour, by the shape of its
-// marks and by its dashes, so that none of the three is needed to tell it.
+// A look is how a strategy is drawn everywhere: by colour, by the shape of its marks and by its dashes, so
+// that each of the three suffices to recognize it.
 type look struct {
 	ink   ink
 	dash  string
 	shape shape
 }
 
-// looks are those of the strategies that come with the library. The colours, in
-// chart.css, are Okabe and Ito's, darkened or lightened until text can be read in them.
+// looks are the looks of the library's strategies. The colours, in chart.css, are Okabe and Ito's, darkened
+// or lightened until text can be read in them.
 var looks = map[string]look{
 	"fair":        {"fair", "", disc},
 	"unfair":      {"unfair", "6 3", triangle},
@@ -27,7 +27,7 @@ var looks = map[string]look{
 	"ranked":      {"ranked", "10 2 2 2 2 2", star},
 }
 
-// others are for strategies that are not known here, in the order of their names.
+// others are for unknown strategies, in the order of their names.
 var others = []look{
 	{"other1", "1 2", plus},
 	{"other2", "10 3", cross},
@@ -64,10 +64,10 @@ func newPalette(r report.Report) palette {
 	return p
 }
 
-// line is how a strategy's lines are drawn.
+// line returns the pen for a strategy's lines.
 func (l look) line() pen { return pen{l.ink, 1.6, l.dash} }
 
-// A shape is that of a mark.
+// A shape is the shape of a mark.
 type shape int
 
 const (
@@ -81,7 +81,7 @@ const (
 	star
 )
 
-// corners are those of the shapes that have some, for a radius of 1: marks are of about the same size to the eye.
+// corners are the corners of shapes, for a radius of 1: all marks look about the same size.
 var corners = map[shape][]place{
 	square:   {{-0.88, 0.88}, {0.88, 0.88}, {0.88, -0.88}, {-0.88, -0.88}},
 	triangle: {{-1.14, 0.84}, {1.14, 0.84}, {0, -1.2}},

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// A panel is one drawing with a heading of its own. Panels are small, so that a phone
-// shows one with text that can be read, and a wide window several side by side.
+// A panel is one drawing with its own heading. Panels are small, so that a phone shows one with readable
+// text, and a wide window several side by side.
 type panel struct {
 	title string
-	note  string // what the y axis shows, or what is to be seen
+	note  string // what the y axis shows, or what to look at
 	desc  string // for those who do not see it
 	width float64
 	tall  float64
@@ -26,7 +26,7 @@ func (p panel) within(c *canvas, b box) {
 	p.draw(c, b.inset(0, 40, 0, 0))
 }
 
-// svg is a drawing as a picture in a page.
+// svg returns a drawing as a picture in a page.
 func (d drawing) svg(name string, p panel) template.HTML {
 	c := &canvas{width: p.width, height: p.tall}
 	d(c, area(0, 0, p.width, p.tall))
@@ -36,17 +36,17 @@ func (d drawing) svg(name string, p panel) template.HTML {
 
 // A picture is panels that belong together, at the same scale.
 type picture struct {
-	name    string // of its file, without the ending
+	name    string // of its file, without the extension
 	title   string
 	panels  []panel
 	columns int // when it stands alone
 	key     []panel
 
-	Class   string // how the panels stand on the page: narrow, wide or large
+	Class   string // layout of the panels on the page: narrow, wide or large
 	Caption string
 }
 
-// Drawings are the panels as pictures in a page.
+// Drawings returns the panels as pictures in a page.
 func (p picture) Drawings() (all []template.HTML) {
 	for i, panel := range p.panels {
 		all = append(all, drawing(panel.within).svg(p.name+"-"+strconv.Itoa(i+1), panel))
@@ -54,7 +54,7 @@ func (p picture) Drawings() (all []template.HTML) {
 	return all
 }
 
-// Key is what the marks mean, as pictures in a page.
+// Key returns the meaning of the marks, as pictures in a page.
 func (p picture) Key() (all []template.HTML) {
 	for i, item := range p.key {
 		all = append(all, item.draw.svg(p.name+"-key-"+strconv.Itoa(i+1), item))
@@ -62,7 +62,7 @@ func (p picture) Key() (all []template.HTML) {
 	return all
 }
 
-// alone is the picture as a file of its own, light and dark.
+// alone returns the picture as a file of its own, light and dark.
 func (p picture) alone() []byte {
 	const gap, margin = 24, 10
 	columns := min(p.columns, len(p.panels))

@@ -16,8 +16,8 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// sample is a made-up report as it comes back from JSON: its figures are of no machine and
-// no service. It has all that a report can have, in sizes that a report has.
+// sample is a made-up report as read back from JSON: its figures are from no machine and no service. It has
+// all that a report can have, in realistic sizes.
 func sample(t *testing.T) report.Report {
 	t.Helper()
 	data := must.Get(json.Marshal(makeUp()))(t)
@@ -53,13 +53,13 @@ func makeUp() report.Report {
 	return r
 }
 
-// ordered tells whether candidates lead in turn.
+// ordered reports whether candidates lead in turn.
 func ordered(strategy string) bool {
 	item, _ := catalog.Named(strategy)
 	return item.Ordered
 }
 
-// inventTime is a time without a leader, in nanoseconds.
+// inventTime returns a time without a leader, in nanoseconds.
 func inventTime(strategy string, n int) float64 {
 	each := map[string]float64{"unfair": 22e3, "kafka": 47e3, "parentwatch": 31e3 + 12*float64(n)}[strategy]
 	return 1.05e6 + each*float64(n)
@@ -95,7 +95,7 @@ func inventGrowth(service, strategy string) []report.Growth {
 	return out
 }
 
-// invent makes a run up.
+// invent makes up a run.
 func invent(dice *rand.Rand, service, strategy string, n, changes, crashes int) report.Run {
 	run := report.Run{Service: service, Strategy: strategy, N: n, PerChange: inventCost(strategy, n),
 		PerJoin: report.Cost{Operations: 3, Writes: 1, Watches: 2, Bytes: 140}}
@@ -119,7 +119,7 @@ func invent(dice *rand.Rand, service, strategy string, n, changes, crashes int) 
 		winner := i % len(wins)
 		turns := float64(n)
 		if !ordered(strategy) {
-			// Whoever is told first has the best chance.
+			// The first one told has the best chance.
 			winner = min(int(dice.ExpFloat64()*float64(n)/6), len(wins)-1)
 			turns = 1 + dice.ExpFloat64()*float64(n)/2
 		}
@@ -182,8 +182,8 @@ func inventSample(dice *rand.Rand, strategy string, n int) *report.Timeline {
 	return &report.Timeline{Events: events}
 }
 
-// crowd is a report of as many candidates as are compared on memory, and of no fewer, so that
-// they have to be drawn.
+// crowd is a report of as many candidates as are compared on memory, and of no fewer, so that they must be
+// drawn.
 func crowd(t *testing.T) report.Report {
 	r := sample(t)
 	r.Growth = nil
@@ -194,7 +194,7 @@ func crowd(t *testing.T) report.Report {
 	return r
 }
 
-// hostile is a report whose every text tries to leave its place.
+// hostile is a report in which every text tries to leave its place.
 func hostile(t *testing.T) report.Report {
 	r := sample(t)
 	const evil = `"><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>]]>&'\` + "\x00\u202e"

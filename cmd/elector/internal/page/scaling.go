@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A point is a figure at N candidates. p90 and top, the whisker's end, are 0 where it has none.
+// A point is a figure at N candidates. p90 and top, the whisker's end, are 0 if it has none.
 type point struct {
 	n             int
 	mid, p90, top float64
@@ -39,7 +39,7 @@ func scaling(curves []curve, looks map[string]look, format func(float64) string)
 		for _, n := range ns {
 			tried = append(tried, tick{float64(n), count(float64(n))})
 		}
-		// Room at both ends for curves that stand aside.
+		// Room at both ends for curves that are shifted aside.
 		first, last := tried[0].at, tried[len(tried)-1].at
 		edge := math.Pow(last/first, 0.06)
 		p := c.axes(b.inset(0, 0, room+16, 14), axis{first / edge, last * edge, true, tried}, logAxis(low, high, format), true, "candidates (N)")
@@ -50,7 +50,7 @@ func scaling(curves []curve, looks map[string]look, format func(float64) string)
 		}
 		var ends []end
 		for i, curve := range curves {
-			// Side by side, so that whiskers at the same N can be told apart.
+			// Side by side, to distinguish whiskers at the same N.
 			aside := (float64(i) - float64(len(curves)-1)/2) * 3.2
 			l := looks[curve.strategy]
 			var line []place

@@ -19,7 +19,7 @@ type section struct {
 	Parts            []part
 }
 
-// sections are those of a report that has anything.
+// sections returns the sections of a report that has anything.
 func sections(r report.Report) []section {
 	if len(r.Runs) == 0 {
 		return nil
@@ -49,11 +49,11 @@ func sections(r report.Report) []section {
 	return all
 }
 
-// A part is what a section has on one service: pictures with the figures beside them,
-// notes, and sentences for what is missing.
+// A part is a section's content for one service: pictures with the figures beside them, notes, and sentences
+// for what is missing.
 type part struct {
 	Heading  string
-	Beside   bool // the tables are narrow enough to stand beside the pictures of a wide page
+	Beside   bool // the tables are narrow enough to be beside the pictures of a wide page
 	Pictures []picture
 	Notes    []string
 	Missing  []string
@@ -73,7 +73,7 @@ type row struct {
 	Cells  []cell
 }
 
-// A cell has a figure, and below it others, each on a line of its own.
+// A cell has a figure, and below it others, each on its own line.
 type cell struct {
 	Main string
 	Sub  []string
@@ -86,7 +86,7 @@ func (p *part) show(pic picture) {
 	}
 }
 
-// plain are cells with one figure each.
+// plain returns cells with one figure each.
 func plain(figures ...string) (all []cell) {
 	for _, figure := range figures {
 		all = append(all, cell{Main: figure})
@@ -94,10 +94,10 @@ func plain(figures ...string) (all []cell) {
 	return all
 }
 
-// none stands for a figure that there is not.
+// none is shown for a missing figure.
 const none = "–"
 
-// A service is what a report has on one of them.
+// A service is a report's content about one service.
 type service struct {
 	name   string
 	slug   string // for file names and ids
@@ -105,7 +105,7 @@ type service struct {
 	growth []report.Growth
 }
 
-// services are those of a report, in its order.
+// services returns the services of a report, in its order.
 func services(r report.Report) (all []service) {
 	for _, run := range r.Runs {
 		i := slices.IndexFunc(all, func(s service) bool { return s.name == run.Service })
@@ -119,7 +119,7 @@ func services(r report.Report) (all []service) {
 	return all
 }
 
-// slug is the service's kind, which is its URL's scheme, and a number if it is not the first of it.
+// slug returns the service's kind, its URL's scheme, with a number if it is not the first of its kind.
 func slug(name string, others []service) string {
 	kind, _, _ := strings.Cut(name, ":")
 	kind = cmp.Or(notInSlugs.ReplaceAllString(strings.ToLower(kind), ""), "service")
@@ -137,7 +137,7 @@ func slug(name string, others []service) string {
 
 var notInSlugs = regexp.MustCompile(`[^a-z0-9]`)
 
-// sizes are the numbers of candidates that the runs have, rising.
+// sizes returns the numbers of candidates of the runs, rising.
 func sizes(runs []report.Run) []int {
 	var ns []int
 	for _, run := range runs {
@@ -156,12 +156,11 @@ func find(runs []report.Run, strategy string, n int) (report.Run, bool) {
 	return runs[i], true
 }
 
-// few is how many candidates can be told apart in a picture.
+// few is how many candidates a picture can show distinctly.
 const few = 60
 
-// most returns the runs, one per strategy in the palette's order, of the N at which most
-// strategies have what is asked for; of several such N the largest that is not over limit,
-// or the smallest if all are.
+// most returns the runs, one per strategy in the palette's order, of the N at which most strategies satisfy
+// has; of several such N the largest that is not over limit, or the smallest if all are.
 func (v view) most(runs []report.Run, limit int, has func(report.Run) bool) []report.Run {
 	var best []report.Run
 	for _, n := range sizes(runs) {
@@ -173,8 +172,7 @@ func (v view) most(runs []report.Run, limit int, has func(report.Run) bool) []re
 	return best
 }
 
-// at returns the runs with n candidates that have what is asked for, one per strategy in the
-// palette's order.
+// at returns the runs with n candidates that satisfy has, one per strategy in the palette's order.
 func (v view) at(runs []report.Run, n int, has func(report.Run) bool) (at []report.Run) {
 	for _, strategy := range v.order {
 		if run, ok := find(runs, strategy, n); ok && has(run) {
@@ -184,7 +182,7 @@ func (v view) at(runs []report.Run, n int, has func(report.Run) bool) (at []repo
 	return at
 }
 
-// partly says that a picture shows fewer candidates than there are in the tables, or "".
+// partly notes that a picture shows fewer candidates than the tables, or returns "".
 func partly(svc service, n int) string {
 	ns := sizes(svc.runs)
 	most := ns[len(ns)-1]
@@ -194,13 +192,13 @@ func partly(svc service, n int) string {
 	return fmt.Sprintf(" This is a part of what was tried: the tables go up to %s, which could not be told apart here.", plural(most, "candidate", "candidates"))
 }
 
-// view is what all sections need.
+// view is the input of all sections.
 type view struct {
 	palette
 	report report.Report
 }
 
-// perStrategy is a table with a row for each strategy that has a run.
+// perStrategy returns a table with a row for each strategy that has a run.
 func (v view) perStrategy(caption string, head []string, runs []report.Run, cells func(report.Run) []cell) table {
 	t := table{Caption: caption, Head: append([]string{"Strategy"}, head...)}
 	for _, run := range runs {
@@ -215,7 +213,7 @@ func (v view) perStrategy(caption string, head []string, runs []report.Run, cell
 	return t
 }
 
-// pivot is a table of one figure: a row for each strategy, a column for each N.
+// pivot returns a table of one figure: a row for each strategy, a column for each N.
 func (v view) pivot(caption string, runs []report.Run, figure func(report.Run) cell) table {
 	t := table{Caption: caption, Head: []string{"Strategy"}}
 	ns := sizes(runs)
@@ -259,7 +257,7 @@ func (v view) swatch(strategy string) template.HTML {
 	return template.HTML(`<svg class="swatch" aria-hidden="true" viewBox="0 0 30 12" width="30" height="12">` + c.body.String() + `</svg>`)
 }
 
-// median is that of what there is.
+// median formats the median, if there is one.
 func median(q report.Quantiles) string {
 	if q.N == 0 {
 		return none
@@ -267,7 +265,7 @@ func median(q report.Quantiles) string {
 	return duration(q.P50)
 }
 
-// quantiles is a cell with the median, and below it what more there are samples enough for.
+// quantiles returns a cell with the median, and below it the other quantiles with enough samples.
 func quantiles(q report.Quantiles) cell {
 	c := cell{Main: median(q)}
 	if !q.Tells(50) {
@@ -283,7 +281,7 @@ func quantiles(q report.Quantiles) cell {
 	return c
 }
 
-// quantilesCaption says what is in such cells.
+// quantilesCaption describes the content of such cells.
 func quantilesCaption(what string, all []report.Quantiles) string {
 	_, n := samples(all)
 	below, most := "the longest", report.Quantiles{N: n}
@@ -298,7 +296,7 @@ func quantilesCaption(what string, all []report.Quantiles) string {
 	return what + ": the median of " + sampled(all) + "; below it " + below + "."
 }
 
-// samples are the fewest that a run has that has any, and the most.
+// samples returns the fewest samples of a run that has any, and the most.
 func samples(all []report.Quantiles) (fewest, most int) {
 	for _, q := range all {
 		if q.N > 0 && (fewest == 0 || q.N < fewest) {
@@ -315,7 +313,7 @@ func sampled(all []report.Quantiles) string {
 	return extent(fewest, most, "sample", "samples")
 }
 
-// each are the same quantiles of all runs.
+// each returns the same quantiles of all runs.
 func each(runs []report.Run, of func(report.Run) report.Quantiles) (all []report.Quantiles) {
 	for _, run := range runs {
 		all = append(all, of(run))

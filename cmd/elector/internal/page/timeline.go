@@ -14,8 +14,8 @@ type reign struct {
 	from, to  time.Duration
 }
 
-// reigns are the terms that ended or began. One that was there from the beginning is from
-// the left edge, one that goes on is until the right one.
+// reigns returns the terms that ended or began. One that existed before starts at the left edge, and one that
+// continues ends at the right edge.
 func reigns(events []report.Event, left, right time.Duration) []reign {
 	var out []reign
 	open := make(map[int]time.Duration)
@@ -39,8 +39,8 @@ func reigns(events []report.Event, left, right time.Duration) []reign {
 	return out
 }
 
-// vacancy is from the first end of a term to the first election after it; 0 and 0 if
-// the timeline does not have both.
+// vacancy returns the first end of a term and the first election after it; 0 and 0 if the timeline does not
+// have both.
 func vacancy(events []report.Event) (from, to time.Duration) {
 	ended := slices.IndexFunc(events, func(e report.Event) bool { return e.Kind == report.Ended })
 	elected := slices.IndexFunc(events, func(e report.Event) bool { return e.Kind == report.Elected })
@@ -53,8 +53,7 @@ func vacancy(events []report.Event) (from, to time.Duration) {
 	return from, max(from, events[elected].At+events[elected].Took)
 }
 
-// timeline draws one leader change: candidates downwards, time to the right. The time axis is that of all panels:
-// they have one scale.
+// timeline draws one leader change: candidates downwards, time to the right. All panels share one time axis.
 func timeline(i ink, events []report.Event, candidates int, from, until time.Duration) drawing {
 	return func(c *canvas, b box) {
 		rows := float64(candidates)
@@ -85,9 +84,8 @@ func timeline(i ink, events []report.Event, candidates int, from, until time.Dur
 	}
 }
 
-// event draws what happened from one place to another: a ring for a wake-up, and a
-// thin line that ends with a dot for a read, a triangle for a write, a cross for a write
-// in vain.
+// event draws an event between two places: a ring for a wake-up, and a thin line that ends with a dot for a
+// read, a triangle for a write, and a cross for a write in vain.
 func (c *canvas) event(i ink, kind report.EventKind, from, to, y, radius float64) {
 	end := place{to, y}
 	took := func(i ink) {
@@ -111,7 +109,7 @@ func (c *canvas) event(i ink, kind report.EventKind, from, to, y, radius float64
 	}
 }
 
-// timelineKey says what the marks are, one panel for each.
+// timelineKey explains the marks, one panel for each.
 func timelineKey() []panel {
 	item := func(name string, symbol float64, mark func(c *canvas, x, y float64)) panel {
 		return panel{title: name, desc: "What this mark means.", width: symbol + labels.width(name) + 8, tall: 18,

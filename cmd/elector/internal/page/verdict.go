@@ -10,9 +10,8 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
-// verdict is the report in one sentence, of runs that came to their end: how many each
-// strategy wakes, and which have a leader again soonest and last. The latter is said only
-// where the times are report.Apart.
+// verdict is the report in one sentence, about complete runs: how many each strategy wakes, and which have a
+// leader again soonest and last. It names the latter only if the times are report.Apart.
 func (v view) verdict() string {
 	runs, where := v.judged()
 	switch {
@@ -28,8 +27,8 @@ func (v view) verdict() string {
 	return ""
 }
 
-// judged are the whole runs, one per strategy, at the most candidates that most strategies
-// were tried with, and, of several services, on which that was.
+// judged returns the complete runs, one per strategy, at the most candidates that most strategies were tried
+// with, and, of several services, on which one.
 func (v view) judged() (best []report.Run, where string) {
 	all := services(v.report)
 	for _, svc := range all {
@@ -44,7 +43,7 @@ func (v view) judged() (best []report.Run, where string) {
 	return best, where
 }
 
-// wakes says how many each strategy wakes, the fewest first, those that wake as many together.
+// wakes says how many each strategy wakes, the fewest first; it groups equal ones.
 func wakes(runs []report.Run) string {
 	var counts []int
 	of := make(map[int][]string)
@@ -75,8 +74,8 @@ func wakes(runs []report.Run) string {
 	return strings.Join(parts, ", ")
 }
 
-// soonest says which strategies have a leader again soonest after a resignation, and which
-// last, or "" where there are too few resignations to tell.
+// soonest says which strategies have a leader again soonest after a resignation, and which last, or "" if
+// there are too few resignations to tell.
 func soonest(runs []report.Run) string {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r report.Run) bool { return !r.Resigned.Tells(90) })
 	if len(runs) == 0 {
@@ -90,7 +89,7 @@ func soonest(runs []report.Run) string {
 	if !report.Apart(first.Resigned.Quantiles, last.Resigned.Quantiles) {
 		return "their times without a leader are too close to tell them apart"
 	}
-	// Those beside the first that cannot be told from it share its place, and so with the last.
+	// Strategies that cannot be told from the first share its place, and so with the last.
 	from, to := 1, len(runs)-1
 	for !report.Apart(runs[from].Resigned.Quantiles, first.Resigned.Quantiles) {
 		from++

@@ -1,5 +1,5 @@
-// Package report is what a comparison of strategies found, in the form in which it is
-// kept as JSON, printed as a table and drawn as a page.
+// Package report is the result of a comparison of strategies, as kept in JSON, printed as a table and drawn
+// as a page.
 package report
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/elector-go/elector/internal/crowd"
 )
 
-// Schema is the version of the form. It rises when a field changes its meaning or goes;
-// new fields leave it alone.
+// Schema is the version of the form. It rises when a field changes its meaning or is removed; new fields do
+// not change it.
 const Schema = 1
 
 // A Report is one comparison. Times are in nanoseconds in JSON, as time.Duration is.
@@ -21,7 +21,7 @@ type Report struct {
 	Method  Method    `json:"method"`
 	// Runs are ordered by service, then strategy, then N.
 	Runs []Run `json:"runs"`
-	// Growth says how the runs' figures grow with N.
+	// Growth has how the runs' figures grow with N.
 	Growth []Growth `json:"growth"`
 }
 
@@ -33,9 +33,9 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Method is what was asked for.
+// Method is the settings.
 type Method struct {
-	Command string        `json:"command"` // the command line that makes the report again
+	Command string        `json:"command"` // the command line that produces the report again
 	Seed    uint64        `json:"seed"`
 	Changes int           `json:"changes"` // of leader, in each run
 	Crashes int           `json:"crashes"` // how many of them by crash
@@ -44,51 +44,50 @@ type Method struct {
 	TTL     time.Duration `json:"ttl"`     // session timeout
 }
 
-// A Run is one strategy with N candidates on one service. What it did not get to measure is
-// zero, and left out of JSON.
+// A Run is one strategy with N candidates on one service. What it could not measure is zero, and omitted from
+// JSON.
 type Run struct {
 	Service   string `json:"service"` // a URL without secrets
 	Strategy  string `json:"strategy"`
 	N         int    `json:"n"`
-	Truncated string `json:"truncated,omitempty"` // why the run ended before its time; "" if it did not
+	Truncated string `json:"truncated,omitempty"` // why the run ended early; "" if it did not
 
-	// Leaderless is the time from the end of a term's hold on the seat until the next
-	// Campaign has returned: of a resignation, from the call of Resign; of a crash, from
-	// the instant the service dropped the crashed leader's entry.
+	// Leaderless is the time from the end of a term's hold on the seat until the next Campaign returns: for a
+	// resignation, from the call of Resign; for a crash, from the instant the service dropped the crashed
+	// leader's entry.
 	Resigned Leaderless `json:"resigned,omitzero"`
 	Crashed  Leaderless `json:"crashed,omitzero"`
-	// Unnoticed is how long the service took to drop a crashed leader's entry, which no
-	// strategy has a say in.
+	// Unnoticed is how long the service took to drop a crashed leader's entry, which no strategy can
+	// influence.
 	Unnoticed Quantiles `json:"unnoticed,omitzero"`
 
-	// PerChange is the mean cost of one leader change, over all candidates, the leader's
-	// return included, until all is still.
+	// PerChange is the mean cost of one leader change, over all candidates, including the leader's return,
+	// until all is quiet.
 	PerChange Cost `json:"perChange,omitzero"`
-	// PerJoin is the mean cost of one candidate's joining, over all candidates.
+	// PerJoin is the mean cost of one candidate's join, over all candidates.
 	PerJoin Cost `json:"perJoin,omitzero"`
-	// Server is what the service itself counted per resignation, by the name that it
-	// gives to the figure. Empty where it counts nothing.
+	// Server is the service's own counts per resignation, by its own names for the figures. Empty if it
+	// counts nothing.
 	Server map[string]float64 `json:"server,omitempty"`
 	// ServerNote says why there are no such figures.
 	ServerNote string `json:"serverNote,omitempty"`
 
 	Fairness Fairness  `json:"fairness,omitzero"`
 	Waits    Histogram `json:"waits,omitzero"` // from a candidate's arrival to its election
-	// Sample is one leader change, watched closely.
+	// Sample is one leader change in detail.
 	Sample *Timeline `json:"sample,omitempty"`
 }
 
-// Changes is how many leader changes were measured.
+// Changes returns how many leader changes were measured.
 func (r Run) Changes() int { return r.Resigned.N + r.Crashed.N }
 
-// Empty tells whether the run ended before it had measured a single leader change.
+// Empty reports whether the run ended before it had measured a leader change.
 func (r Run) Empty() bool { return r.Truncated != "" && r.Changes() == 0 }
 
-// Interrupted is why a run ended that the user has ended.
+// Interrupted is the reason of a run that the user has ended.
 const Interrupted = "interrupted"
 
-// Ended says what became of a run that ended before its time, of which this many changes were
-// asked for.
+// Ended describes the end of a run that ended early, with this many changes in its settings.
 func (r Run) Ended(changes int) string {
 	if r.Empty() && r.Truncated != Interrupted {
 		return "failed: " + r.Truncated
@@ -96,7 +95,7 @@ func (r Run) Ended(changes int) string {
 	return fmt.Sprintf("ended after %d of %d leader changes: %s", r.Changes(), changes, r.Truncated)
 }
 
-// Leaderless are times without a leader.
+// Leaderless is times without a leader.
 type Leaderless struct {
 	Quantiles
 	All []time.Duration `json:"all"` // in the order in which they happened
@@ -105,7 +104,7 @@ type Leaderless struct {
 // Quantiles of durations; all zero when N is.
 type Quantiles = crowd.Quantiles
 
-// Cost is what candidates asked of the service, as meter.Counts has it.
+// Cost is what candidates asked of the service, as in meter.Counts.
 type Cost struct {
 	WakeUps    float64 `json:"wakeUps"`
 	Operations float64 `json:"operations"`
@@ -119,37 +118,35 @@ type Cost struct {
 type Fairness struct {
 	// Wins per candidate, in the order of their first arrival.
 	Wins []int `json:"wins"`
-	// Jain is Jain's index over the wins of those who were there all the time: 1 when all
-	// won equally often, 1/N when one won all.
+	// Jain is Jain's index over the wins of the candidates that were present all the time: 1 when all won
+	// equally often, 1/N when one won all.
 	Jain float64 `json:"jain"`
-	// LongestWait is the greatest number of leader changes that a candidate saw pass
-	// between its arrival and its election, or the end of the run.
+	// LongestWait is the greatest number of leader changes between a candidate's arrival and its election, or
+	// the end of the run.
 	LongestWait int `json:"longestWait"`
-	// Inversions is the share of pairs of elections, those of one run, in which who had arrived later
-	// was elected first: 0 in order of arrival, about 0.5 at random.
+	// Inversions is the share of pairs of elections, of one run, in which the later arrival was elected
+	// first: 0 in order of arrival, about 0.5 at random.
 	Inversions float64 `json:"inversions"`
 }
 
-// Histogram counts durations. Count[i] is of those below Bounds[i] and not below
-// Bounds[i-1]; the last Count has no upper bound, so there is one more of them.
+// Histogram counts durations. Count[i] counts those below Bounds[i] and not below Bounds[i-1]; the last Count
+// has no upper bound, so there is one more of them.
 type Histogram struct {
 	Quantiles
 	Bounds []time.Duration `json:"bounds"`
 	Count  []int           `json:"count"`
 }
 
-// A Timeline is one leader change: everything that candidates did or were told from
-// just before it until all was still.
+// A Timeline is one leader change: everything that candidates did or heard from just before it until all was
+// quiet.
 type Timeline struct {
 	Crash bool `json:"crash"`
-	// Present are the numbers of those that were there, rising. With candidates that come
-	// and go they have gaps.
+	// Present are the numbers of the present candidates, rising. If candidates come and go, they have gaps.
 	Present []int   `json:"present,omitempty"`
 	Events  []Event `json:"events"`
 }
 
-// An Event is one thing that happened to one candidate. Candidates are numbered in the
-// order of arrival, 0 first.
+// An Event is one event of one candidate. Candidates are numbered in the order of arrival, 0 first.
 type Event struct {
 	At        time.Duration `json:"at"` // since the change began
 	Took      time.Duration `json:"took,omitempty"`
@@ -157,7 +154,7 @@ type Event struct {
 	Kind      EventKind     `json:"kind"`
 }
 
-// EventKind tells events apart.
+// EventKind distinguishes events.
 type EventKind string
 
 const (
@@ -176,12 +173,11 @@ type Growth struct {
 	Figure   string `json:"figure"` // wakeUps, operations, bytes, leaderless
 	// Slope is what each further candidate adds (nanoseconds for leaderless).
 	Slope float64 `json:"slope"`
-	// Exponent is the slope of the line through the logarithms: 0 is constant, 1 linear,
-	// 2 quadratic.
+	// Exponent is the slope of the line through the logarithms: 0 is constant, 1 linear, 2 quadratic.
 	Exponent float64 `json:"exponent"`
 	// R2 is how well the straight line through the figures fits: 1 is exact.
 	R2 float64 `json:"r2"`
-	// Flat tells that the growth cannot be told from noise: from the fewest candidates to the
-	// most a count changes by less than 5 %, or the times are not Apart.
+	// Flat is whether the growth cannot be told from noise: from the fewest candidates to the most a count
+	// changes by less than 5 %, or the times are not Apart.
 	Flat bool `json:"flat,omitempty"`
 }

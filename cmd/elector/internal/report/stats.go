@@ -12,9 +12,9 @@ import (
 	"github.com/elector-go/elector/internal/crowd"
 )
 
-// Apart tells whether two sets of durations differ by more than noise: nine in ten of the one
-// are shorter than half of the other, with ten or more of each. The medians differ by a fifth
-// or more, too, as much as a machine may become slower from one run to the next.
+// Apart reports whether two sets of durations differ by more than noise: nine in ten of the one are shorter
+// than half of the other, with ten or more of each. The medians must differ by a fifth or more, too, as a
+// machine may become that much slower from one run to the next.
 func Apart(a, b Quantiles) bool {
 	if a.P50 > b.P50 {
 		a, b = b, a
@@ -22,10 +22,10 @@ func Apart(a, b Quantiles) bool {
 	return a.Tells(90) && b.Tells(90) && a.P90 < b.P50 && a.P50 <= b.P50/5*4
 }
 
-// NewLeaderless is of times in the order in which they happened.
+// NewLeaderless returns the Leaderless of times in the order in which they happened.
 func NewLeaderless(all []time.Duration) Leaderless { return Leaderless{crowd.QuantilesOf(all), all} }
 
-// MeanCost is the mean over so many leader changes or joins; zero over none.
+// MeanCost returns the mean over so many leader changes or joins; zero over none.
 func MeanCost(sum meter.Counts, over int) Cost {
 	if over == 0 {
 		return Cost{}
@@ -37,11 +37,10 @@ func MeanCost(sum meter.Counts, over int) Cost {
 	}
 }
 
-// Jain is Jain's index over the numbers of wins: 1 when all won equally often, 1/N when
-// one of N won all. Where nobody won anything all are equal, and it is 1.
+// Jain returns Jain's index over the numbers of wins: 1 when all won equally often, 1/N when one of N won
+// all. If nobody won anything all are equal, and it is 1.
 //
-// Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and
-// Discrimination", 1984.
+// Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and Discrimination", 1984.
 func Jain(wins []int) float64 {
 	var sum, squares float64
 	for _, w := range wins {
@@ -54,9 +53,8 @@ func Jain(wins []int) float64 {
 	return sum * sum / (float64(len(wins)) * squares)
 }
 
-// Inversions is the share of pairs of elections in which who had arrived later was elected
-// first. arrivals are the ranks of arrival of those elected, in the order of election. It
-// is 0 for fewer than two.
+// Inversions returns the share of pairs of elections in which the later arrival was elected first. arrivals
+// are the ranks of arrival of those elected, in the order of election. It returns 0 for fewer than two.
 func Inversions(arrivals []int) float64 {
 	n := float64(len(arrivals))
 	if n < 2 {
@@ -66,8 +64,8 @@ func Inversions(arrivals []int) float64 {
 	return float64(pairs) / (n * (n - 1) / 2)
 }
 
-// inverted counts inversions by sorting: of two sorted halves, each of the left one that is
-// still to be placed when one of the right is makes a pair with it.
+// inverted counts inversions by sorting: of two sorted halves, each element of the left one that remains when
+// one of the right is placed makes a pair with it.
 func inverted(a, spare []int) (pairs int, sorted []int) {
 	if len(a) < 2 {
 		return 0, a
@@ -89,10 +87,9 @@ func inverted(a, spare []int) (pairs int, sorted []int) {
 	return pairs, a
 }
 
-// Line fits straight lines to points by least squares: slope and r2, how well it fits, are
-// those of the line through x and y; exponent is the slope of the one through their
-// logarithms, over the points that have any. What cannot be told, for want of two
-// different x, is 0. A constant y is fitted exactly: r2 is 1.
+// Line fits straight lines to points by least squares: slope and r2, how well it fits, are those of the line
+// through x and y; exponent is the slope of the line through their logarithms, over the points that have any.
+// Without two different x, a result is 0. A constant y is fitted exactly: r2 is 1.
 func Line(x, y []float64) (slope, exponent, r2 float64) {
 	slope, r2 = leastSquares(x, y)
 	var lx, ly []float64
@@ -116,9 +113,9 @@ func leastSquares(x, y []float64) (slope, r2 float64) {
 	return slope, math.Pow(stat.Correlation(x, y, nil), 2)
 }
 
-// NewHistogram counts durations between bounds that are spaced 1, 2, 5, 10, 20, 50 …, from
-// a microsecond on, as far as there are durations on both sides of a bound. Those that are
-// less than the first bound, negative ones too, are in the first count.
+// NewHistogram counts durations between bounds that are spaced 1, 2, 5, 10, 20, 50 …, from a microsecond on,
+// as far as there are durations on both sides of a bound. Those below the first bound, including negative
+// ones, are in the first count.
 func NewHistogram(all []time.Duration) Histogram {
 	h := Histogram{Quantiles: crowd.QuantilesOf(all)}
 	if len(all) == 0 {

@@ -33,7 +33,7 @@ func TestInversions(t *testing.T) {
 			t.Errorf("of %v: %v, want %v", c.arrivals, got, c.want)
 		}
 	}
-	// The same by looking at each pair.
+	// The same by comparing each pair.
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100 {
 		a := make([]int, 2+random.IntN(40))

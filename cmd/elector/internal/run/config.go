@@ -1,4 +1,4 @@
-// Package run has any program lead: it campaigns, and runs a command while it leads.
+// Package run makes any program a leader: it campaigns, and runs a command while it leads.
 package run
 
 import (
@@ -19,49 +19,49 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// Config says which command runs, and when.
+// Config has the command to run, and when to run it.
 type Config struct {
 	// URL names the service: see package dial.
 	URL string
-	// Election, ID, Value and TTL are those of elector.Config. An empty ID is the host's name.
+	// Election, ID, Value and TTL are as in elector.Config. An empty ID is the host's name.
 	Election string
 	ID       string
 	Value    string
 	TTL      time.Duration
-	// Strategy is the name of one of package catalog. Rank is for ranked; nil is none.
+	// Strategy is a name of package catalog. Rank is for ranked; nil is none.
 	Strategy string
 	Rank     []int64
-	// Preempt has this candidate ask a leader of lesser rank to go, once it has been the better one for
-	// HoldOff. It is for ranked. Else it waits until the leader goes.
+	// Preempt makes this candidate ask a leader of lower rank to go, once it has been the better one for
+	// HoldOff. It is for ranked. Without it, the candidate waits until the leader goes.
 	Preempt bool
 	HoldOff time.Duration
 	// Command is the program and its arguments.
 	Command []string
-	// Grace is how long the command may take from SIGTERM to its end, before it is killed: where the
-	// term ends as leadership is lost it has less.
+	// Grace is the time from SIGTERM to the command's end before it is killed. If the term ends because
+	// leadership is lost, it has less.
 	Grace time.Duration
-	// Stop has the command stop as soon as the session is out of touch with the service. Else it runs
-	// on until the trust window nears its end.
+	// Stop stops the command as soon as the link to the service is down. Without it, the command runs until
+	// the trust window nears its end.
 	Stop bool
-	// Restart has a command that ends by itself started again in the same term. Else its end ends Run.
+	// Restart starts a command that ends by itself again in the same term. Without it, its end ends Run.
 	Restart bool
-	// Once has Run end with the command, whatever has ended that.
+	// Once ends Run with the command, for any reason of its end.
 	Once bool
-	// HTTP is the address, such as :4040, at which package health and the metrics answer; "" is none.
+	// HTTP is the address, such as :4040, of package health and the metrics; "" is none.
 	HTTP string
-	// Agent is the socket of an agent of this host that ends the session should this process die; "" is
-	// a companion of its own. Whoever opens the backend sees to it.
+	// Agent is the socket of an agent of this host that ends the session if this process dies; "" is a
+	// companion of its own. The opener of the backend must use it.
 	Agent string
-	// Hold, if not nil, takes a hold of what ends the session should this process die: it waits until
-	// the command is gone.
+	// Hold, if not nil, takes a hold of what ends the session if this process dies: it waits until the
+	// command is gone.
 	Hold func() (*lastwill.Hold, error)
 	// Stdin, Stdout and Stderr are the command's. A nil Stdin is the null device.
 	Stdin, Stdout, Stderr *os.File
-	// Log is where transitions are told.
+	// Log receives transitions.
 	Log *slog.Logger
 }
 
-// An Exit is the error of Run that the command's end has ended.
+// An Exit is the error of Run when the command's end has ended it.
 type Exit struct {
 	// Code is not 0.
 	Code int
@@ -69,8 +69,8 @@ type Exit struct {
 
 func (e Exit) Error() string { return fmt.Sprintf("the command has exited with %d", e.Code) }
 
-// Validate tells what is wrong with the settings that does not take the service to find out, and fills
-// in what is left empty: ID, and the command's path.
+// Validate returns what is wrong with the settings, as far as can be told without the service, and fills in
+// ID and the command's path if empty.
 func (c *Config) Validate() error {
 	var errs []error
 	if !watchdog.Supported {
@@ -106,7 +106,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// strategy is the one that is named, with the rank.
+// strategy returns the named strategy, with the rank.
 func (c *Config) strategy() (elector.Strategy, error) {
 	item, ok := catalog.Named(c.Strategy)
 	if !ok {

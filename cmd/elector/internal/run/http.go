@@ -17,11 +17,11 @@ import (
 	electorprom "github.com/elector-go/elector/metrics/prometheus"
 )
 
-// slowest is how long a client may take for its request, and for the answer, and be idle between them: a
-// connection that nobody uses is closed.
+// slowest bounds a client's request, the answer, and the idle time between them: an idle connection is
+// closed.
 const slowest = 5 * time.Second
 
-// serve answers at an address how e is, and with its metrics, until shut is called.
+// serve serves e's health and its metrics at an address, until shut is called.
 func serve(ctx context.Context, address string, e elector.Elector, metrics *electorprom.Metrics, log *slog.Logger) (shut func(), err error) {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {
@@ -48,7 +48,7 @@ func serve(ctx context.Context, address string, e elector.Elector, metrics *elec
 	}()
 	log.Info("answering over HTTP", "address", l.Addr())
 	return func() {
-		_ = server.Close() // it has no request that is worth waiting for
+		_ = server.Close() // no request is worth waiting for
 		<-done
 	}, nil
 }

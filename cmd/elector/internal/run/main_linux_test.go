@@ -18,7 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// lateWatchdog names a folder that the first watchdog makes, and then is late, as on a busy machine.
+// lateWatchdog names a folder that the first watchdog creates. It is then late, as on a busy machine.
 const lateWatchdog = "ELECTOR_TEST_LATE_WATCHDOG"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Main(m))
 }
 
-// A job is a command of a shell that tells in a folder what becomes of it.
+// A job is a shell command that reports its events in a folder.
 type job struct {
 	t   testing.TB
 	dir string
@@ -37,7 +37,7 @@ type job struct {
 
 func newJob(t testing.TB) *job { return &job{t, t.TempDir()} }
 
-// begins looks whether a process of an earlier run of the job lives on, and notes its own.
+// begins checks whether a process of an earlier run of the job is alive, and notes its own.
 const begins = `
 for p in $(cat $0/pids 2>/dev/null); do
 	if [ -e /proc/$p/stat ] && ! grep -q ') Z ' /proc/$p/stat 2>/dev/null; then echo "overlap $p $ELECTOR_TOKEN" >> $0/log; fi
@@ -57,17 +57,17 @@ const (
 `
 	escapes = `setsid sh -c 'echo $$ >> $0/pids; exec sleep 1000' $0 &
 `
-	// waits does so until it is told to end. A shell tells of a sleep that was ended first, and
-	// dies of that if nobody reads it.
+	// waits waits until it is told to end. A shell reports a sleep that ended first, and dies of that if
+	// nobody reads it.
 	waits = `echo "began $ELECTOR_TOKEN $ELECTOR_ID $ELECTOR_ELECTION" >> $0/log
 while :; do sleep 1000 & wait $! 2>/dev/null; done
 `
 )
 
-// command is a script of the job's.
+// command returns a script of the job.
 func (j *job) command(script string) []string { return []string{"sh", "-c", script, j.dir} }
 
-// log is what the job has told, line by line.
+// log returns the job's log, line by line.
 func (j *job) log() []string {
 	text, err := os.ReadFile(filepath.Join(j.dir, "log"))
 	if os.IsNotExist(err) {
@@ -77,7 +77,7 @@ func (j *job) log() []string {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// told counts the lines of its log that match.
+// told counts the lines of the log that match.
 func (j *job) told(pattern string) (n int) {
 	for _, line := range j.log() {
 		if regexp.MustCompile(pattern).MatchString(line) {
@@ -87,13 +87,13 @@ func (j *job) told(pattern string) (n int) {
 	return n
 }
 
-// pids are those of all processes of the job that there were.
+// pids returns the process ids of all processes that the job has had.
 func (j *job) pids() []string {
 	text, _ := os.ReadFile(filepath.Join(j.dir, "pids"))
 	return strings.Fields(string(text))
 }
 
-// alive are those of these processes that have not ended.
+// alive returns those of these processes that have not ended.
 func alive(pids []string) (all []string) {
 	for _, pid := range pids {
 		if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !bytes.Contains(stat, []byte(") Z ")) {
@@ -103,7 +103,7 @@ func alive(pids []string) (all []string) {
 	return all
 }
 
-// await waits until the job has told lines that match, and has had so many processes.
+// await waits until the job has logged lines that match, and has had so many processes.
 func (j *job) await(pattern string, lines, processes int) {
 	j.t.Helper()
 	wait.For(j.t, pattern, func() bool { return j.told(pattern) >= lines && len(j.pids()) >= processes })

@@ -27,7 +27,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A process is an elector run of its own.
+// A process is an elector run in its own process.
 type process struct {
 	*commandtest.Process
 	t testing.TB
@@ -39,16 +39,16 @@ func start(t testing.TB, args ...string) process {
 	return process{commandtest.Start(t, append([]string{"run"}, args...)...), t}
 }
 
-// standAs has one stand under a name.
+// standAs makes one stand under a name.
 func standAs(t testing.TB, url, id string, command []string) process {
 	t.Helper()
 	return start(t, append([]string{url, election, "--id", id, "--"}, command...)...)
 }
 
-// short is a session timeout that a machine that stands still for a moment does not overrun.
+// short is a session timeout that a machine that pauses for a moment does not exceed.
 const short = 10 * time.Second
 
-// awaitCandidates waits until so many stand, and returns them. One that says that it is campaigning need not stand yet.
+// awaitCandidates waits until so many stand, and returns them. One that logs "campaigning" need not stand yet.
 func awaitCandidates(t testing.TB, url string, n int) []inspect.Candidate {
 	t.Helper()
 	b, err := dial.Open(context.Background(), url)
@@ -64,8 +64,8 @@ func awaitCandidates(t testing.TB, url string, n int) []inspect.Candidate {
 	return v.Candidates
 }
 
-// begun waits until it knows that its command has begun, for the nth time. One that is to end before that is
-// killed at once.
+// begun waits until it knows that its command has begun, for the nth time. A command that must end before
+// that is killed at once.
 func (p process) begun(n int) {
 	p.t.Helper()
 	wait.For(p.t, "it knows that its command has begun", func() bool { return strings.Count(p.Log.String(), "the command has started") >= n })
@@ -81,8 +81,8 @@ var (
 	})
 )
 
-// onEach runs a test on each real service, with a session timeout. url makes the service's
-// URL from an address. With go test -short it is one service, and no session runs out.
+// onEach runs a test on each real service, with a session timeout. url returns the service's URL for an
+// address. With go test -short it is one service, and no session times out.
 func onEach(t *testing.T, timeout time.Duration, test func(t testing.TB, addr string, url func(addr string) string)) {
 	on := func(name string, begin func(t testing.TB) (addr string, url func(string) string)) {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func onEach(t *testing.T, timeout time.Duration, test func(t testing.TB, addr st
 }
 
 // TestFrozen freezes elector run for longer than its session: the watchdog kills the command in time. It
-// stands again when it goes on.
+// stands again when it continues.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
@@ -132,14 +132,14 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
-// TestWatchdogKilledAlone kills the watchdog of an elector run: the command is gone, with all that it has
+// TestWatchdogKilledAlone kills the watchdog of an elector run: the command is gone, with everything it has
 // started, before it is started again.
 func TestWatchdogKilledAlone(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
 	p := start(t, append([]string{"mem://", election, "--"}, j.command(heeds+forks+escapes+waits)...)...)
 	j.await("^began", 1, 3)
-	p.begun(1) // else it never says so
+	p.begun(1) // else it never logs that
 	first := j.pids()
 	require.NoError(t, syscall.Kill(watchdogOf(t, first[0]), syscall.SIGKILL))
 	j.await("^began", 2, 6)
@@ -151,7 +151,7 @@ func TestWatchdogKilledAlone(t *testing.T) {
 	assert.Empty(t, alive(j.pids()))
 }
 
-// TestLogUnread has nobody read the log any more: elector leads on, and its command ends as ever.
+// TestLogUnread: when nobody reads the log any more, elector still leads, and its command ends as usual.
 func TestLogUnread(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
@@ -170,8 +170,8 @@ func TestLogUnread(t *testing.T) {
 	assert.Equal(t, 1, j.told("^term$"))
 }
 
-// TestPipesFull has the log and the output of elector run and of its command go to a pipe that is full and that
-// nobody reads, as behind a terminal that was stopped: nothing waits for it.
+// TestPipesFull sends the log and the output of elector run and of its command to a full pipe that nobody
+// reads, as behind a stopped terminal: nothing waits for it.
 func TestPipesFull(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, anna process, url, path string){
@@ -216,7 +216,7 @@ func TestPipesFull(t *testing.T) {
 			awaitCandidates(t, url, 2)
 			end(t, anna, url, path)
 			j.await("^began .* ben", 1, 2)
-			if name == "deposed" { // which gives no time: both hear of it at once. The window lasts longer than the patience
+			if name == "deposed" { // gives no time: both hear of it at once. The window lasts longer than the patience
 				wait.For(t, "the old command is gone", func() bool { return len(alive(annas)) == 0 })
 			} else {
 				assert.Zero(t, j.told("^overlap"), j.log())
@@ -235,7 +235,7 @@ func TestPipesFull(t *testing.T) {
 // TestHangup closes the terminal of elector run, or its connection: its command ends as with SIGTERM.
 func TestHangup(t *testing.T) {
 	t.Parallel()
-	// What ignores the signal, as under nohup, is what its children do, too; what handles it is not.
+	// Children inherit an ignored signal, as under nohup, but not a handled one.
 	handled := make(chan os.Signal, 1)
 	signal.Notify(handled, syscall.SIGHUP)
 	defer signal.Stop(handled)
@@ -248,8 +248,8 @@ func TestHangup(t *testing.T) {
 	assert.Equal(t, 1, j.told("^term$"))
 }
 
-// TestCut has no message come through, in either direction: the command is told to end, and is gone before
-// the next one begins. TestOutOfTouch has what it is told, and in which order.
+// TestCut drops all messages in both directions: the command is told to end, and is gone before the next one
+// begins. TestOutOfTouch tests what it is told, and in which order.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
@@ -267,7 +267,7 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// TestAway has no service at the start: it says so, and ends when it is told to.
+// TestAway has no service at the start: elector run says so, and ends when it is told to.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	port := must.Get(loopback.Ports(1))(t)
@@ -280,7 +280,7 @@ func TestAway(t *testing.T) {
 }
 
 // TestTerminal interrupts elector run as a user does, at a terminal: that is for elector, and the command
-// gets SIGTERM once. Standard input is no terminal for it.
+// gets SIGTERM once. Its standard input is not the terminal.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
@@ -315,7 +315,7 @@ func TestTwice(t *testing.T) {
 	wait.For(t, "the command is gone", func() bool { return len(alive(j.pids())) == 0 })
 }
 
-// TestStandardFiles passes standard input, output and error on, and the log in the form that is asked for.
+// TestStandardFiles holds that standard input, output and error are passed on, with the log in the requested form.
 func TestStandardFiles(t *testing.T) {
 	t.Parallel()
 	p := commandtest.New(t, os.Args[0], "run", "mem://", election, "--log-format", "json", "--", "sh", "-c", "cat; echo error >&2; exit 9")

@@ -18,19 +18,19 @@ import (
 const (
 	// closing is how long the end waits for the service to confirm that the seat is free.
 	closing = 5 * time.Second
-	// steady is how long a command has to run before its end is no failure to begin, and restartMin
-	// and restartMax are the pauses before it is started again.
+	// steady is how long a command must run before its end does not count as a failed start. restartMin and
+	// restartMax bound the pauses before it is started again.
 	steady     = 10 * time.Second
 	restartMin = time.Second
 	restartMax = 30 * time.Second
 )
 
 // Run campaigns, and runs the command while it leads, until the command ends by itself (but see
-// Config.Restart and Once), or ctx does: then it ends the command, and resigns. A config that Validate
-// has passed may still be wrong: that is elector.ErrConfig.
+// Config.Restart and Once), or until ctx ends: then it ends the command, and resigns. A config that passes
+// Validate may still be wrong: then Run returns elector.ErrConfig.
 //
-// The error is an Exit if the command has ended Run, or was ended for ctx, with a code other than 0;
-// ctx's cause if no command ran when it ended; else what the campaign failed for.
+// The error is an Exit if the command has ended Run, or was ended because of ctx, with a code other than 0;
+// ctx's cause if no command ran when ctx ended; else the error of the campaign.
 func Run(ctx context.Context, b backend.Backend, c Config) error {
 	strategy, err := c.strategy()
 	if err != nil {
@@ -70,7 +70,7 @@ func Run(ctx context.Context, b backend.Backend, c Config) error {
 	return err
 }
 
-// over is the error of lead with which elector.Run ends.
+// over is the error of lead that ends elector.Run.
 type over struct{ code int }
 
 func (o *over) Error() string { return fmt.Sprintf("the command has exited with %d", o.code) }
@@ -79,10 +79,10 @@ func (o *over) Unwrap() error { return elector.ErrStop }
 // A runner runs commands, one after the other.
 type runner struct {
 	Config
-	interrupted context.Context // ends when Run is to end
+	interrupted context.Context // ends when Run must end
 }
 
-// lead runs the command in a term, until that is to end.
+// lead runs the command in a term, until the term must end.
 func (r *runner) lead(ctx context.Context, t *elector.Term) error {
 	for pause := restartMin; ; {
 		began := time.Now()
@@ -94,7 +94,7 @@ func (r *runner) lead(ctx context.Context, t *elector.Term) error {
 			return context.Cause(ctx)
 		case why == "" && !r.Restart, r.Once, r.interrupted.Err() != nil:
 			return &over{result.Code}
-		case why != "" && ctx.Err() != nil: // as it was told to: no failure
+		case why != "" && ctx.Err() != nil: // it was told to end: no failure
 			return context.Cause(ctx)
 		case why != "":
 			return errors.New(why)
@@ -110,8 +110,8 @@ func (r *runner) lead(ctx context.Context, t *elector.Term) error {
 	}
 }
 
-// once runs the command once. why says for what it was ended, and is "" if it has ended by itself. The
-// result is nil if the term was to end before the command began.
+// once runs the command once. why is the reason for which it was ended, or "" if it has ended by itself. The
+// result is nil if the term was about to end before the command began.
 func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Result, why string, err error) {
 	w := window{t.Guard().Session, r.Grace}
 	if ttl := w.session.TTL(); ttl < shortest {
@@ -122,7 +122,7 @@ func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Re
 			return nil, "", nil
 		}
 	}
-	// The command acts in the name of this process. Should that die, the session is ended once the
+	// The command acts in the name of this process. If this process dies, the session is ended once the
 	// watchdog has said that nothing of the command is left.
 	hold, release, err := r.hold()
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Re
 	}
 	ending := r.watch(ctx, t, w, c)
 	ended := c.Result()
-	if !ended.Left { // else the session has to time out, should this process die
+	if !ended.Left { // else the session has to time out if this process dies
 		release()
 	}
 	if ended.Late { // a busy machine: another term may do
@@ -161,7 +161,7 @@ func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Re
 	return &ended, ending, nil
 }
 
-// hold takes a hold for a command, if there is anybody who heeds it. release takes it back.
+// hold takes a hold for a command, if anybody heeds it. release releases it.
 func (r *runner) hold() (file *os.File, release func(), err error) {
 	if r.Hold == nil {
 		return nil, func() {}, nil
@@ -177,7 +177,7 @@ func (r *runner) hold() (file *os.File, release func(), err error) {
 	}, nil
 }
 
-// env is the command's environment.
+// env returns the command's environment.
 func (r *runner) env(t *elector.Term) []string {
 	return append(os.Environ(),
 		"ELECTOR_TOKEN="+strconv.FormatUint(t.Token(), 10),

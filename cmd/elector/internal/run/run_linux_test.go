@@ -41,7 +41,7 @@ type candidate struct {
 	err  error // of Run, after done
 }
 
-// stand has a candidate stand with a script of a job.
+// stand makes a candidate stand with a script of a job.
 func stand(t *testing.T, b backend.Backend, id string, command []string, change func(*run.Config)) *candidate {
 	t.Helper()
 	c := &candidate{t: t, done: make(chan struct{})}
@@ -69,7 +69,7 @@ func stand(t *testing.T, b backend.Backend, id string, command []string, change 
 	return c
 }
 
-// begun waits until the candidate knows that its command has begun, for the nth time. One that is to end
+// begun waits until the candidate knows that its command has begun, for the nth time. A command that must end
 // before that is killed at once.
 func (c *candidate) begun(n int) {
 	c.t.Helper()
@@ -87,7 +87,7 @@ func (c *candidate) wait() error {
 	return c.err
 }
 
-// service is one on which a window lasts long enough for this machine, and ends soon enough for a test.
+// service returns one on which a window lasts long enough for this machine, and ends soon enough for a test.
 func service() *memory.Service { return memory.New(memory.Options{DefaultTTL: 10 * time.Second}) }
 
 // The exit code of a command that ends by itself is Run's, and the next candidate leads.
@@ -107,7 +107,7 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// What a command leaves goes with it, whatever group or session that is in.
+// Processes that a command leaves go with it, in any group or session.
 func TestLeavesNothing(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
@@ -117,7 +117,7 @@ func TestLeavesNothing(t *testing.T) {
 	assert.Empty(t, alive(j.pids()))
 }
 
-// Over HTTP it says what it is, and has its metrics.
+// Over HTTP it serves its status and its metrics.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
@@ -158,7 +158,7 @@ func TestHTTPSlowClients(t *testing.T) {
 	}
 }
 
-// An address that is taken is told before anything is begun.
+// An address in use is reported before anything begins.
 func TestHTTPTaken(t *testing.T) {
 	t.Parallel()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -167,7 +167,7 @@ func TestHTTPTaken(t *testing.T) {
 	assert.ErrorContains(t, c.wait(), "--http: listen tcp "+l.Addr().String())
 }
 
-// One that cannot be started is no term without end.
+// A command that cannot be started does not make an endless term.
 func TestCannotStart(t *testing.T) {
 	t.Parallel()
 	program := t.TempDir() + "/program"
@@ -177,14 +177,14 @@ func TestCannotStart(t *testing.T) {
 	assert.Contains(t, c.log.String(), "exec format error")
 }
 
-// A session that is too short for any command is not led without one.
+// A candidate whose session is too short for any command does not lead without one.
 func TestTooShort(t *testing.T) {
 	t.Parallel()
 	c := stand(t, memory.New(memory.Options{DefaultTTL: 100 * time.Millisecond}), "anna", []string{"true"}, nil)
 	assert.ErrorContains(t, c.wait(), "a session timeout of 100ms leaves no time to end a command: ask for 500ms or more")
 }
 
-// A watchdog that begins too late starts nothing: that is no failure of the command, and it is tried again.
+// A watchdog that begins too late starts nothing: the command has not failed, and is tried again.
 func TestLateWatchdog(t *testing.T) {
 	servertest.Long(t, "more than a window")
 	t.Setenv(lateWatchdog, t.TempDir()+"/late")
@@ -194,10 +194,10 @@ func TestLateWatchdog(t *testing.T) {
 	assert.Contains(t, c.log.String(), "it is too late to begin")
 }
 
-// A leader that is asked to go has its command end, and stands again.
+// A leader that is asked to go ends its command, and stands again.
 func TestAsked(t *testing.T) {
 	t.Parallel()
-	// Time for a watchdog to begin: whoever is too late leaves the seat to the other.
+	// Time for a watchdog to begin: one that is too late leaves the seat to the other.
 	s, j := memory.New(memory.Options{DefaultTTL: time.Minute}), newJob(t)
 	anna := stand(t, s.Client("anna"), "anna", j.command(heeds+forks+waits), nil)
 	j.await("^began", 1, 2)
@@ -223,7 +223,7 @@ func TestAsked(t *testing.T) {
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
 
-// A machine that is preferred takes over when it comes, and no two commands run at once.
+// A preferred machine takes over when it comes, and no two commands run at once.
 func TestPreempt(t *testing.T) {
 	t.Parallel()
 	s, j := service(), newJob(t)
@@ -238,7 +238,7 @@ func TestPreempt(t *testing.T) {
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
 
-// standing are the candidates.
+// standing returns the candidates.
 func standing(t *testing.T, s *memory.Service) []elector.Candidate {
 	t.Helper()
 	e, err := elector.New(elector.Config{Backend: s.Client("looks"), Strategy: fair.New(), Election: election, ID: "looks"})
@@ -247,7 +247,7 @@ func standing(t *testing.T, s *memory.Service) []elector.Candidate {
 	return must.Get(e.Candidates(t.Context()))(t)
 }
 
-// A command that ignores SIGTERM is killed after the grace, with what it has started.
+// A command that ignores SIGTERM is killed after the grace, with everything it has started.
 func TestIgnores(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
@@ -259,7 +259,7 @@ func TestIgnores(t *testing.T) {
 	assert.Contains(t, c.log.String(), "SIGKILL")
 }
 
-// Once ends with the command, though it was ended.
+// Once ends with the command, even if that was told to end.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s, j := service(), newJob(t)
@@ -284,7 +284,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// No command runs while another leads: then the end is what ctx says.
+// While another leads no command runs: then Run returns ctx's cause.
 func TestEndsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	s, j := service(), newJob(t)
@@ -297,8 +297,8 @@ func TestEndsWhileItWaits(t *testing.T) {
 	assert.Equal(t, 1, j.told("^began"))
 }
 
-// Out of touch a command runs on, until the window runs down: it gets SIGTERM, and is gone before the
-// term is over.
+// While the link is down a command continues, until the window runs down: it gets SIGTERM, and is gone before
+// the term is over.
 func TestOutOfTouch(t *testing.T) {
 	servertest.Long(t, "a whole window")
 	t.Parallel()
@@ -320,7 +320,7 @@ func TestOutOfTouch(t *testing.T) {
 	wait.For(t, "anna stands again", func() bool { return len(standing(t, s)) == 2 })
 }
 
-// A reconnect in time goes unnoticed with hold, and with stop it does not.
+// A reconnect in time goes unnoticed with hold, but not with stop.
 func TestOnSuspend(t *testing.T) {
 	t.Parallel()
 	s, j := memory.New(memory.Options{DefaultTTL: time.Minute}), newJob(t)
@@ -329,7 +329,7 @@ func TestOnSuspend(t *testing.T) {
 	j.await("^began", 1, 1)
 	anna.begun(1)
 	link.Suspend()
-	time.Sleep(2 * time.Second) // nothing is to happen
+	time.Sleep(2 * time.Second) // nothing should happen
 	link.Resume()
 	assert.NotContains(t, anna.log.String(), "SIGTERM")
 	anna.end(errTold)
@@ -367,7 +367,7 @@ func watchdogOf(t testing.TB, pid string) int {
 	return must.Get(strconv.Atoi(strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[1]))(t)
 }
 
-// Somebody kills the watchdog: the command ends, and its group.
+// Somebody kills the watchdog: the command and its group end.
 func TestWatchdogKilled(t *testing.T) {
 	t.Parallel()
 	s, j := service(), newJob(t)
@@ -379,7 +379,7 @@ func TestWatchdogKilled(t *testing.T) {
 	assert.Contains(t, anna.log.String(), "its watchdog was killed")
 }
 
-// A watchdog that is frozen does not keep elector from ending the command.
+// A frozen watchdog does not keep elector from ending the command.
 func TestWatchdogFrozen(t *testing.T) {
 	servertest.Long(t, "more than a window")
 	t.Parallel()
@@ -387,7 +387,7 @@ func TestWatchdogFrozen(t *testing.T) {
 	c := stand(t, service(), "anna", j.command(ignores+forks+waits), func(c *run.Config) { c.Grace = 300 * time.Millisecond })
 	j.await("^began", 1, 2)
 	require.NoError(t, syscall.Kill(watchdogOf(t, j.pids()[0]), syscall.SIGSTOP))
-	time.Sleep(11 * time.Second) // more than the window: heartbeats go on
+	time.Sleep(11 * time.Second) // more than the window: heartbeats continue
 	assert.Len(t, alive(j.pids()), 2)
 	c.end(errTold)
 	assert.Equal(t, run.Exit{Code: 137}, c.wait())

@@ -13,27 +13,27 @@ import (
 )
 
 // A window is the time for which a command may run: the trust window of its term's session, which each
-// heartbeat moves, less what it takes to kill.
+// heartbeat moves, less the time that killing takes.
 type window struct {
 	session *backend.Session
 	grace   time.Duration
 }
 
-// shortest is the shortest session timeout of which a window is left.
+// shortest is the shortest session timeout that leaves a window.
 const shortest = 500 * time.Millisecond
 
-// reserve is how long before the end of the trust window the command is killed. In that time the
-// watchdog and the kernel have to do it.
+// reserve is how long before the end of the trust window the command is killed. The watchdog and the kernel
+// need that time.
 func (w window) reserve() time.Duration { return max(w.session.TTL()/10, 100*time.Millisecond) }
 
-// warning is how long before that the command gets SIGTERM. It is no longer: out of touch, and before a
-// heartbeat that comes late, little more than a third of the timeout is left at times.
+// warning is how long before that the command gets SIGTERM. It is no longer: while the link is down, and
+// before a late heartbeat, little more than a third of the timeout is left at times.
 func (w window) warning() time.Duration { return min(w.grace, w.session.TTL()/8) }
 
-// closes is when the command is killed, unless a heartbeat moves that.
+// closes returns when the command is killed, unless a heartbeat moves that.
 func (w window) closes() time.Time { return w.session.Deadline().Add(-w.reserve()) }
 
-// near tells whether it is time for the warning.
+// near reports whether it is time for the warning.
 func (w window) near() bool { return time.Until(w.closes()) <= w.warning() }
 
 // pulse is how often to look.
@@ -41,10 +41,10 @@ func (w window) pulse() time.Duration {
 	return min(max(w.session.TTL()/40, 10*time.Millisecond), 250*time.Millisecond)
 }
 
-// watch has a command end in time: it returns when the command is gone, and says for what it was ended,
-// "" if it has ended by itself.
+// watch makes a command end in time. It returns when the command is gone, with the reason for which it was
+// ended, or "" if it has ended by itself.
 //
-//   - While the term holds, and is to end, the command gets SIGTERM, and after the grace SIGKILL. One
+//   - While the term holds, and must end, the command gets SIGTERM, and after the grace SIGKILL. One
 //     that has not begun is killed.
 //   - When the window is about to close it gets SIGTERM, and when it closes SIGKILL.
 //   - When the term is over another may lead: SIGKILL.
@@ -112,7 +112,7 @@ func (r *runner) watch(ctx context.Context, t *elector.Term, w window, c *watchd
 	}
 }
 
-// because says for what a leader is to go that is still one.
+// because returns the reason why a current leader must go.
 func because(cause error) string {
 	if errors.Is(cause, elector.ErrAsked) {
 		return cause.Error()

@@ -24,10 +24,10 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// long is a session timeout that runs out after all that a test waits for.
+// long is a session timeout that is longer than all waits of a test.
 const long = 2 * wait.Patience
 
-// locks has all of a job hold a lock that nobody else of the job may hold.
+// locks makes all of a job hold a lock that nobody else of the job may hold.
 const locks = `exec 9>> $0/lock
 flock -n 9 || echo "overlap: the lock is held $ELECTOR_TOKEN" >> $0/log
 ls -l /proc/self/fd >> $0/files
@@ -44,7 +44,7 @@ func (p process) companion() string {
 	return pid[1]
 }
 
-// duel has anna run a script, in so many processes, and ben wait to.
+// duel makes anna run a script, in so many processes, and ben wait for its turn.
 func duel(t testing.TB, url, script string, processes int) (j *job, anna, ben process) {
 	t.Helper()
 	j = newJob(t)
@@ -56,16 +56,16 @@ func duel(t testing.TB, url, script string, processes int) (j *job, anna, ben pr
 	return j, anna, ben
 }
 
-// onEtcd is the URL of a place on etcd, with a session timeout that nobody waits for. It is for tests that
-// kill and freeze at length.
+// onEtcd returns the URL of a place on etcd, with a session timeout that nobody waits for. It is for tests
+// that kill and freeze at length.
 func onEtcd(t *testing.T) string {
 	t.Helper()
 	servertest.Long(t, "processes that are killed and frozen at length")
 	return fmt.Sprintf("etcd://%s/%s?timeout=%v", etcd.ForTest(t).Addr(), rand.Text(), long)
 }
 
-// TestWill kills elector run while its command runs. The next one's command starts long before the
-// session has timed out, and not before the first is gone with all that it has started.
+// TestWill kills elector run while its command runs. The next one's command starts long before the session
+// has timed out, but only after the first is gone with everything it has started.
 func TestWill(t *testing.T) {
 	t.Parallel()
 	onEach(t, long, func(t testing.TB, addr string, url func(string) string) {
@@ -97,8 +97,8 @@ func TestWillWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestWillAndWatchdogKilled kills elector run and its watchdog at once. Nobody is left who could say that
-// the command is gone: the session times out.
+// TestWillAndWatchdogKilled kills elector run and its watchdog at once. Nobody is left to say that the
+// command is gone: the session times out.
 func TestWillAndWatchdogKilled(t *testing.T) {
 	t.Parallel()
 	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
@@ -117,15 +117,15 @@ func TestWillAndWatchdogKilled(t *testing.T) {
 	})
 }
 
-// TestWillWaits freezes the watchdog, and then kills elector run: nobody else's command starts while the
-// command runs. Once the watchdog goes on it kills the command, and the next one's starts at once.
+// TestWillWaits freezes the watchdog, and then kills elector run: no other command starts while this one
+// runs. Once the watchdog continues it kills the command, and the next one's starts at once.
 func TestWillWaits(t *testing.T) {
 	t.Parallel()
 	j, anna, _ := duel(t, onEtcd(t), locks+ignores+forks+escapes+waits, 3)
 	first := j.pids()
 	watchdog := watchdogOf(t, first[0])
-	// The kernel has a process go on that is stopped and loses its parent, unless the next one is of its
-	// session: be that.
+	// The kernel continues a stopped process that loses its parent, unless the new parent is of its session:
+	// be that.
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	require.NoError(t, processes.Freeze(watchdog))
@@ -141,9 +141,8 @@ func TestWillWaits(t *testing.T) {
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
 
-// TestWillAfterWatchdogKilled kills the watchdog, and later elector run. What the watchdog leaves is
-// killed, and the companion is not taken for that. As it was certain that the command was gone, the next
-// one's command starts at once.
+// TestWillAfterWatchdogKilled kills the watchdog, and later elector run. What the watchdog leaves is killed,
+// but not the companion. As it was certain that the command was gone, the next one's command starts at once.
 func TestWillAfterWatchdogKilled(t *testing.T) {
 	t.Parallel()
 	url := onEtcd(t)
@@ -163,8 +162,7 @@ func TestWillAfterWatchdogKilled(t *testing.T) {
 	assert.Len(t, pidOfCompanion.FindAllString(anna.Log.String(), -1), 1, "it had one all the time")
 }
 
-// TestWillTwice interrupts elector run twice: it ends at once, and so does its command, and the seat is
-// free at once.
+// TestWillTwice interrupts elector run twice: it ends at once with its command, and the seat is free at once.
 func TestWillTwice(t *testing.T) {
 	t.Parallel()
 	j, anna, _ := duel(t, onEtcd(t), locks+ignores+forks+waits, 2)
@@ -176,7 +174,7 @@ func TestWillTwice(t *testing.T) {
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
 
-// TestAgent has an agent end the session, also one that has begun after elector run.
+// TestAgent holds that an agent ends the session, even one that has begun after elector run.
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	url := onEtcd(t)
@@ -195,8 +193,8 @@ func TestAgent(t *testing.T) {
 	agent.Says("ended the session of a dead process\" pid=" + strconv.Itoa(pid))
 }
 
-// TestAgentOfContainer kills an elector run that is process 1 of its process namespace: with it goes its
-// watchdog, and with that the command. So the agent, which is outside, waits for nobody's word.
+// TestAgentOfContainer kills an elector run that is process 1 of its process namespace: its watchdog and then
+// the command die with it. So the agent, which is outside, waits for nobody's word.
 func TestAgentOfContainer(t *testing.T) {
 	t.Parallel()
 	url := onEtcd(t)
@@ -223,7 +221,7 @@ func TestAgentOfContainer(t *testing.T) {
 }
 
 // TestWatchdogKilledWithoutDescriptors kills the watchdog of an elector run that may open no more files, as
-// when too many ask it over HTTP. It cannot see what the watchdog has left then, and waits until it can.
+// with too many HTTP clients. It cannot see then what the watchdog has left, and waits until it can.
 func TestWatchdogKilledWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
@@ -246,7 +244,7 @@ func TestWatchdogKilledWithoutDescriptors(t *testing.T) {
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
 
-// childrenOf are those of a process.
+// childrenOf returns the children of a process.
 func childrenOf(t *testing.T, pid int) (all []string) {
 	t.Helper()
 	tasks := must.Get(filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children"))(t)

@@ -1,4 +1,4 @@
-// Package standtest has candidates stand while a test looks at their election.
+// Package standtest makes candidates stand while a test looks at their election.
 package standtest
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// Stand has a candidate stand until stop, and returns when it leads or waits. A leader that is asked to
-// go does, and stands again.
+// Stand makes a candidate stand until stop, and returns when it leads or waits. A leader that is asked to go
+// does so, and stands again.
 func Stand(t *testing.T, url, election, id, value string, strategy elector.Strategy) (stop func()) {
 	t.Helper()
 	b, err := dial.Open(t.Context(), url)
 	require.NoError(t, err)
-	// Its session is not what is tried: it bears a machine that stands still for a while.
+	// The test is not about its session, which must survive a machine that pauses for a while.
 	ttl := min(time.Minute, b.Limits().MaxTTL)
 	var once sync.Once
 	stands := make(chan struct{})
@@ -50,7 +50,7 @@ func Stand(t *testing.T, url, election, id, value string, strategy elector.Strat
 		assert.NoError(t, b.Close())
 	}
 	select {
-	case <-stands: // its entry is there, which its role does not tell
+	case <-stands: // its entry exists, which its role does not tell
 	case <-time.After(wait.Patience):
 		require.Fail(t, "it does not stand", "%s in %s: %+v", id, election, e.Status())
 	}

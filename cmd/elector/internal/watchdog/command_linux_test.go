@@ -14,9 +14,8 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// A machine that has slept for an hour since the last heartbeat was told: the instant that the watchdog
-// knows does not move until the next one, and a heartbeat that may be from before the sleep does not
-// grant the hour.
+// After an hour of the machine's sleep since the last heartbeat, the instant that the watchdog knows does not
+// move until the next one, and a heartbeat that may be from before the sleep does not grant the hour.
 func TestUntilAfterSleep(t *testing.T) {
 	told, orders, err := os.Pipe()
 	require.NoError(t, err)

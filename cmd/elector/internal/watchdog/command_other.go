@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Supported tells whether there are watchdogs on this system.
+// Supported reports whether there are watchdogs on this system.
 const Supported = false
 
 // Main fails: there is no watchdog here.
@@ -19,7 +19,7 @@ func Adopt() error { return nil }
 // Spare does nothing.
 func Spare(int) {}
 
-// A Command is never made here.
+// There is never a Command on this system.
 type Command struct{}
 
 // Start fails with ErrUnsupported.

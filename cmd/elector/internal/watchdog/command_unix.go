@@ -15,18 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported tells whether there are watchdogs on this system.
+// Supported reports whether there are watchdogs on this system.
 const Supported = true
 
 // now reads the clock that this process and its watchdog share, in nanoseconds.
 func now() int64 {
 	var t unix.Timespec
-	_ = unix.ClockGettime(clock, &t) // it fails for bad arguments only
+	_ = unix.ClockGettime(clock, &t) // fails only for bad arguments
 	return t.Nano()
 }
 
-// A Command is one that runs under a watchdog. Its methods may be called from any goroutine, and do not
-// block.
+// A Command runs under a watchdog. Its methods may be called from any goroutine, and do not block.
 type Command struct {
 	watchdog *exec.Cmd
 	started  chan struct{}
@@ -34,15 +33,15 @@ type Command struct {
 
 	mu     sync.Mutex
 	orders *os.File  // nil when it is closed
-	until  time.Time // told last
-	clock  int64     // of the watchdog, and what Go's was then: see read
+	until  time.Time // the last one sent
+	clock  int64     // of the watchdog, and Go's at the same time: see read
 	at     time.Time
 	pid    int // of the command and its group; 0 before it has started and when it has ended
 	result Result
 }
 
-// Start starts a watchdog, and has it start the command. The caller has to keep it until Done, and
-// should call Until as time goes on.
+// Start starts a watchdog, and makes it start the command. The caller must keep the Command until Done, and
+// should call Until as time passes.
 func Start(s Spec) (*Command, error) {
 	program, err := self()
 	if err != nil {
@@ -66,7 +65,7 @@ func Start(s Spec) (*Command, error) {
 	w := exec.Command(program, append([]string{Word, s.Path}, s.Args...)...)
 	w.Args[0] = os.Args[0]
 	w.Env = s.Env
-	if s.Stdin != nil { // a nil *os.File in an interface would be no nil
+	if s.Stdin != nil { // a nil *os.File in an interface would not be nil
 		w.Stdin = s.Stdin
 	}
 	if s.Stdout != nil {
@@ -89,7 +88,7 @@ func Start(s Spec) (*Command, error) {
 	return c, nil
 }
 
-// listen hears what the watchdog has to tell, until that is gone.
+// listen reads the watchdog's reports, until that is gone.
 func (c *Command) listen(reports *os.File) {
 	defer close(c.done)
 	defer discard(reports)
@@ -119,7 +118,7 @@ func (c *Command) listen(reports *os.File) {
 		c.mu.Unlock()
 	}
 	c.end()
-	_ = c.watchdog.Wait() // what it had to say it has said
+	_ = c.watchdog.Wait() // it has reported everything
 	if orphaned {
 		bury(group)
 		c.mu.Lock()
@@ -128,16 +127,16 @@ func (c *Command) listen(reports *os.File) {
 	}
 }
 
-// adopted says that this process has called Adopt, and spared is the child that is no command's.
+// adopted is whether this process has called Adopt. spared is the child that is no command's.
 var (
 	adopted bool
 	spared  atomic.Int64
 )
 
-// Adopt has this process do what a watchdog that is killed cannot do: what a command has started in
-// other groups and sessions is killed, too, on Linux. It is for a process that starts nothing but
-// commands, one after the other (but see Spare), and is to be called before all other children are
-// started. It does nothing if the process has children already, as by a shell's exec.
+// Adopt makes this process do what a killed watchdog cannot do: on Linux it kills, too, what a command has
+// started in other groups and sessions. It is for a process that starts nothing but commands, one after the
+// other (but see Spare). Call it before all other children are started. It does nothing if the process has
+// children already, as by a shell's exec.
 func Adopt() error {
 	if pids, err := children(); err != nil || len(pids) > 0 {
 		return nil
@@ -146,12 +145,12 @@ func Adopt() error {
 	return adopt()
 }
 
-// Spare has Adopt leave alone one child, which is no command's. 0: there is none.
+// Spare makes Adopt leave alone one child, which is no command's. 0 means none.
 func Spare(pid int) { spared.Store(int64(pid)) }
 
-// bury kills what a killed watchdog has left, and returns when that is gone: the command's group, and
-// with Adopt all children. Nobody but this process and the first one can be the parent of those in the
-// group that have ended.
+// bury kills what a killed watchdog has left, and returns when that is gone: the command's group, and with
+// Adopt all children. Only this process and the first one can be the parent of those in the group that have
+// ended.
 func bury(group int) {
 	for left := true; left; time.Sleep(5 * time.Millisecond) {
 		left = false
@@ -177,34 +176,34 @@ func bury(group int) {
 // Started is closed when the command runs. It stays open if it could not be started.
 func (c *Command) Started() <-chan struct{} { return c.started }
 
-// PID is the process id of the command, and of its group: 0 before it has started, and when it has ended.
+// PID returns the process id of the command, and of its group: 0 before it has started, and when it has ended.
 func (c *Command) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pid
 }
 
-// Until has the watchdog kill at this instant, and no sooner. It is to be called often, also with the
-// instant of before: time in which the machine has slept since the last call counts.
+// Until makes the watchdog kill at this instant, and no sooner. Call it often, even with the same instant:
+// time in which the machine has slept since the last call counts.
 func (c *Command) Until(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at.IsZero() {
 		c.read()
 	}
-	at := c.clock + int64(t.Sub(c.at)) // as of the last call: t may be older than a sleep, of which it knows nothing
+	at := c.clock + int64(t.Sub(c.at)) // as of the last call: t may be older than a sleep, and does not include it
 	c.read()
 	if c.orders == nil || t.Equal(c.until) {
 		return
 	}
 	c.until = t
-	// A watchdog that is frozen does not read. Then the instant that it knows goes on to count.
+	// A frozen watchdog does not read. Then the last instant that it has read still counts.
 	_ = c.orders.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 	_, _ = fmt.Fprintf(c.orders, "%d\n", at)
 }
 
-// read reads both clocks. The watchdog's comes first: were this process frozen between the two, an
-// instant would be too early.
+// read reads both clocks. The watchdog's comes first: if this process is frozen between the two, an instant
+// is too early.
 func (c *Command) read() { c.clock, c.at = now(), time.Now() }
 
 // Signal sends a signal to the command's process group.
@@ -216,7 +215,7 @@ func (c *Command) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill kills the command and all that it has started.
+// Kill kills the command and everything it has started.
 func (c *Command) Kill() {
 	c.Signal(syscall.SIGKILL)
 	c.end()
@@ -233,10 +232,10 @@ func (c *Command) end() {
 	}
 }
 
-// Done is closed when the command and all that it has started is gone.
+// Done is closed when the command and everything it has started are gone.
 func (c *Command) Done() <-chan struct{} { return c.done }
 
-// Result is how the command has ended; zero before Done.
+// Result returns how the command has ended; zero before Done.
 func (c *Command) Result() Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()

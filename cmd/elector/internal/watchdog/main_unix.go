@@ -21,18 +21,18 @@ import (
 	"github.com/elector-go/elector/lastwill"
 )
 
-// look is how often a watchdog compares the clock with the instant at which it is to kill. A timer of
-// Go's runtime does not count the time in which the machine sleeps, and the clock here does.
+// look is how often a watchdog compares the clock with the instant at which it must kill. A timer of Go's
+// runtime does not count the time in which the machine sleeps, and this clock does.
 const look = 100 * time.Millisecond
 
-// Main is the watchdog's process. Its arguments are the command's program and arguments. It returns an
-// exit code, which nobody looks at.
+// Main is the watchdog's process. Its arguments are the command's program and arguments. It returns an exit
+// code, which nobody uses.
 //
-// It heeds no signal that can be kept off: those of a terminal, or of a service manager that signals
-// everything, are for the command and whoever has started this.
+// It ignores all signals that can be caught: those of a terminal, or of a service manager that signals
+// everything, are for the command and the process that started this.
 func Main(args []string) int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
-	runtime.LockOSThread() // for good: the kernel kills the command when the thread ends that has started it
+	runtime.LockOSThread() // for good: the kernel kills the command when the thread that started it ends
 	orders, reports := os.NewFile(ordersFD, "orders"), os.NewFile(reportsFD, "reports")
 	if len(args) == 0 || orders == nil || reports == nil {
 		fmt.Fprintln(os.Stderr, "elector: this is for elector run to call")
@@ -43,7 +43,7 @@ func Main(args []string) int {
 	syscall.CloseOnExec(holdFD)
 	w := &watchdog{reports: json.NewEncoder(reports)}
 	err := w.run(args, bufio.NewReader(orders))
-	// Nothing of the command is left. Should whoever has started this be dead, another may lead now.
+	// Nothing of the command is left. If the process that started this is dead, another may lead now.
 	released := lastwill.Done(os.NewFile(holdFD, "hold"))
 	if err != nil {
 		w.tell(report{Ended: &Result{Code: 126, Failed: err.Error(), Late: errors.Is(err, errLate)}})
@@ -61,12 +61,12 @@ var errLate = errors.New("it is too late to begin")
 
 type watchdog struct {
 	reports *json.Encoder
-	until   atomic.Int64           // when to kill, by now
+	until   atomic.Int64           // when to kill, by the clock of now
 	group   int                    // of the command
 	killed  atomic.Pointer[string] // why, once it was done
 }
 
-// tell tells whoever has started this, who may be gone.
+// tell sends a report to the process that started this, which may be gone.
 func (w *watchdog) tell(r report) { _ = w.reports.Encode(r) }
 
 // run runs the command, and returns when nothing of it is left. An error says that it was not started.
@@ -126,18 +126,18 @@ func (w *watchdog) heed(orders *bufio.Reader) error {
 	return nil
 }
 
-// left is how long the command may run.
+// left returns how long the command may run.
 func (w *watchdog) left() time.Duration { return time.Duration(w.until.Load() - now()) }
 
-// kill kills all there is, for the first reason that it is given.
+// kill kills everything, and keeps the first reason that it is given.
 func (w *watchdog) kill(why string) {
 	w.killed.CompareAndSwap(nil, &why)
 	_ = syscall.Kill(-w.group, syscall.SIGKILL) // an error says that none is left, or that it may not
 	_ = killChildren()                          // reap tries again
 }
 
-// reap waits until the command is gone, has what it leaves killed, and waits until that is gone. It
-// returns how the command has ended.
+// reap waits until the command is gone, kills what it leaves, and waits until that is gone. It returns how
+// the command has ended.
 func (w *watchdog) reap() (status syscall.WaitStatus) {
 	for gone, options := false, 0; ; {
 		var s syscall.WaitStatus

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is this program.
+// self returns the path of this program.
 func self() (string, error) { return os.Executable() }
 
 const clock = unix.CLOCK_MONOTONIC

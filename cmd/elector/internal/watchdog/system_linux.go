@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is this program, though its file may have been replaced or removed.
+// self returns a path of this program that is valid even if its file was replaced or removed.
 func self() (string, error) { return "/proc/self/exe", nil }
 
-// clock goes on while the machine sleeps.
+// clock counts while the machine sleeps.
 const clock = unix.CLOCK_BOOTTIME
 
-// commandAttr gives the command a process group of its own, and has the kernel kill it when the thread
-// ends that starts it.
+// commandAttr gives the command a process group of its own, and makes the kernel kill it when the thread that
+// starts it ends.
 func commandAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// adopt has processes that lose their parent become children of this one, if it is an ancestor.
+// adopt makes processes that lose their parent children of this one, if it is an ancestor.
 func adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
@@ -32,8 +32,8 @@ func adopt() error {
 	return nil
 }
 
-// killChildren kills all children of this process. All are the command's: it has started no other. An
-// error says that it may not have found all.
+// killChildren kills all children of this process. All are the command's: it has started no other. An error
+// says that it may not have found all.
 func killChildren() error {
 	pids, err := children()
 	for _, pid := range pids {
@@ -42,15 +42,15 @@ func killChildren() error {
 	return err
 }
 
-// children are those of this process, those included that have ended and were not waited for. An error
-// says that there may be more: it may open no more files, perhaps.
+// children returns the children of this process, including those that have ended and were not waited for. An
+// error says that there may be more: perhaps the process may open no more files.
 func children() (pids []int, err error) {
 	all, err := os.ReadDir("/proc")
 	parent := strconv.AppendInt(nil, int64(os.Getpid()), 10)
 	for _, entry := range all {
 		pid, no := strconv.Atoi(entry.Name())
 		if no != nil {
-			continue // no process
+			continue // not a process
 		}
 		stat, failed := os.ReadFile("/proc/" + entry.Name() + "/stat")
 		switch {
