@@ -15,7 +15,7 @@ type Request struct {
 	// By is who asks, and Why is the reason: for people, in the leader's log and hooks.
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"`
-	// To is the ID of the candidate that must lead next, or "" for any: see Term.Transfer.
+	// To is the ID of the candidate that should lead next, or "" for any: see Term.Transfer.
 	To string `json:"to,omitempty"`
 }
 
@@ -51,7 +51,7 @@ const MaxRequest = 1 << 10
 // A leader that asks itself to go (Config.Fit, a rank below zero) ignores later requests: it goes, but not
 // in favor of the candidate that such a request names.
 //
-// If the request names who must lead next, the strategy must be a Transferrer (ErrNoTransfer), and the
+// If the request names who should lead next, the strategy must be a Transferrer (ErrNoTransfer), and the
 // candidate must stand (ErrNoCandidate): otherwise nothing is written. If the candidate cannot be made
 // next, for example because it has gone meanwhile, the leader goes all the same.
 //

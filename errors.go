@@ -48,8 +48,8 @@ var (
 	// that has entered tries again.
 	ErrOccupied = errors.New("somebody else's candidates stand at the election's path")
 
-	// ErrInUse: somebody stands in the election to remove, or its directory holds something else. The
-	// election continues.
+	// ErrInUse: the election cannot be removed, because somebody stands in it, or its directory holds
+	// something else. The election continues.
 	ErrInUse = errors.New("election is in use")
 
 	// ErrNoElection: nobody has stood in the election yet, so that it is not founded, or somebody has

@@ -88,7 +88,6 @@ func (a *application) elector(t *testing.T, service *memory.Service, id string, 
 	})
 }
 
-// campaign begins a campaign.
 func campaign(ctx context.Context, e elector.Elector) <-chan error {
 	done := make(chan error, 1)
 	go func() {

@@ -93,7 +93,7 @@ func (l *lookout) look(ctx context.Context) error {
 	return nil
 }
 
-// session returns s for a strategy: while the strategy waits, it looks from time to time. If it finds
+// session returns s for a strategy, with looks from time to time while the strategy waits. If a look finds
 // strangers, the wait fails, so that the candidate withdraws.
 func (l *lookout) session(s *backend.Session) *backend.Session {
 	if l == nil {

@@ -312,7 +312,7 @@ func (t *seat) resign(ctx context.Context, cause error) error {
 }
 
 // release deletes the seat's entry under the claim's conditions. If that is not confirmed, the session
-// continues in the background.
+// continues to delete it in the background.
 func (t *seat) release(ctx context.Context) error {
 	returned := false
 	defer func() {

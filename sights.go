@@ -18,7 +18,7 @@ type sights struct {
 	since time.Time
 	stint int // counts the roles, and the entries that a candidate takes within a role
 
-	open []*sight // those of everybody that follows the election
+	open []*sight // of all followers of the election
 	last glimpse  // the latest of the others
 
 	err   error
@@ -98,7 +98,6 @@ func (s *sights) displaced() {
 	}
 }
 
-// failed notes an error.
 func (s *sights) failed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +214,7 @@ func (one *sight) rests() {
 	one.seen, one.since = one.now(), time.Time{}
 }
 
-// end is rests, forever.
+// end is rests, and removes the sight.
 func (one *sight) end() {
 	if one == nil {
 		return
@@ -227,7 +226,7 @@ func (one *sight) end() {
 	one.s.last = one.s.last.newer(one.seen)
 }
 
-// amiss notes the error of a try or a call, unless the error only says that the caller ended it.
+// amiss notes the error of a try or a call, unless ctx or Close ended it.
 func (e *elector) amiss(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil && e.ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 		e.sights.failed(err)

@@ -76,15 +76,16 @@ type Status struct {
 	Token uint64
 
 	// Place is the candidate's place in line. The candidate at place 1 leads, or is next while nobody
-	// does. 0 means unknown. A campaign with fair or ranked knows it when the candidate is behind the
-	// leader; otherwise it comes from the last call of Candidates during this candidacy. PlaceAsOf is to
-	// Place as LeaderAsOf is to Leader; it is zero if Place is 0.
+	// does. 0 means unknown. A campaign with fair or ranked knows it directly behind the leader; otherwise
+	// it comes from the last call of Candidates during this candidacy. PlaceAsOf is to Place as LeaderAsOf
+	// is to Leader; it is zero if Place is 0.
 	Place     int
 	PlaceAsOf time.Time
 
 	// Leader is the last leader seen by this elector's own term, an Observe, a campaign or a call of
 	// Leader. It is vacant if nobody led then, or if nothing is known: LeaderAsOf shows which. A campaign
-	// sees the leader when it waits for it: with unfair and kafka, and with fair and ranked behind it.
+	// sees the leader while it waits for it: with unfair and kafka, and, with fair and ranked, directly
+	// behind it.
 	Leader Leader
 	// LeaderAsOf is when Leader was last known to be current; zero if nothing is known. While an Observe
 	// or a campaign waits for a change, it advances with each answer of the service that keeps the session

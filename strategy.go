@@ -71,7 +71,7 @@ type Handover struct {
 	Dir     string
 	// Seat is Claim.Entry as last seen.
 	Seat backend.Entry
-	// Heir is the candidate that must lead next, as listed by Candidates.
+	// Heir is the candidate that should lead next, as listed by Candidates.
 	Heir Candidate
 
 	name func(ctx context.Context) error

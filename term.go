@@ -72,8 +72,8 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Pr
 //     written, because an entry is not as one of the ops needs it. The term continues.
 //   - backend.ErrTooLarge: nothing was sent, because the service does not accept as many ops or bytes at
 //     once. The error names the limit.
-//   - backend.ErrUnavailable: nothing was written, because the service refused all requests for a session
-//     timeout, or did not answer for up to three, or has no space. The term continues.
+//   - backend.ErrUnavailable: nothing was written, because the service refused all requests for one
+//     session timeout, or did not answer for up to three, or has no space. The term continues.
 //   - ErrIndeterminate: the reply was lost, and Commit could not find out the outcome of the write before
 //     ctx, the session or the term ended. The write may still be applied later, so what you read may
 //     change. Write to the key again: once that has succeeded, the earlier write can no longer be applied.

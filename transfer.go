@@ -75,7 +75,7 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 	return err
 }
 
-// name writes into the leader's entry who must lead next, or that nobody is named.
+// name writes into the leader's entry who should lead next, or that nobody is named.
 func (t *seat) name(ctx context.Context, heir *layout.Heir) error {
 	return t.write(ctx, func(ctx context.Context) error {
 		return t.revise(ctx, true, func(p *post) { p.heir = heir })
@@ -90,7 +90,7 @@ func (e *elector) transferrer() (Transferrer, error) {
 	return nil, fmt.Errorf("strategy %q: %w", e.cfg.Strategy.Name(), ErrNoTransfer)
 }
 
-// heir finds the candidate that must lead after the leader that holds seat: the first in line with the ID.
+// heir finds the candidate that should lead after the leader that holds seat: the first in line with the ID.
 func (e *elector) heir(ctx context.Context, s *backend.Session, dir string, seat backend.Entry, id string) (Candidate, error) {
 	if id == "" { // an entry that is not of this library's candidates has an empty ID
 		return Candidate{}, fmt.Errorf("%w: the ID is empty", ErrNoCandidate)

@@ -58,7 +58,7 @@ func observe(ctx context.Context, e elector.Elector) (told, closed bool) {
 //
 // The header Age says how many seconds ago that leader was last known to lead. It grows while the service
 // is down: for DefaultBound, the last known leader is still used, because it may be reachable although the
-// service is not. If no leader is known, or for longer, or if its Value is no such URL, the answer is 503
+// service is not. After that, or if no leader is known, or if its Value is no such URL, the answer is 503
 // with Retry-After, and an Answer with the reason. Two processes with old knowledge may send a client to
 // each other: clients give up after about ten redirects, as net/http does.
 //

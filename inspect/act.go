@@ -26,7 +26,7 @@ func (i *Inspector) Ask(ctx context.Context, election string, r elector.Request)
 	return asked, err
 }
 
-// Transfer is Ask with the ID of the candidate that must lead next: elector.ErrNoCandidate if no candidate
+// Transfer is Ask with the ID of the candidate that should lead next: elector.ErrNoCandidate if no candidate
 // with that ID waits, elector.ErrNoTransfer if the strategy cannot do it. In both cases nothing was
 // written. It returns when the leader has been asked: watch the election to see the result.
 func (i *Inspector) Transfer(ctx context.Context, election, to string, r elector.Request) (Leader, error) {

@@ -14,8 +14,8 @@ type View struct {
 	// Strategy is the name in the election's record, or the name of the strategy whose layout was found;
 	// "" if nobody has founded an election.
 	Strategy string `json:"strategy"`
-	// Unknown reports that the strategy is not known here (ErrUnknownStrategy). Then Leader is whoever is
-	// marked as the leader in its own entry; if it is nil, there may still be a leader.
+	// Unknown reports that the strategy is not known here (ErrUnknownStrategy). Then Leader is the
+	// candidate whose own entry says that it leads; if it is nil, there may still be a leader.
 	Unknown bool `json:"unknown,omitempty"`
 	// Leader is who leads, or nil.
 	Leader *Leader `json:"leader"`

@@ -96,7 +96,7 @@ func becomeCompanion(connection *os.File, open Opener, log *slog.Logger) {
 }
 
 // inheritable returns the descriptors that exec does not close. Go's own descriptors are not among them:
-// at the beginning they are those that were left open for the process by its starter.
+// at the beginning they are those that the parent process has left open.
 func inheritable() (fds []int) {
 	all, _ := os.ReadDir("/proc/self/fd") // on an error, none
 	for _, f := range all {

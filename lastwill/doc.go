@@ -30,7 +30,7 @@
 //
 // The companion acts only when the kernel reports, through a pidfd, that the process is dead with all its
 // threads. A closed connection, a stopped process (SIGSTOP), a long pause and a reused process id have no
-// effect. It only ends sessions. When there is a session, it tests once whether it could end it
+// effect. It only ends sessions. When there is a session, it tests once whether it could end one
 // ([backend.Rehearse]). While nothing happens, it has no connection to the service and does not run.
 //
 // A list of processes shows it as "lastwill". A command that kills all processes of a program by name

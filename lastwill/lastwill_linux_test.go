@@ -38,7 +38,6 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// serve starts an agent.
 func (w *world) serve() {
 	w.t.Helper()
 	w.agent = w.t.TempDir() + "/agent"

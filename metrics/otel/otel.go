@@ -93,7 +93,6 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// instrument makes all instruments.
 func (t *Telemetry) instrument(meter metric.Meter) error {
 	states := make(map[*measure.Metric]metric.Int64ObservableUpDownCounter)
 	gauges := make(map[*measure.Metric]metric.Float64ObservableGauge)
