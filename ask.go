@@ -10,17 +10,17 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-// A Request asks a leader to go. It is about the term that it was written in, and no later one.
+// A Request asks a leader to go. It applies only to the term that it was written in.
 type Request struct {
-	// By is who asks, and Why the reason: for people, in the leader's log and hooks.
+	// By is who asks, and Why is the reason: for people, in the leader's log and hooks.
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"`
-	// To is the ID of the candidate that is to lead next, or "" for whoever is next: see
-	// Term.Transfer.
+	// To is the ID of the candidate that should lead next, or "" for any: see Term.Transfer.
 	To string `json:"to,omitempty"`
 }
 
-// String returns for example `by "anna": "deploy"`, in quotes, as somebody else has written it.
+// String returns, for example, `by "anna": "deploy"`. It quotes the texts because somebody else wrote
+// them.
 func (r Request) String() string {
 	s := "by somebody"
 	if r.By != "" {
@@ -35,31 +35,31 @@ func (r Request) String() string {
 	return s
 }
 
-// MaxRequest is the size of a Request's By, Why and To together, in bytes.
+// MaxRequest is the maximum total size of a Request's By, Why and To in bytes.
 const MaxRequest = 1 << 10
 
-// Ask asks the leader of an election to go, and returns who was asked: ErrNoLeader if nobody leads.
-// strategy is the one that the election was founded with (ErrStrategyMismatch).
+// Ask asks the leader of an election to go, and returns the leader that was asked; ErrNoLeader if nobody
+// leads. strategy must be the one that the election was founded with (ErrStrategyMismatch).
 //
-// The request is written into the leader's own entry, which the leader watches anyway. Nobody takes
-// the seat away: the leader stops its work, and then resigns (see Run and Term.Asked), so that at no
-// instant two act. A leader that does not heed it leads on. One that has been asked already is not
-// asked again: that is ErrAsked where the request names another to lead next. Ask does not wait for the
-// leader to go: observe the election for that. Nor does it ask the next one, should the leader have gone
-// before it could be asked: that is ErrNoLeader.
+// Ask writes the request into the leader's own entry, which the leader already watches. Nobody takes the
+// seat away: the leader stops its work and then resigns (see Run and Term.Asked), so that two never act at
+// the same instant. A leader that ignores the request continues to lead. A leader that has already been
+// asked is not asked again; this is ErrAsked if the new request names another candidate to lead next. Ask
+// does not wait for the leader to go: observe the election for that. If the leader goes before it could be
+// asked, Ask returns ErrNoLeader and does not ask the next one.
 //
-// A leader that asks itself to go (Config.Fit, a rank below zero) heeds no other request any more: it
-// goes, and not for the one that the request names.
+// A leader that asks itself to go (Config.Fit, a rank below zero) ignores later requests: it goes, but not
+// in favor of the candidate that such a request names.
 //
-// If the request names who is to lead next, the strategy has to be a Transferrer (ErrNoTransfer), and
-// such a candidate has to stand (ErrNoCandidate): otherwise nothing is written. If it cannot be made
-// the next, because it has gone since, say, the leader goes all the same.
+// If the request names who should lead next, the strategy must be a Transferrer (ErrNoTransfer), and the
+// candidate must stand (ErrNoCandidate): otherwise nothing is written. If the candidate cannot be made
+// next, for example because it has gone meanwhile, the leader goes all the same.
 //
-// A leader that publishes values faster than one can read and write may not be reached: then it is
-// ctx's error that ends Ask, which names this.
+// A leader that publishes values faster than Ask can read and write may not be reached: then Ask ends with
+// ctx's error, and the error says so.
 //
 // It opens a session, and blocks for that and a few round trips. The errors are those of Session.Commit;
-// ErrIndeterminate says that the leader may have been asked. ErrConfig says that an argument is wrong.
+// ErrIndeterminate means that the leader may have been asked. ErrConfig means that an argument is wrong.
 func Ask(ctx context.Context, b backend.Backend, strategy Strategy, election string, r Request) (leader Leader, err error) {
 	if n := len(r.By) + len(r.Why) + len(r.To); n > MaxRequest {
 		err = fmt.Errorf("Request: By, Why and To have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
@@ -75,7 +75,7 @@ func Ask(ctx context.Context, b backend.Backend, strategy Strategy, election str
 	return leader, nil
 }
 
-// ask asks whoever leads when it can be written, and returns who that is.
+// ask asks the leader at the time of the write, and returns it.
 func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leader Leader, err error) {
 	if r.To != "" {
 		if _, err := e.transferrer(); err != nil {
@@ -86,8 +86,8 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 		return Leader{}, err
 	}
 	var retry backoff
-	var first uint64 // the incarnation of the leader's entry at first
-	stands := false  // the candidate that is to lead next
+	var first uint64 // incarnation of the first leader's entry
+	stands := false  // whether the named candidate has been found
 	for {
 		dir, _, err := e.read(ctx, s)
 		if err == nil {
@@ -125,7 +125,7 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 		if !errors.Is(err, backend.ErrCondition) && !errors.Is(err, backend.ErrNoEntry) {
 			return leader, err
 		}
-		// The leader has written meanwhile, or there is another.
+		// The leader has written meanwhile, or there is another leader.
 		if cause := sleep(ctx, retry.next(time.Millisecond, 100*time.Millisecond)); cause != nil {
 			return Leader{}, fmt.Errorf("%w: the leader's entry has changed before each of %d tries: %w", cause, retry.attempt, err)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A leader publishes more often than one can look who stands, which takes a round trip for each. It is
-// reached, since between two of its writes there is time to read it and to write.
+// Ask reaches a leader that publishes more often than Ask can list the candidates, one round trip each:
+// between two of its writes there is time to read the entry and to write it.
 func TestAskALeaderThatPublishesOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

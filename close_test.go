@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// Close says what it did not wait for, and speaks of a hook only where there is one.
+// Close says what it did not wait for, and mentions a hook only if there is one.
 func TestCloseSaysWhatHasNotEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		freeze, hook bool
@@ -51,7 +51,7 @@ func TestCloseSaysWhatHasNotEnded(t *testing.T) {
 	}
 }
 
-// slow is a log that takes its time.
+// slow is a log writer that takes its time.
 type slow struct{ lines *strings.Builder }
 
 func (s slow) Write(p []byte) (int, error) {
@@ -59,7 +59,7 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.lines.Write(p)
 }
 
-// A program that ends after Close has logged its last words, unless nobody reads them.
+// Close returns after the last log records are written, unless nobody reads them.
 func TestCloseHasLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines strings.Builder

@@ -19,19 +19,19 @@ import (
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
-// strategies are those that the fuzz targets choose from.
+// strategies are the strategies that the fuzz targets choose from.
 var strategies = func() (all []elector.Strategy) {
 	for _, item := range catalog.All() {
 		if item.Strategy == elector.Strategy(kafka.New()) {
-			item.Strategy = kafka.ForBroker(7) // which takes any ID
+			item.Strategy = kafka.ForBroker(7) // it takes any ID
 		}
 		all = append(all, item.Strategy)
 	}
 	return all
 }()
 
-// unreadable tells why an error is no good for a log, or "": it must be lines that can be
-// printed, and not as long as whatever somebody else has made up.
+// unreadable returns why an error is unfit for a log, or "": its lines must be printable, and no longer
+// than a limit, even if somebody else chose the text.
 func unreadable(err error) string {
 	text := err.Error()
 	switch {
@@ -43,8 +43,8 @@ func unreadable(err error) string {
 	return ""
 }
 
-// FuzzConfig holds that a candidate that New accepts can be elected, and is seen by others
-// as it was given, to the byte; and that a refusal is ErrConfig, and can be read.
+// FuzzConfig checks that a candidate that New accepts can be elected, and that others see its fields byte
+// for byte; and that a refusal is a readable ErrConfig.
 func FuzzConfig(f *testing.F) {
 	for i := range strategies {
 		f.Add(uint8(i), "/jobs/reindex", "host-1", []byte("10.0.0.1:80"))
@@ -87,8 +87,8 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzCommit holds that a leader can write any key but the election's own, and that what it
-// writes stands under that very key, or nothing was written.
+// FuzzCommit checks that a leader can write any key except the election's own, and that a write goes to
+// that very key, or nothing was written.
 func FuzzCommit(f *testing.F) {
 	for i := range strategies {
 		for _, key := range []string{
@@ -109,7 +109,7 @@ func FuzzCommit(f *testing.F) {
 			assert.NoError(t, e.Close(context.Background()))
 		}()
 		term := must.Get(e.Campaign(t.Context()))(t)
-		require.NoError(t, term.Proclaim(t.Context(), []byte("mine"))) // after which no write of the elector's own comes
+		require.NoError(t, term.Proclaim(t.Context(), []byte("mine"))) // the elector itself writes nothing after this
 		seat := term.Guard().Conditions[len(term.Guard().Conditions)-1].Entry.Key
 		key = strings.Replace(key, "DIR", strings.TrimPrefix(backend.Parent(seat), election+"/"), 1)
 		own := append(service.Entries(backend.Parent(seat)), service.Entry(election))
@@ -127,7 +127,7 @@ func FuzzCommit(f *testing.F) {
 			t.Errorf("%+v was written, and %+v is there", made, now)
 		}
 		for _, e := range own {
-			// What was put below the election is the user's own; its parent stays what it was.
+			// What was put below the election is the user's own; its parent must not change.
 			if now := service.Entry(e.Key); !now.Same(e) {
 				t.Errorf("%s was the election's own, %+v, and is %+v", e.Key, e, now)
 			}

@@ -12,26 +12,25 @@ import (
 
 // A Designation says which candidate an operator wants to lead.
 type Designation struct {
-	// ID is the candidate's, which need not stand yet.
+	// ID is the candidate's ID. The candidate need not stand yet.
 	ID string `json:"id"`
-	// By is whose wish it is, and Why the reason: for people.
+	// By is who wants it, and Why is the reason: for people.
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"`
 }
 
-// Designate has a candidate outrank all others, until that is taken back by a Designation without an
-// ID. It is kept in the election's record, and outlives candidates, terms and servers, but not an
-// operator who deletes the record or the election's directory. Of several
-// candidates with the ID the best one is preferred. strategy is the one that the election was founded
-// with (ErrStrategyMismatch).
+// Designate makes a candidate outrank all others until it is called with a Designation without an ID. The
+// designation is kept in the election's record, and outlives candidates, terms and servers. Of several
+// candidates with the ID, the best one is preferred. strategy must be the one that the election was
+// founded with (ErrStrategyMismatch).
 //
-// It does not move leadership by itself: the candidate leads at the next vacancy, or unseats the leader
-// where the strategy does so (ranked.Strategy.Preempt). To have it lead now, designate it, and then Ask.
-// While it does not stand, or may not lead, the others do as if nobody were designated.
+// It does not move leadership by itself: the candidate leads at the next vacancy, or unseats the leader if
+// the strategy does so (ranked.Strategy.Preempt). To make it lead now, designate it, and then Ask. While
+// it does not stand, or may not lead, the others behave as if nobody were designated.
 //
-// ErrNoElection says that nobody has founded the election yet, and ErrNoDesignation that its strategy
-// heeds none. It opens a session, and blocks for that and a few round trips. The other errors are those
-// of Session.Commit, and ErrConfig.
+// ErrNoElection means that nobody has founded the election yet, and ErrNoDesignation that its strategy
+// heeds no designation. It opens a session, and blocks for that and a few round trips. The other errors
+// are those of Session.Commit, and ErrConfig.
 func Designate(ctx context.Context, b backend.Backend, strategy Strategy, election string, d Designation) error {
 	err := d.check(strategy)
 	if err == nil {
@@ -43,8 +42,8 @@ func Designate(ctx context.Context, b backend.Backend, strategy Strategy, electi
 	return nil
 }
 
-// Designated returns who is designated in an election: the zero Designation if nobody is. The errors are
-// those of Designate.
+// Designated returns the Designation of an election, or the zero Designation if nobody is designated. The
+// errors are those of Designate.
 func Designated(ctx context.Context, b backend.Backend, strategy Strategy, election string) (d Designation, err error) {
 	err = d.check(strategy)
 	if err == nil {
@@ -91,7 +90,7 @@ func (e *elector) record(ctx context.Context, s *backend.Session) (layout.Record
 	return record, entry, err
 }
 
-// designate writes the record until nobody else has meanwhile.
+// designate writes the record, and tries again while somebody else changes it.
 func (e *elector) designate(ctx context.Context, s *backend.Session, d Designation) error {
 	var retry backoff
 	for {
@@ -103,7 +102,7 @@ func (e *elector) designate(ctx context.Context, s *backend.Session, d Designati
 		if d.ID != "" {
 			record.Designated = (*layout.Designation)(&d)
 		}
-		// On ZooKeeper the version alone does not tell incarnations apart.
+		// On ZooKeeper, the version alone does not distinguish incarnations.
 		_, err = s.Commit(ctx, []backend.Condition{backend.IfExists(entry)}, backend.CompareAndSet(entry.Key, record.Encode(), entry.Version))
 		if !errors.Is(err, backend.ErrConflict) && !errors.Is(err, backend.ErrCondition) {
 			return err

@@ -19,23 +19,25 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// longest is how many characters a line of a page may have. Code and generated tables may have more.
+// longest is the maximum number of characters in a line of a page. Code and generated tables may have
+// more.
 const longest = 160
 
-// generated begins what a test has written, to the end of the page.
+// generated begins the part of a page that a test writes, to the end of the page.
 const generated = "<!-- TestDocs writes the rest of this page. -->"
 
-// tracked are the files of the repository, of all its modules.
+// tracked returns the files of the repository, of all its modules.
 func tracked(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
-		t.Skipf("no repository: git ls-files: %v", err) // as in a user's module cache
+		t.Skipf("no repository: git ls-files: %v", err) // for example in a user's module cache
 	}
 	return strings.Fields(string(out))
 }
 
-// texts are the files with an extension by name. One that is deleted, and not committed yet, is left out.
+// texts returns the contents of the files with an extension, by name. It skips deleted files not yet
+// committed.
 func texts(t *testing.T, files []string, ext string) map[string]string {
 	t.Helper()
 	texts := make(map[string]string)
@@ -53,7 +55,7 @@ func texts(t *testing.T, files []string, ext string) map[string]string {
 	return texts
 }
 
-// pages are the Markdown files by name, line by line, with the lines of code blocks left empty.
+// pages returns the lines of the Markdown files, by name. Lines of code blocks are empty.
 func pages(t *testing.T, files []string) map[string][]string {
 	t.Helper()
 	pages := make(map[string][]string)
@@ -71,8 +73,8 @@ func pages(t *testing.T, files []string) map[string][]string {
 
 var item = regexp.MustCompile(`^\s*([-*]|\d+\.) `)
 
-// TestPageLines holds that no line of a page is so long that a diff cannot be read, and nothing longer than a reader's
-// breath: a paragraph, an item of a list, or a row of a table.
+// TestPageLines checks that no line of a page is too long for a readable diff, and that no paragraph, list
+// item or table row is too long to read.
 func TestPageLines(t *testing.T) {
 	const most = 120
 	for file, lines := range pages(t, tracked(t)) {
@@ -101,7 +103,7 @@ var (
 	heading = regexp.MustCompile(`^#+ (.*)`)
 )
 
-// anchor is the name that GitHub gives to a heading.
+// anchor returns the name that GitHub gives to a heading.
 func anchor(heading string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(heading) {
@@ -115,7 +117,7 @@ func anchor(heading string) string {
 	return b.String()
 }
 
-// TestPageLinks holds that each link from a page into the repository leads somewhere.
+// TestPageLinks checks that each link from a page into the repository has a target.
 func TestPageLinks(t *testing.T) {
 	all := pages(t, tracked(t))
 	anchors := make(map[string][]string)
@@ -156,8 +158,8 @@ var (
 	inGo     = regexp.MustCompile(`\b(docs/[\w-]+\.(?:md|svg)|[A-Z]+\.md)\b`)
 )
 
-// TestPageNames holds that files, tests and targets of make are there that pages name in backquotes,
-// and pages that comments name. A test may be named by its beginning.
+// TestPageNames checks that the files, tests and make targets that pages name in backquotes exist, and the
+// pages that comments name. The beginning of a test's name is enough.
 func TestPageNames(t *testing.T) {
 	files := tracked(t)
 	makefile := must.Get(os.ReadFile("Makefile"))(t)
@@ -181,7 +183,7 @@ func TestPageNames(t *testing.T) {
 	}
 	exists := func(page, name string) bool {
 		return slices.ContainsFunc(files, func(file string) bool {
-			// As it is, or from the page's folder, or the last part alone.
+			// The name itself, or relative to the page's folder, or only the last part.
 			return file == name || file == path.Join(path.Dir(page), name) || !strings.Contains(name, "/") && path.Base(file) == name
 		})
 	}
@@ -208,7 +210,7 @@ func TestPageNames(t *testing.T) {
 	}
 }
 
-// TestReadmeCode holds that README.md shows code of the examples, which is compiled and run.
+// TestReadmeCode checks that README.md shows code of the examples, which is compiled and run.
 func TestReadmeCode(t *testing.T) {
 	text := must.Get(os.ReadFile("README.md"))(t)
 	examples := must.Get(filepath.Glob("example_*_test.go"))(t)
@@ -233,10 +235,10 @@ func flush(code string) string {
 	return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(code, "")
 }
 
-// TestObservabilityPage checks that docs/observability.md tells of each hook, and of each
-// message that is logged at Info or above, word by word.
-func TestObservabilityPage(t *testing.T) {
-	page := must.Get(os.ReadFile("docs/observability.md"))(t)
+// TestOperationsPage checks that docs/operations.md explains each hook, and quotes each message logged at
+// Info or above word by word.
+func TestOperationsPage(t *testing.T) {
+	page := must.Get(os.ReadFile("docs/operations.md"))(t)
 	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
 		if !strings.Contains(string(page), "| `"+hook.Name+"(") {
 			t.Errorf("docs/observability.md: no hook `%s(…)` in the table", hook.Name)

@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// step writes the state, and moves the cursor from where it was read. README.md shows it.
+// step writes the state, and moves the cursor on from the version that was read. README.md shows it.
 func step(ctx context.Context, t *elector.Term, cursor backend.Entry, state, next []byte) error {
 	_, err := t.Commit(ctx,
 		elector.Put("/jobs/reindex-state", state),
@@ -23,13 +23,13 @@ func step(ctx context.Context, t *elector.Term, cursor backend.Entry, state, nex
 	return err
 }
 
-// A cursor hands the work from leader to leader: each reads where the last one has stopped, by a
-// read that sees all that earlier leaders have committed.
+// A cursor passes the work from leader to leader: each reads where the last one stopped, with a read that
+// sees all that earlier leaders have committed.
 func ExampleTerm_Commit_cursor() {
 	const key = "/jobs/reindex-cursor" // beside the election, not below it
 	ctx := context.Background()
 	service := memory.New(memory.Options{})
-	if err := service.Put(key, []byte("0")); err != nil { // as the operator's first set-up
+	if err := service.Put(key, []byte("0")); err != nil { // an operator's initial setup
 		log.Fatal(err)
 	}
 	lead := func(id string, pieces int) {
@@ -65,9 +65,9 @@ func ExampleTerm_Commit_cursor() {
 	// ben has done piece 3
 }
 
-// A transaction of your own, with what Commit does not offer, takes the term's conditions. With
-// a native client the functions that turn them into its checks are zookeeper.Checks, etcd.Cmps
-// and consul.Checks. The backend's own session takes them on every service:
+// For what Commit does not offer, a transaction of your own uses the term's conditions. For native
+// clients, zookeeper.Checks, etcd.Cmps and consul.Checks convert them. The backend's own session accepts
+// them on every service:
 func ExampleTerm_Guard() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})
@@ -81,7 +81,7 @@ func ExampleTerm_Guard() {
 		log.Fatal(err)
 	}
 
-	// An entry that goes with the leader's session: Commit makes persistent ones only.
+	// An ephemeral entry, which goes with the leader's session. Commit makes only persistent ones.
 	g := term.Guard()
 	_, err = g.Session.Commit(ctx, g.Conditions, backend.CreateEphemeral("/jobs/reindex-progress", []byte("3 %")))
 	fmt.Println("while it leads:", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// standIn is an Elector of your own test. It is elected when the test says so.
+// standIn is an Elector for your own test. It is elected when the test says so.
 type standIn struct {
 	elected chan *elector.Term
 }
@@ -34,7 +34,7 @@ func (f *standIn) Term() *elector.Term         { return nil }
 func (f *standIn) Status() elector.Status      { return elector.Status{} }
 func (f *standIn) Close(context.Context) error { return nil }
 
-// standInTerm is a term that the test ends with depose. What is committed in it goes to written.
+// standInTerm returns a term that the test ends with depose. Its commits are noted in written.
 func standInTerm(token uint64, written *[]string) (t *elector.Term, depose func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return elector.NewTerm(elector.TermConfig{
@@ -54,15 +54,15 @@ func standInTerm(token uint64, written *[]string) (t *elector.Term, depose func(
 	}), func() { cancel(elector.ErrDeposed) }
 }
 
-// A test of a lead function, without any service: the test says when it leads, and when it is
-// deposed in the middle of its work.
+// A test of a lead function without a service: the test decides when it leads, and when it is deposed in
+// the middle of its work.
 func ExampleNewTerm() {
 	var written []string
 	term, depose := standInTerm(7, &written)
 	e := &standIn{elected: make(chan *elector.Term, 1)}
 	e.elected <- term
 
-	// What is tested: it has to stop when its term is over.
+	// The function under test: it must stop when its term is over.
 	lead := func(ctx context.Context, t *elector.Term) error {
 		for step := 1; ; step++ {
 			if step == 3 {

@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A leader whose disk fills up stops its work, frees the seat, and stands again when there is room.
+// A leader whose disk is full stops its work, frees the seat, and stands again when there is space.
 func ExampleFit() {
 	var full atomic.Bool
 	service := memory.New(memory.Options{})
@@ -29,7 +29,7 @@ func ExampleFit() {
 		},
 		Hooks: elector.Hooks{Aside: func(why error) {
 			fmt.Println("stands aside:", why)
-			full.Store(false) // somebody makes room
+			full.Store(false) // somebody frees space
 		}},
 	})
 	if err != nil {

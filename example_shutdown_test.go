@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// candidate takes part until a signal ends the process. README.md shows it.
+// candidate takes part in the election until a signal ends the process. README.md shows it.
 func candidate(b backend.Backend, hostname string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -26,7 +26,7 @@ func candidate(b backend.Backend, hostname string) error {
 	})
 }
 
-// reindex is what only the leader may do.
+// reindex is work that only the leader may do.
 func reindex(ctx context.Context, token uint64) error {
 	fmt.Println("reindexing, token", token)
 	return ctx.Err()

@@ -36,8 +36,8 @@ func ExampleRun() {
 	// done: <nil>
 }
 
-// A leader that keeps its state in the service. Once it is deposed its writes are
-// refused there, in the same step in which they would have been done.
+// A leader that keeps its state in the service. Once it is deposed, the service refuses its writes, in the
+// same step that would have applied them.
 func ExampleTerm_Commit() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})
@@ -68,7 +68,7 @@ func ExampleTerm_Commit() {
 	// deposed: true
 }
 
-// By hand: campaign, lead, resign.
+// Campaign, lead and resign without Run.
 func ExampleElector_Campaign() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})
@@ -107,7 +107,7 @@ func ExampleElector_Campaign() {
 	// token rose: true
 }
 
-// Follow who leads, vacancies included.
+// Observe follows who leads, including vacancies.
 func ExampleElector_Observe() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// The leader hands over to host-3, though host-2 has come before it. host-2 steps aside while host-1
-// still leads.
+// The leader hands over to host-3, although host-2 came first: host-2 steps aside while host-1 still
+// leads.
 func ExampleTerm_Transfer() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})

@@ -21,7 +21,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// An application tells whether it is fit as it is told to.
+// An application is an application whose fitness the test sets.
 type application struct {
 	logbook
 	strategy elector.Strategy // fair, if nil
@@ -29,11 +29,11 @@ type application struct {
 	mu      sync.Mutex
 	check   func(ctx context.Context) error
 	calls   int
-	aside   []error // that its candidate has stood aside
+	aside   []error // reasons for which its candidate stood aside
 	retries []error
 }
 
-// told is what its candidate's hooks have.
+// told returns what the candidate's hooks reported.
 func (a *application) told() (aside, retries []error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,7 +58,7 @@ func (a *application) called() int {
 	return a.calls
 }
 
-// elector makes a candidate whose application it is.
+// elector makes a candidate for the application.
 func (a *application) elector(t *testing.T, service *memory.Service, id string, f elector.Fit) elector.Elector {
 	t.Helper()
 	f.Check = func(ctx context.Context) error {
@@ -88,7 +88,6 @@ func (a *application) elector(t *testing.T, service *memory.Service, id string, 
 	})
 }
 
-// campaign begins one.
 func campaign(ctx context.Context, e elector.Elector) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -98,14 +97,14 @@ func campaign(ctx context.Context, e elector.Elector) <-chan error {
 	return done
 }
 
-// pass lets time pass, and what it brings.
+// pass lets time pass, and waits until its effects are over.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// One that was fit counts as such until so many checks in a row have failed. A campaign waits for one
-// that succeeds.
+// A fit application counts as fit until Failures checks in a row have failed; a campaign waits for one
+// successful check.
 func TestFailuresInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{check: ill}
@@ -137,7 +136,7 @@ func TestFailuresInARow(t *testing.T) {
 	})
 }
 
-// Checks run while a campaign or a term does, each as late after the one before as it should.
+// Checks run only during a campaign or a term, each at the right interval after the one before.
 func TestWhenChecksRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{check: func(context.Context) error { time.Sleep(time.Second); return nil }}
@@ -156,13 +155,12 @@ func TestWhenChecksRun(t *testing.T) {
 	})
 }
 
-// A check that panics, or ends its goroutine, has failed, and the log tells once of a panic that
-// comes again.
+// A check that panics or ends its goroutine has failed, and the log reports repeated panics once.
 func TestChecksThatDoNotReturn(t *testing.T) {
 	for want, check := range map[string]func(context.Context) error{
 		"the check panicked: out of bounds":                                        func(context.Context) error { panic("out of bounds") },
 		"the check has ended its goroutine (runtime.Goexit, or FailNow of a test)": func(context.Context) error { runtime.Goexit(); return nil },
-		"<nil>":                                func(context.Context) error { return (*fs.PathError)(nil) }, // whose methods panic
+		"<nil>":                                func(context.Context) error { return (*fs.PathError)(nil) }, // its methods panic
 		"the check has not returned within 1s": func(context.Context) error { time.Sleep(time.Hour); return nil },
 		"not fit: " + context.DeadlineExceeded.Error() + "|the check has not returned within 1s": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	} {
@@ -188,13 +186,13 @@ func TestChecksThatDoNotReturn(t *testing.T) {
 			_, err := e.Campaign(ctx)
 			assert.NoError(t, err, "the next campaign")
 			assert.NoError(t, e.Close(t.Context()))
-			pass(time.Hour) // the one that hangs has to end with the bubble
+			pass(time.Hour) // the check that hangs must end within the bubble
 		})
 	}
 }
 
-// While a check hangs no other is begun, by a later campaign neither, and Close does not wait for it
-// for longer than its timeout.
+// While a check hangs, no other check begins, not even in a later campaign, and Close waits for it no
+// longer than its timeout.
 func TestCheckThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -219,12 +217,12 @@ func TestCheckThatHangs(t *testing.T) {
 	})
 }
 
-// A check that waits for the one before, which hangs, has its whole timeout all the same.
+// A check that had to wait for an earlier one that hangs still has its whole timeout.
 func TestCheckAfterOneThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 3 * time.Second
 		a := new(application)
-		a.becomes(func(context.Context) error { // from 0s to 5s, and is called again then
+		a.becomes(func(context.Context) error { // runs from 0s to 5s; the next call comes then
 			time.Sleep(5 * time.Second)
 			a.becomes(func(context.Context) error { time.Sleep(timeout - 1); return nil })
 			return nil
@@ -237,12 +235,12 @@ func TestCheckAfterOneThatHangs(t *testing.T) {
 	})
 }
 
-// stands is a strategy that has those who are not fit stand on, and does not ask.
+// stands is a strategy in which unfit candidates continue to stand, but which does not check fitness.
 type stands struct{ fair.Strategy }
 
 func (stands) UnfitStands() {}
 
-// One who is not fit does not win by a strategy that lets him stand.
+// An unfit candidate does not win, even if its strategy lets it.
 func TestUnfitStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &application{strategy: stands{}, check: ill}

@@ -9,10 +9,10 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-// enter returns a session and the election's directory, when the candidate may stand. It founds the
-// election if there is none.
+// enter waits until the candidate may stand, and returns a session and the election's directory. It founds
+// the election if there is none.
 func (e *elector) enter(ctx context.Context, fit *fitness) (*backend.Session, string, error) {
-	// Before the wait: what could not be removed of an earlier attempt would keep others waiting.
+	// Before the wait: an entry left by an earlier attempt would keep others waiting.
 	s, err := e.cleared(ctx)
 	if err != nil {
 		return nil, "", err
@@ -24,8 +24,8 @@ func (e *elector) enter(ctx context.Context, fit *fitness) (*backend.Session, st
 			return nil, "", err
 		}
 	}
-	// Whoever is overtaken finds the record of another at the next look. Where that does not
-	// help, something else is at the path, and the campaign backs off.
+	// A candidate that is overtaken finds the other's record at the next look. If that does not help,
+	// something else is at the path, and the campaign backs off.
 	for look := 1; ; look++ {
 		dir, record, err := e.find(ctx, s)
 		if err == nil && dir == "" {
@@ -38,7 +38,7 @@ func (e *elector) enter(ctx context.Context, fit *fitness) (*backend.Session, st
 	}
 }
 
-// cleared returns a session, with nothing left of those before it.
+// cleared returns a session, with nothing left of earlier ones.
 func (e *elector) cleared(ctx context.Context) (*backend.Session, error) {
 	s, err := e.session(ctx)
 	if err != nil {
@@ -47,9 +47,8 @@ func (e *elector) cleared(ctx context.Context) (*backend.Session, error) {
 	return s, e.clear(ctx)
 }
 
-// find returns the election's directory, "" if it has not been founded, and the
-// entry at its path, which holds its record. It fails where somebody else's candidates
-// stand.
+// find returns the election's directory, "" if it is not founded, and the entry at its path, which holds
+// its record. It fails if somebody else's candidates stand there.
 func (e *elector) find(ctx context.Context, s *backend.Session) (dir string, entry backend.Entry, err error) {
 	if e.foreign {
 		return e.cfg.Election, backend.Entry{}, nil
@@ -67,7 +66,7 @@ func (e *elector) find(ctx context.Context, s *backend.Session) (dir string, ent
 	return dir, entry, nil
 }
 
-// read is find without a look for strangers: they keep nobody from reading.
+// read is find without a look for strangers, which do not prevent reads.
 func (e *elector) read(ctx context.Context, s *backend.Session) (dir string, entry backend.Entry, err error) {
 	if e.foreign {
 		return e.cfg.Election, backend.Entry{}, nil
@@ -82,14 +81,14 @@ func (e *elector) read(ctx context.Context, s *backend.Session) (dir string, ent
 	return dir, entry, err
 }
 
-// recorded returns the directory that the entry at the election's path names, "" if it
-// has no record.
+// recorded returns the directory that the entry at the election's path names, or "" if the entry has no
+// record.
 func (e *elector) recorded(entry backend.Entry) (dir string, err error) {
 	if entry.Session != "" {
 		return "", fmt.Errorf("%w: its path is somebody's ephemeral entry", ErrStrategyMismatch)
 	}
 	if len(entry.Value) == 0 {
-		// An empty entry may be there as the parent of others.
+		// An empty entry may exist as the parent of others.
 		return "", nil
 	}
 	record, err := layout.DecodeRecord(entry.Value)
@@ -102,26 +101,25 @@ func (e *elector) recorded(entry backend.Entry) (dir string, err error) {
 	return e.dir(record), nil
 }
 
-// known returns the directory that the entry at the election's path names, if it is one
-// that this candidate would enter. Nobody holds it, so that it needs no look.
+// known returns the directory that the entry at the election's path names, if this candidate would enter
+// it. It needs no look, because nobody holds it.
 func (e *elector) known(entry backend.Entry) string {
-	dir, _ := e.recorded(entry) // whoever enters looks at the error
+	dir, _ := e.recorded(entry) // the candidate checks the error when it enters
 	return dir
 }
 
 func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.Dir }
 
-// found writes the record over what the entry holds, and makes the directory, in
-// one step; see overtaken.
+// found writes the record over the entry and makes the directory in one step; see overtaken.
 func (e *elector) found(ctx context.Context, s *backend.Session, entry backend.Entry) (dir string, err error) {
 	record := layout.NewRecord(e.cfg.Strategy.Name())
 	if old, err := layout.DecodeRecord(entry.Value); err == nil {
-		record.Designated = old.Designated // the directory is another one, and the election the same
+		record.Designated = old.Designated // the directory is another one, but the election is the same
 	}
 	var guards []backend.Condition
 	if entry.Exists() {
-		// Versions begin anew with each incarnation: without the guard, the record
-		// of an election that was deleted and founded again could be overwritten.
+		// Versions start again with each incarnation: without the condition, this could overwrite the
+		// record of an election that was deleted and founded again.
 		guards = append(guards, backend.IfExists(entry))
 	}
 	_, err = s.Commit(ctx, guards,
@@ -130,7 +128,7 @@ func (e *elector) found(ctx context.Context, s *backend.Session, entry backend.E
 	return e.dir(record), err
 }
 
-// overtaken tells whether another candidate was faster to found the election.
+// overtaken reports whether another candidate founded the election first.
 func overtaken(err error) bool {
 	return errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrConflict)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// An election whose path has an entry is founded over that entry. Another one that has come in its place,
-// with the same version, is not written over: two would lead.
+// An election is founded over the entry at its path, but not over another entry that has replaced it with
+// the same version: otherwise two would lead.
 func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -43,7 +43,7 @@ func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 	})
 }
 
-// A lateOpen is a backend whose sessions are opened when it is let go on, whatever ctx says.
+// A lateOpen is a backend that opens its session only when released, even if ctx has ended.
 type lateOpen struct {
 	backend.Backend
 	asked, goOn chan struct{}
@@ -58,7 +58,7 @@ func (b *lateOpen) Open(_ context.Context, o backend.OpenOptions) (*backend.Sess
 	return s, err
 }
 
-// A session that is granted when the elector is closed already is closed.
+// A session that opens after the elector was closed is closed, too.
 func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &lateOpen{memory.New(memory.Options{}).Client("a"), make(chan struct{}), make(chan struct{}), make(chan *backend.Session, 1)}
@@ -67,7 +67,7 @@ func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 		<-b.asked
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_ = e.Close(ctx) // it may say that this is not confirmed
+		_ = e.Close(ctx) // it may report that this is not confirmed
 		close(b.goOn)
 		_ = e.Close(t.Context())
 		synctest.Wait()
@@ -75,7 +75,7 @@ func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 	})
 }
 
-// A silent backend takes the connection, and then says nothing.
+// A silent backend accepts the connection and then does not answer.
 type silent struct{ backend.Backend }
 
 func (silent) Open(ctx context.Context, _ backend.OpenOptions) (*backend.Session, error) {
@@ -83,7 +83,7 @@ func (silent) Open(ctx context.Context, _ backend.OpenOptions) (*backend.Session
 	return nil, ctx.Err()
 }
 
-// A server that says nothing is told of as one that cannot be reached.
+// A server that does not answer is reported as unavailable.
 func TestOpenThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -111,7 +111,8 @@ func looks(t *testing.T, b backend.Backend, id string, every time.Duration, look
 	}), id, func(c *elector.Config) { c.SurveyEvery = every })
 }
 
-// Candidates look as often as they are told to, though the leader wakes them in between, and not all at one instant.
+// Candidates look as often as configured, even if the leader wakes them in between, and not all at one
+// instant.
 func TestWhenCandidatesLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -125,7 +126,7 @@ func TestWhenCandidatesLook(t *testing.T) {
 			}))
 		}
 		for range 15 {
-			require.NoError(t, leader.Proclaim(t.Context(), nil)) // which wakes the one behind
+			require.NoError(t, leader.Proclaim(t.Context(), nil)) // it wakes the candidate behind
 			pass(40 * time.Second)
 		}
 		for _, times := range at {
@@ -139,7 +140,7 @@ func TestWhenCandidatesLook(t *testing.T) {
 	})
 }
 
-// A look that hangs keeps nobody from hearing of a change, and a leader has one of them at a time.
+// A look that hangs delays no notice of a change, and a leader has only one look at a time.
 func TestLooksThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})

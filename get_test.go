@@ -18,7 +18,7 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A read of a term takes one request, and the first one asks for the claim before, unless the term has
+// A read of a term takes one request; the first read also asks for the claim, unless the term has
 // committed something.
 func TestGetCosts(t *testing.T) {
 	for _, commits := range []bool{false, true} {
@@ -43,7 +43,7 @@ func TestGetCosts(t *testing.T) {
 	}
 }
 
-// A read out of touch waits for the link, for its ctx, or for the end of the term.
+// A read while out of touch waits for the link, its ctx, or the end of the term.
 func TestGetOutOfTouch(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, c *memory.Client, svc *memory.Service, term *elector.Term) {
 		c.Suspend()
@@ -62,8 +62,8 @@ func TestGetOutOfTouch(t *testing.T) {
 	})
 }
 
-// A leader that has been deposed, and has not heard of it, is told when it reads first, and by a commit
-// whose outcome is unknown.
+// A deposed leader that has not had a notice finds out with its first read, or with a commit whose outcome
+// is unknown.
 func TestALeaderFindsOutThatTheClaimIsGone(t *testing.T) {
 	for want, ask := range map[error]func(context.Context, *elector.Term) error{
 		elector.ErrDeposed: func(ctx context.Context, t *elector.Term) error { _, err := t.Get(ctx, "/e"); return err },
@@ -95,7 +95,7 @@ func TestALeaderFindsOutThatTheClaimIsGone(t *testing.T) {
 	}
 }
 
-// A term of a fake that has no Get of its own reads by its session, if it has one.
+// A fake's term without a Get of its own reads through its session, if it has one.
 func TestGetOfAFake(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, _ *memory.Service, term *elector.Term) {
 		over := false

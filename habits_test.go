@@ -18,14 +18,15 @@ import (
 
 const module = "github.com/elector-go/elector"
 
-// A listed package is what `go list -json` says of it.
+// A listed package is the output of `go list -json` for it.
 type listed struct {
 	ImportPath, Name, Doc     string
 	GoFiles, Imports          []string
 	TestImports, XTestImports []string
 }
 
-// own returns where a package is in this module, "." for the root, or its path if it is another module's.
+// own returns the path of a package in this module, "." for the root, or its import path if it is another
+// module's.
 func own(path string) string {
 	if path == module {
 		return "."
@@ -55,7 +56,7 @@ func list(t *testing.T) map[string]listed {
 	}
 }
 
-// within tells whether a package is one of a list, in which "x/..." is x and all below it.
+// within reports whether a package is in a list, in which "x/..." means x and everything below it.
 func within(at string, list ...string) bool {
 	return slices.ContainsFunc(list, func(p string) bool {
 		folder, all := strings.CutSuffix(p, "/...")
@@ -63,10 +64,11 @@ func within(at string, list ...string) bool {
 	})
 }
 
-// imports are what packages may import, beside the standard library without testing, and what is below
-// themselves. The first rule for a package counts.
+// imports lists what packages may import, apart from the standard library without testing, and packages
+// below themselves. The first rule for a package counts.
 //
-// Arrows point down only. Whoever uses one backend compiles no other, nor its client.
+// Imports go down only. A program that uses one backend compiles no other backend and none of their
+// clients.
 var imports = []struct{ of, may, why string }{
 	{".", "backend internal/asynclog internal/layout", "every user compiles it"},
 	{"backend", "", "every user compiles it"},
@@ -90,8 +92,8 @@ var imports = []struct{ of, may, why string }{
 		"github.com/anishathalye/porcupine golang.org/x/sys/unix", "it serves every service"},
 }
 
-// TestImports holds who may import whom. Programs and tests import what they want, and each package that is none needs
-// a rule.
+// TestImports checks who may import whom. Programs and tests may import anything; every other package
+// needs a rule.
 func TestImports(t *testing.T) {
 	for at, p := range list(t) {
 		i := slices.IndexFunc(imports, func(r struct{ of, may, why string }) bool { return within(at, r.of) })
@@ -111,7 +113,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestPackageDocs holds that each package says what it is for.
+// TestPackageDocs checks that each package says what it is for.
 func TestPackageDocs(t *testing.T) {
 	for at, p := range list(t) {
 		if want := "Package " + p.Name + " "; len(p.GoFiles) > 0 && (p.Doc == "" || p.Name != "main" && !strings.HasPrefix(p.Doc, want)) {
@@ -120,7 +122,7 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// TestBackends holds that the suite tries each backend, and that a URL opens it.
+// TestBackends checks that the suite tests each backend, and that a URL opens it.
 func TestBackends(t *testing.T) {
 	packages := list(t)
 	for at, p := range packages {
@@ -136,7 +138,7 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// TestMakefile holds that make test tries each package with tests.
+// TestMakefile checks that make test runs each package with tests.
 func TestMakefile(t *testing.T) {
 	text := must.Get(os.ReadFile("Makefile"))(t)
 	list := func(name string) []string {

@@ -14,71 +14,68 @@ import (
 
 // Hooks report every transition of an elector. All are optional.
 //
-// They are called on the elector's own goroutines or on the one that called one of
-// its methods, never under a lock and never on a client library's goroutine. Any two
-// may run at the same time, but for these: Elected comes before the Ended of its
-// term, and Ended before the next Elected; Session comes in order. A campaign and
-// each Observe call Retry on their own, a campaign and a Resign call Stage, and each Commit
-// calls Commit.
+// They run on the elector's own goroutines or on the goroutine that called one of its methods, never under
+// a lock and never on a client library's goroutine. Any two may run at the same time, with these
+// exceptions: Elected comes before the Ended of its term, and Ended before the next Elected; Session calls
+// come in order. Each campaign and each Observe calls Retry independently, each campaign and each Resign
+// calls Stage, and each Commit calls Commit.
 //
-// A hook delays what it reports on, so it should be quick; a term's Context ends in
-// time whatever a hook does. A hook that panics in Campaign costs the session, so
-// that no entry stays behind. A hook that ends its goroutine (runtime.Goexit, as by FailNow
-// of a test) ends that of the method that was called, and none of the elector's own.
+// A hook delays what it reports on, so it should be quick; a term's Context ends in time in any case. If a
+// hook panics in Campaign, the session is given up, so that no entry stays behind. A hook that ends its
+// goroutine (runtime.Goexit, or FailNow in a test) ends the goroutine of the called method, but none of
+// the elector's own.
 //
-// A hook may call Leader, Candidates and Observe, in the session there is: where
-// there is none they fail with ErrInHook. It may use a Term (Stage must not resign it, nor
-// Commit commit: that reports in turn). Campaign and Close, which wait for hooks, fail
-// with ErrInHook: call them on another goroutine, and do not wait for that in the
-// hook, which nothing can find out. To give up in Retry, cancel the campaign's ctx.
-// To another elector's hook the same applies while this one has a hook running, too.
+// A hook may call Leader, Candidates and Observe; they use the existing session, and fail with ErrInHook
+// if there is none. It may use a Term, but Stage must not resign it and Commit must not commit, because
+// those calls report to the same hook. Campaign and Close wait for hooks, so they fail with ErrInHook:
+// call them on another goroutine, and do not wait for that goroutine in the hook; nothing can detect such
+// a wait. To give up in Retry, cancel the campaign's ctx. While a hook of this elector runs, the same
+// rules apply to the hooks of other electors.
 //
-// Join puts several sets of hooks side by side.
+// Join combines several sets of hooks.
 type Hooks struct {
 	// Elected is called once per term, before Campaign returns it.
 	Elected func(t *Term)
 
-	// Ended is called once per term that was Elected, after its Context was
-	// cancelled with cause.
+	// Ended is called once per term that was Elected, after its Context was cancelled with cause.
 	Ended func(t *Term, cause error)
 
-	// Asked is called once in a term whose leader is asked to go, after Elected and before
-	// Ended: see Ask and Term.Asked.
+	// Asked is called once in a term whose leader is asked to go, after Elected and before Ended: see Ask
+	// and Term.Asked.
 	Asked func(t *Term, r Request)
 
-	// Session is called with each change of the session's state, beginning with
-	// Live for a new session. Lost is the last one of each, also of one that Close ends.
-	// id is the service's name for the session: each has its own.
+	// Session is called with each change of the session's state, beginning with Live for a new session.
+	// The last state of each session is Lost, even if Close ends it. id is the service's unique name for
+	// the session.
 	Session func(id string, state backend.State)
 
-	// Retry is called when something cannot go on for now, and is tried again: see RetryEvent.
+	// Retry is called when something cannot continue for now and will be tried again: see RetryEvent.
 	Retry func(r RetryEvent)
 
-	// Occupied is called when a candidate that waits or leads finds somebody else's
-	// candidates at the election's path: see ErrOccupied, which err is, and
-	// Config.SurveyEvery. One that waits withdraws, and tries again (Retry follows); a
-	// leader goes on. t is the leader's term, and nil for one that waits.
+	// Occupied is called when a candidate that waits or leads finds somebody else's candidates at the
+	// election's path: err is ErrOccupied; see Config.SurveyEvery. A waiting candidate withdraws and tries
+	// again (Retry follows); a leader continues. t is the leader's term, or nil for a waiting candidate.
 	Occupied func(t *Term, err error)
 
-	// Aside is called when a candidate that waits stands aside, so that others may lead before it.
-	// why is ErrTransfer (the leader has named another candidate to lead next, whose ID the error
-	// tells: see Term.Transfer) or ErrUnfit (see Config.Fit), which has the check's error with it: once
-	// when it becomes unfit, and beside the campaign, which goes on meanwhile.
+	// Aside is called when a waiting candidate stands aside, so that others may lead before it. why is
+	// ErrTransfer or ErrUnfit. ErrTransfer: the leader has named another candidate to lead next; the error
+	// contains its ID (see Term.Transfer). ErrUnfit wraps the error of Config.Fit's check; it is reported
+	// once when the candidate becomes unfit, and the campaign continues meanwhile.
 	Aside func(why error)
 
-	// Stage is called as the recipe's own states begin and complete.
+	// Stage is called when a state of the ZooKeeper recipe begins and when it completes.
 	Stage func(StageEvent)
 
 	// Campaign is called when a Campaign begins and when it is about to return, after Elected if it has
-	// won. One that is refused at once, such as by ErrBusy, is not told.
+	// won. A Campaign that is refused at once, for example with ErrBusy, is not reported.
 	Campaign func(CampaignEvent)
 
 	// Commit is called when a Term.Commit is about to return.
 	Commit func(CommitEvent)
 }
 
-// Join returns hooks that call those of h, and then those of each of more, in this order. A hook that
-// panics, or ends its goroutine, keeps none after it from being called; then that goes on.
+// Join returns hooks that call those of h, then those of each of more, in this order. If a hook panics or
+// ends its goroutine, the ones after it are still called; then the panic or exit continues.
 func (h Hooks) Join(more ...Hooks) Hooks {
 	for _, o := range more {
 		h = h.join(o)
@@ -101,7 +98,7 @@ func (h Hooks) join(o Hooks) Hooks {
 	}
 }
 
-// both1 and both2 call two functions, of which either may be nil.
+// both1 and both2 call two functions, either of which may be nil.
 func both1[A any](first, second func(A)) func(A) {
 	switch {
 	case first == nil:
@@ -128,17 +125,17 @@ func both2[A, B any](first, second func(A, B)) func(A, B) {
 	}
 }
 
-// A RetryEvent tells what cannot go on for now, and when it is tried again.
+// A RetryEvent says what cannot continue for now, and when it is tried again.
 type RetryEvent struct {
-	// What is it that is tried again.
+	// What is the work that is tried again.
 	What Work
-	// Term is the one that it is about, with WorkPublish and WorkLead; else nil.
+	// Term is the term that the work is about, for WorkPublish and WorkLead; otherwise nil.
 	Term *Term
-	// Err is why it has failed.
+	// Err is why it failed.
 	Err error
-	// Attempt counts those that have failed one after the other, beginning with 1, and Wait is the pause
-	// before the next one. Both are 0 where a campaign waits for others, however long that takes: Err is
-	// backend.ErrUsedUp or backend.ErrNoParent then, as the directory is used up, or gone.
+	// Attempt counts consecutive failed attempts, beginning with 1, and Wait is the pause before the next
+	// one. Both are 0 when a campaign waits for others without a limit: then Err is backend.ErrUsedUp (the
+	// directory is used up) or backend.ErrNoParent (the directory is gone).
 	Attempt int
 	Wait    time.Duration
 }
@@ -149,8 +146,8 @@ type Work int
 const (
 	WorkCampaign Work = iota + 1 // Campaign: for example, no server can be reached
 	WorkObserve                  // Observe, for the same reasons
-	WorkPublish                  // a leader's entry, which its strategy wants to be written
-	WorkLead                     // Run: its lead function has returned an error of its own
+	WorkPublish                  // writing a leader's entry when its strategy wants it written
+	WorkLead                     // Run: its lead function returned an error of its own
 )
 
 var workNames = [...]string{WorkCampaign: "campaign", WorkObserve: "observe", WorkPublish: "publish", WorkLead: "lead"}
@@ -170,10 +167,10 @@ type Stage int
 const (
 	StageStart     Stage = iota + 1 // open a session, find or found the election
 	StageOffer                      // enter the election
-	StageDetermine                  // find out who stands before this candidate
+	StageDetermine                  // find out which candidates come before this one
 	StageReady                      // wait for the predecessor, or for the seat
-	StageElected                    // take up the term
-	StageFailed                     // give an attempt up and clean up after it
+	StageElected                    // begin the term
+	StageFailed                     // abandon an attempt and clean up after it
 	StageStop                       // resign or withdraw
 )
 
@@ -190,18 +187,18 @@ func (s Stage) String() string {
 	return fmt.Sprintf("Stage(%d)", int(s))
 }
 
-// A StageEvent tells that a stage began, or completed.
+// A StageEvent reports that a stage began or completed.
 type StageEvent struct {
 	Stage Stage
 	// Completed is false when the stage begins.
 	Completed bool
-	// Err is why a stage completed without success, or what failed.
+	// Err is why a stage completed without success; for StageFailed, why the attempt failed.
 	Err error
-	// Term is the one that StageStop ends; else nil.
+	// Term is the term that StageStop ends; otherwise nil.
 	Term *Term
 }
 
-// String returns for example "offer begun" or "determine completed: no such entry".
+// String returns, for example, "offer begun" or "determine completed: no such entry".
 func (e StageEvent) String() string {
 	switch {
 	case !e.Completed:
@@ -212,26 +209,26 @@ func (e StageEvent) String() string {
 	return e.Stage.String() + " completed"
 }
 
-// A CampaignEvent tells that a Campaign begins, or completes.
+// A CampaignEvent reports that a Campaign began or completed.
 type CampaignEvent struct {
-	// Context is the one that Campaign was called with, for the values in it, such as a trace's.
+	// Context is the ctx passed to Campaign, for the values in it, such as a trace's.
 	Context context.Context
 	// Completed is false when the campaign begins.
 	Completed bool
-	// Term is the one that a completed campaign has won, and Err why it has won none.
+	// Term is the term that a completed campaign won; Err is why it won none.
 	Term *Term
 	Err  error
 }
 
-// A CommitEvent tells what became of a Term.Commit.
+// A CommitEvent reports the outcome of a Term.Commit.
 type CommitEvent struct {
-	// Context is the one that Commit was called with, for the values in it, such as a trace's.
+	// Context is the ctx passed to Commit, for the values in it, such as a trace's.
 	Context context.Context
 	Term    *Term
-	// Began is when it was called, and Took how long it took.
+	// Began is when Commit was called, and Took is how long it took.
 	Began time.Time
 	Took  time.Duration
-	// Ops is the number of ops, and Err what Commit returns.
+	// Ops is the number of ops, and Err is what Commit returns.
 	Ops int
 	Err error
 }
@@ -239,9 +236,9 @@ type CommitEvent struct {
 // hooks are the Hooks of one elector.
 type hooks struct {
 	Hooks
-	running *atomic.Int32 // counts those that run
-	// own is for what the elector does on goroutines of its own, which goes on though a hook ends the
-	// goroutine that it runs on. Elsewhere that is the caller's.
+	running *atomic.Int32 // number of hooks running
+	// own is for calls on the elector's own goroutines, which must continue even if a hook ends its
+	// goroutine. Elsewhere the goroutine is the caller's.
 	own *hooks
 }
 
@@ -304,8 +301,8 @@ func (h *hooks) commit(c CommitEvent) {
 	}
 }
 
-// begin reports that a stage begins; the function it returns, that it completed. t is the term that it
-// is about, or nil.
+// begin reports that a stage begins; the returned function reports that it completed. t is the term that
+// the stage is about, or nil.
 func (h *hooks) begin(s Stage, t *Term) (completed func(error)) {
 	if h.Stage == nil {
 		return func(error) {}
@@ -316,8 +313,8 @@ func (h *hooks) begin(s Stage, t *Term) (completed func(error)) {
 	}
 }
 
-// stop has something be removed as the stage Stop of the recipe. It is done though the hook that is
-// told of it panics, which goes on to the caller.
+// stop calls remove as the recipe's Stop stage. It calls remove even if the Stage hook panics; the panic
+// then continues to the caller.
 func (h *hooks) stop(t *Term, remove func() error) (err error) {
 	completed := func(error) {}
 	defer func() { completed(err) }()
@@ -326,7 +323,7 @@ func (h *hooks) stop(t *Term, remove func() error) (err error) {
 	return nil
 }
 
-// run calls a hook, as every method here does.
+// run calls a hook. All methods here call hooks through it.
 func (h *hooks) run(hook func()) {
 	if h.own != nil {
 		runHook(h, hook)
@@ -335,11 +332,11 @@ func (h *hooks) run(hook func()) {
 	returned(func() { runHook(h, hook) })
 }
 
-// errEnded is the outcome of a call that has not returned.
+// errEnded is the outcome of a call that ended its goroutine.
 var errEnded = errors.New("a layer of the backend, or the strategy, has ended its goroutine (runtime.Goexit, or FailNow of a test)")
 
-// returned calls what may be the user's on a goroutine of its own, waits, and tells whether it has returned:
-// it may end its goroutine (runtime.Goexit, as by FailNow of a test).
+// returned calls do on a goroutine of its own, waits, and reports whether do returned. do may run the
+// user's code, which may end its goroutine (runtime.Goexit, or FailNow in a test).
 func returned(do func()) (ok bool) {
 	ended := make(chan struct{})
 	go func() {
@@ -351,21 +348,21 @@ func returned(do func()) (ok bool) {
 	return ok
 }
 
-// runHook calls a hook. It is never inlined: its frame on a goroutine's stack tells that
-// the goroutine runs a hook.
+// runHook calls a hook. It is never inlined: its frame on a goroutine's stack shows that the goroutine
+// runs a hook.
 //
 //go:noinline
 func runHook(h *hooks, hook func()) {
 	h.running.Add(1)
-	defer h.running.Add(-1) // also if it panics
+	defer h.running.Add(-1) // even if it panics
 	hook()
 }
 
 var runHookEntry = reflect.ValueOf(runHook).Pointer()
 
-// calling tells whether the caller is a hook, of this elector or, while one of this
-// elector runs, of another. The stack alone would not do: what is deferred below a hook
-// that panics runs on top of it.
+// calling reports whether the caller is a hook of this elector or, while a hook of this elector runs, of
+// another. The stack alone is not enough: when a hook panics, functions deferred below it run on top of
+// it.
 func (h *hooks) calling() bool {
 	if h.running.Load() == 0 {
 		return false

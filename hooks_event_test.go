@@ -18,7 +18,7 @@ import (
 
 type traceKey struct{}
 
-// A campaign tells that it begins and how it ends, with the values of its caller's ctx.
+// The Campaign hook reports that a campaign begins and how it ends, with the values of the caller's ctx.
 func TestCampaignHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -57,7 +57,7 @@ func TestCampaignHook(t *testing.T) {
 	})
 }
 
-// A hook that panics as a campaign ends leaves no term behind that nobody holds.
+// If the Campaign hook panics as a campaign ends, it leaves no term behind that nobody holds.
 func TestCampaignHookPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -74,7 +74,7 @@ func TestCampaignHookPanics(t *testing.T) {
 	})
 }
 
-// Each Commit tells what became of it, and how long it took.
+// The Commit hook reports the outcome and the duration of each Commit.
 func TestCommitHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
@@ -97,7 +97,7 @@ func TestCommitHook(t *testing.T) {
 	})
 }
 
-// The Lost of a session has been told before the Live of the next, however long that takes.
+// A session's Lost is reported before the next session's Live, even if the hook takes long.
 func TestSessionHookThatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New(memory.Options{}).Client("a")

@@ -29,7 +29,7 @@ func apart(do func()) {
 	<-ended
 }
 
-// wins has e campaign until it has a term: user code may end the goroutine of a campaign.
+// wins campaigns with e until it has a term: user code may end the goroutine of a campaign.
 func wins(t *testing.T, ctx context.Context, e elector.Elector) (term *elector.Term) {
 	t.Helper()
 	for term == nil {
@@ -39,8 +39,8 @@ func wins(t *testing.T, ctx context.Context, e elector.Elector) (term *elector.T
 	return term
 }
 
-// tour has an elector come to all that hooks tell of, from a service that is down to a lost session. It campaigns by
-// win, and returns its first term, which is over.
+// tour takes an elector through everything that hooks report, from a service that is down to a lost
+// session. It campaigns with win, and returns its first term, which is over.
 func tour(t *testing.T, ctx context.Context, hooks elector.Hooks, win func(e elector.Elector) *elector.Term) (e elector.Elector, first *elector.Term) {
 	t.Helper()
 	service := memory.New(memory.Options{})
@@ -77,8 +77,8 @@ func tour(t *testing.T, ctx context.Context, hooks elector.Hooks, win func(e ele
 	return e, first
 }
 
-// A hook may end its goroutine, as FailNow of a test does. What the elector does on a goroutine of its own goes
-// on: the other hooks are called, the next Campaign wins, and Close returns.
+// After a hook has ended its goroutine, as FailNow does, the elector's own goroutines continue: the other
+// hooks are called, the next Campaign wins, and Close returns.
 func TestHookThatEndsItsGoroutine(t *testing.T) {
 	for field := range reflect.TypeFor[elector.Hooks]().Fields() {
 		t.Run(field.Name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestHookThatEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// What runs in the session of a leader, and the strategy's Renew, may do so, too: then the term ends.
+// A layer of a leader's session, or the strategy's Renew, that ends its goroutine ends the term.
 func TestLeaderWhoseGoroutineIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -115,7 +115,7 @@ func TestLeaderWhoseGoroutineIsEnded(t *testing.T) {
 		e := standing(t, b, "a")
 		term := wins(t, ctx, e)
 		leads.Store(true)
-		_ = term.Proclaim(ctx, []byte("its wait returns")) // the term may end before
+		_ = term.Proclaim(ctx, []byte("its wait returns")) // the term may end first
 		<-term.Context().Done()
 		assert.ErrorIs(t, context.Cause(term.Context()), elector.ErrSessionLost)
 		assert.Greater(t, wins(t, ctx, e).Token(), term.Token())
@@ -123,7 +123,8 @@ func TestLeaderWhoseGoroutineIsEnded(t *testing.T) {
 	})
 }
 
-// So may a layer of the session, at any call of it: nobody is kept from leading, and everything returns.
+// A layer of the session that ends its goroutine, at any of its calls, keeps nobody from leading, and
+// everything returns.
 func TestLayerThatEndsItsGoroutine(t *testing.T) {
 	for nth, more := int64(1), true; more; nth++ {
 		more = false
@@ -154,7 +155,7 @@ func TestLayerThatEndsItsGoroutine(t *testing.T) {
 			running, end := context.WithCancel(ctx)
 			var runner sync.WaitGroup
 			runner.Go(func() {
-				for ; running.Err() == nil; time.Sleep(time.Second) { // a campaign's goroutine may be ended, too
+				for ; running.Err() == nil; time.Sleep(time.Second) { // the goroutine of a campaign may be ended, too
 					apart(func() {
 						_ = elector.Run(running, a, func(leading context.Context, _ *elector.Term) error {
 							<-leading.Done()

@@ -24,7 +24,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// telling returns hooks of which each calls tell with its name.
+// telling returns hooks that each call tell with their name.
 func telling(tell func(hook string)) elector.Hooks {
 	var h elector.Hooks
 	v := reflect.ValueOf(&h).Elem()
@@ -38,7 +38,7 @@ func telling(tell func(hook string)) elector.Hooks {
 	return h
 }
 
-// calls calls a hook with nothing to say.
+// calls calls a hook with empty arguments.
 func calls(h elector.Hooks, name string) {
 	f := reflect.ValueOf(h).FieldByName(name)
 	args := make([]reflect.Value, f.Type().NumIn())
@@ -48,8 +48,8 @@ func calls(h elector.Hooks, name string) {
 	f.Call(args)
 }
 
-// All hooks of all sets are called, in order, also if one panics or ends its goroutine. Where there is
-// none, there is none afterwards: a session is followed only if somebody listens.
+// Join calls all hooks of all sets in order, even if one panics or ends its goroutine. A hook that no set
+// has stays nil: a session is monitored only if somebody listens.
 func TestJoin(t *testing.T) {
 	var heard []string
 	set := func(name string, end func()) elector.Hooks {
@@ -94,14 +94,14 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Each hook of a term gets that term, and a session's the session's name.
+// Each hook of a term gets that term, and the Session hook gets the session's name.
 func TestHooksGetWhatTheyAreAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := memory.New(memory.Options{})
 		var terms []*elector.Term
 		var names []string
 		var sessions []string
-		var mu sync.Mutex // the term's end and the release of its seat are told side by side
+		var mu sync.Mutex // the end of the term and the release of its seat are reported concurrently
 		about := func(name string, t *elector.Term) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -135,7 +135,7 @@ func TestHooksGetWhatTheyAreAbout(t *testing.T) {
 	})
 }
 
-// Hooks.Retry is told what an Observe cannot do, and of each error of lead that Run does not return.
+// Hooks.Retry reports what an Observe cannot do, and each error of lead that Run does not return.
 func TestRetrySaysWhat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -150,7 +150,7 @@ func TestRetrySaysWhat(t *testing.T) {
 			switch len(terms) {
 			case 1, 2:
 				return broken
-			case 3: // it does as it is told
+			case 3: // it stops as asked
 				_, err := elector.Ask(ctx, service, fair.New(), "/e", elector.Request{})
 				if err != nil {
 					return err
@@ -183,7 +183,7 @@ func TestRetrySaysWhat(t *testing.T) {
 	})
 }
 
-// At info level the log has each turn in a leader's life once, in its order.
+// At Info, the log has each step of a leader's life once, in order.
 func TestALifeIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, e, book := logged(t)
@@ -220,7 +220,7 @@ func TestALifeIsLogged(t *testing.T) {
 	})
 }
 
-// A service that is away for a day does not fill the log, though Hooks.Retry is told of each try.
+// If the service is down for a day, it does not fill the log, although Hooks.Retry reports each try.
 func TestTryingAgainIsLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service, book := memory.New(memory.Options{}), new(logbook)

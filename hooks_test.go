@@ -20,7 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// callsBack calls an elector from its hooks, with each call that might wait for them.
+// callsBack calls its elector from the elector's hooks, with each call that might wait for hooks.
 type callsBack struct {
 	t *testing.T
 	e elector.Elector
@@ -43,7 +43,7 @@ func (c *callsBack) from(hook string) {
 		"Leader":     func() error { _, err := c.e.Leader(ctx); return err },
 		"Candidates": func() error { _, err := c.e.Candidates(ctx); return err },
 	}
-	if hook != "retry" { // which Observe may call in turn
+	if hook != "retry" { // Observe may call it in turn
 		looks["Observe"] = func() (last error) {
 			for _, last = range c.e.Observe(ctx) {
 				break
@@ -63,14 +63,14 @@ func (c *callsBack) from(hook string) {
 	}
 }
 
-// closed tells whether err is right because the test closes the elector.
+// closed reports whether err is right because the test closes the elector.
 func (c *callsBack) closed(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closing && errors.Is(err, elector.ErrClosed)
 }
 
-// A hook that calls back what would wait for it gets an error, and all goes on.
+// A hook whose call would have to wait for hooks gets an error, and everything continues.
 func TestHooksThatCallBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -112,7 +112,7 @@ func TestHooksThatCallBack(t *testing.T) {
 	})
 }
 
-// deep calls do with a stack of so many calls more.
+// deep calls do with n more calls on the stack.
 func deep(n int, do func()) {
 	if n == 0 {
 		do()
@@ -121,7 +121,7 @@ func deep(n int, do func()) {
 	deep(n-1, do)
 }
 
-// A hook is known however far below it is.
+// A hook is recognized at any depth of the stack.
 func TestHookThatCallsBackFromFarBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e elector.Elector
@@ -170,14 +170,14 @@ func TestHooksThatCloseEachOther(t *testing.T) {
 	})
 }
 
-// A hook that panics is no hook that runs: what the caller defers may close.
+// A hook that has panicked no longer counts as running: the caller's deferred functions may call Close.
 func TestCloseAfterAHookPanicked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := standing(t, memory.New(memory.Options{}), "a", func(c *elector.Config) {
 			c.Hooks.Elected = func(*elector.Term) { panic("boom") }
 		})
 		assert.PanicsWithValue(t, "boom", func() {
-			defer func() { // as the hook's panic passes by
+			defer func() { // while the hook's panic passes
 				assert.NoError(t, e.Close(context.Background()))
 			}()
 			_, _ = e.Campaign(t.Context())
@@ -185,7 +185,7 @@ func TestCloseAfterAHookPanicked(t *testing.T) {
 	})
 }
 
-// A hook that panics as a term ends costs the term, and leaves nothing behind.
+// A Stage hook that panics as a term ends leaves nothing behind.
 func TestStageHookPanicsAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(context.Context, elector.Elector) error{
 		"Run": func(ctx context.Context, e elector.Elector) error {
@@ -221,8 +221,8 @@ func TestStageHookPanicsAtTheEnd(t *testing.T) {
 	}
 }
 
-// A trace that ends its goroutine, as FailNow of a test does, ends a campaign that stands in the
-// election, and its entry with it.
+// A trace that ends its goroutine, as FailNow does, ends a campaign that stands in the election, and its
+// entry with it.
 func TestTraceThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})

@@ -21,26 +21,26 @@ import (
 
 const besieged = "/jobs/e"
 
-// A siege is an election of two candidates and one who looks on, in whose directory
-// somebody else writes what he likes, as the bytes of a script say.
+// A siege is an election of two candidates and an observer in whose directory somebody else writes
+// anything that the bytes of a script say.
 type siege struct {
 	t        *testing.T
 	strategy elector.Strategy
 	svc      *memory.Service
 	players  []*player
 	hostile  *memory.Client
-	session  *backend.Session // the hostile one's, or nil
+	session  *backend.Session // the hostile client's session, or nil
 	script   []byte
 	words    []string
 	did      []string // for the report
 
-	torn    bool              // the record was written to while candidates were at work
-	numbers bool              // the epoch was
+	torn    bool              // the record was written while candidates were active
+	numbers bool              // the epoch was written
 	tokens  map[uint64]bool   // of all terms
-	last    map[string]uint64 // token of the last term, by directory, and in all
+	last    map[string]uint64 // token of the last term, by directory, and overall under ""
 }
 
-// A player is a candidate with the term that it has won last.
+// A player is a candidate with the last term that it won.
 type player struct {
 	e        elector.Elector
 	campaign chan outcome // nil: it does not campaign
@@ -53,15 +53,14 @@ type outcome struct {
 	err  error
 }
 
-// FuzzHostileWriter holds that whatever somebody else leaves in an election's place, on
-// its record, below it, on and below the candidates' entries, and under names that look
-// like theirs: nothing crashes, there are never two valid leaders, tokens rise, and each
-// campaign either goes on or says what is in its way.
+// FuzzHostileWriter checks the effects of anything that somebody else leaves in an election's place, on
+// its record, below it, on and below the candidates' entries, and under names that look like theirs:
+// nothing crashes, there are never two valid leaders, tokens rise, and each campaign either continues or
+// reports what is in its way.
 //
-// Two things the writer does not do, since what they lead to is known (docs/internals/proof.md):
-// after a record was replaced while candidates are at work there may be a leader in each
-// of the two directories, but no more; and it forges no leader's mark in the entry of a
-// session that lives, for which a successor takes that entry's word.
+// The writer avoids two things whose effects are known (docs/proof.md): if a record is replaced while
+// candidates are active, each of the two directories may have a leader, but no more; and it forges no
+// leader's mark in the entry of a live session, because a successor believes that entry.
 func FuzzHostileWriter(f *testing.F) {
 	words := []string{
 		`seat|lock-0000000001|x`, `{"v":1,"id":"nobody","leads":true}|…ünï|e--`, `{"v":1,"strategy":"fair","dir":"d"}|d|{"v":999,"strategy":"fair","dir":"d"}`,
@@ -76,15 +75,15 @@ func FuzzHostileWriter(f *testing.F) {
 			f.Add(uint8(which), script, w)
 			f.Add(uint8(which), script[6:], w)
 		}
-		for _, script := range []string{ // of three bytes each: see step, key and value
+		for _, script := range []string{ // three bytes each: see step, key and value
 			"\x07\x00\x00\x05\x01\x00\x07\x01\x00\x0a\x00\x00",             // somebody queues between the two, and leaves
 			"\x05\x01\x00\x07\x00\x00\x07\x01\x00\x0a\x00\x00\x09\x00\x00", // or before them
 			"\x07\x00\x00\x09\x00\x00\x00\x09\x02\x07\x01\x00",             // a persistent seat
 			"\x07\x00\x00\x09\x00\x00\x00\x0c\x0c\x07\x01\x00",             // a persistent controller
 			"\x07\x00\x00\x09\x00\x00\x00\x0d\x0e\x07\x01\x00",             // the highest epoch
 			"\x07\x00\x00\x07\x01\x00\x04\x06\x00",                         // the leader's entry is deleted
-			"\x07\x00\x00\x07\x01\x00\x04\x16\x00\x09\x00\x00",             // the other's is
-			"\x07\x00\x00\x07\x01\x00\x04\x01\x00\x00\x01\x02",             // the directory is deleted, and made anew
+			"\x07\x00\x00\x07\x01\x00\x04\x16\x00\x09\x00\x00",             // the other's entry is deleted
+			"\x07\x00\x00\x07\x01\x00\x04\x01\x00\x00\x01\x02",             // the directory is deleted, and made again
 			"\x07\x00\x00\x09\x00\x00\x04\x01\x00\x07\x01\x00",             // the directory is deleted, and the record stays
 			"\x00\x0e\x00\x06\x00\x00\x07\x00\x00\x0a\x00\x00",             // the place is an ephemeral entry
 			"\x07\x00\x00\x07\x01\x00\x00\x06\x05\x09\x00\x00",             // the leader's entry says something else
@@ -94,7 +93,7 @@ func FuzzHostileWriter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, script []byte, words string) {
 		if len(script) > 3*60 {
-			return // the same again
+			return // longer scripts find nothing new
 		}
 		synctest.Test(t, func(t *testing.T) {
 			s := &siege{
@@ -145,13 +144,13 @@ func (s *siege) run() {
 func (s *siege) elector(id string) elector.Elector {
 	strategy := s.strategy
 	if strategy.Name() == "kafka" {
-		strategy = brokers // each by its ID
+		strategy = brokers // each candidate by its own ID
 	}
 	return must.Get(elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)}))(s.t)
 }
 
-// goesOn takes the hostile session away, and has all who do not campaign do so: then
-// somebody leads, or everybody knows why not.
+// goesOn ends the hostile session, and makes all who do not campaign campaign: then somebody leads, or
+// everybody knows why not.
 func (s *siege) goesOn(when string) {
 	s.expire()
 	for i, p := range s.players {
@@ -159,7 +158,7 @@ func (s *siege) goesOn(when string) {
 			s.enter(i)
 		}
 	}
-	time.Sleep(time.Minute) // more than any backoff
+	time.Sleep(time.Minute) // longer than any backoff
 	s.check()
 	leads, campaigns := 0, 0
 	for _, p := range s.players {
@@ -173,20 +172,20 @@ func (s *siege) goesOn(when string) {
 	assert.True(s.t, leads > 0 || campaigns == 0, "%s, nobody leads, and %d campaigns wait for what never comes", when, campaigns)
 }
 
-// operator clears the place, as he would of a broken election: then it goes on.
+// operator clears the place, as for a broken election: then the election continues.
 func (s *siege) operator() {
 	s.note("operator deletes " + besieged)
 	s.svc.Delete(besieged)
-	s.numbers = true // epochs begin anew
+	s.numbers = true // epochs start again
 	s.check()
-	s.torn = false // whoever led, in whatever directory, has heard of it
+	s.torn = false // every leader, in any directory, has had a notice
 	s.goesOn("the place was cleared")
 	if !s.t.Failed() {
 		assert.Len(s.t, s.leaders(), 1, "in a place that was cleared: campaigns ended with %v and %v", s.players[0].err, s.players[1].err)
 	}
 }
 
-// enter has a candidate campaign.
+// enter makes a candidate campaign.
 func (s *siege) enter(i int) {
 	p := s.players[i]
 	s.note(fmt.Sprintf("candidate %d campaigns", i+1))
@@ -199,7 +198,7 @@ func (s *siege) enter(i int) {
 	}()
 }
 
-// check lets everything come to rest, and holds what must always hold.
+// check waits until everything is quiet, and checks what must always hold.
 func (s *siege) check() {
 	synctest.Wait()
 	for i, p := range s.players {
@@ -219,7 +218,7 @@ func (s *siege) check() {
 	assert.False(s.t, len(seats) == 2 && (!s.torn || backend.Parent(seats[0]) == backend.Parent(seats[1])), "two leaders, by %s", seats)
 }
 
-// leaders returns the seats of those that lead.
+// leaders returns the seats of the candidates that lead.
 func (s *siege) leaders() (seats []string) {
 	for _, p := range s.players {
 		if p.term != nil && p.term.Valid() {
@@ -234,8 +233,8 @@ func seatOf(t *elector.Term) string {
 	return conditions[len(conditions)-1].Entry.Key
 }
 
-// rises holds that a term's token is new, and higher than those before it: where the
-// record was written to, than those in its directory.
+// rises checks that a term's token is new, and higher than all earlier ones: if the record was written to,
+// higher than those in its directory.
 func (s *siege) rises(t *elector.Term) {
 	token, dir := t.Token(), backend.Parent(seatOf(t))
 	assert.False(s.t, s.tokens[token] && !s.numbers, "token %d is used twice", token)
@@ -248,7 +247,7 @@ func (s *siege) rises(t *elector.Term) {
 	s.tokens[token], s.last[dir], s.last[""] = true, token, max(token, s.last[""])
 }
 
-// look asks for the leader and the candidates, which does not block.
+// look reads the leader and the candidates, which does not block.
 func (s *siege) look(e elector.Elector) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -262,7 +261,7 @@ func (s *siege) look(e elector.Elector) {
 	}
 }
 
-// clear holds that an error says what is in the way.
+// clear checks that an error says what is in the way.
 func (s *siege) clear(what string, err error) {
 	for _, known := range []error{elector.ErrStrategyMismatch, elector.ErrOccupied, backend.ErrBadKey, elector.ErrClosed} {
 		if errors.Is(err, known) {
@@ -285,7 +284,7 @@ func (s *siege) close(p *player) {
 
 func (s *siege) note(what string) { s.did = append(s.did, what) }
 
-// busy tells whether a candidate leads or campaigns.
+// busy reports whether a candidate leads or campaigns.
 func (s *siege) busy() bool {
 	for _, p := range s.players {
 		if p.campaign != nil || p.term != nil && p.term.Valid() {
@@ -295,7 +294,7 @@ func (s *siege) busy() bool {
 	return false
 }
 
-// unmarked is a value without a leader's mark.
+// unmarked returns a value without a leader's mark.
 func unmarked(value []byte) []byte {
 	if layout.DecodeCandidate(value).Leads {
 		return bytes.ReplaceAll(value, []byte("true"), []byte("null"))

@@ -51,14 +51,14 @@ func (s *siege) step(do, where, what byte) {
 	}
 }
 
-// wrote notes what was done, and what follows for what can be asked.
+// wrote notes a write, and how it limits what can be expected.
 func (s *siege) wrote(did, key string, value []byte) {
 	s.note(fmt.Sprintf("%s %.300q %.200q", did, key, value))
 	s.torn = s.torn || s.busy() && (key == besieged || strings.HasPrefix(besieged, key+"/"))
 	s.numbers = s.numbers || key == besieged+"/controller_epoch" || did == "delete"
 }
 
-// commit has the hostile session write, as candidates do.
+// commit writes from the hostile session, as candidates do.
 func (s *siege) commit(op backend.Op) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -82,7 +82,7 @@ func (s *siege) expire() {
 	s.session = nil
 }
 
-// resign has the leaders go.
+// resign makes the leaders resign.
 func (s *siege) resign() {
 	for i, p := range s.players {
 		if p.term == nil || !p.term.Valid() {
@@ -93,7 +93,7 @@ func (s *siege) resign() {
 	}
 }
 
-// dir is the election's directory, as far as it can be told.
+// dir returns the election's directory, as far as it is known.
 func (s *siege) dir() string {
 	if r, err := layout.DecodeRecord(s.svc.Entry(besieged).Value); err == nil {
 		return besieged + "/" + r.Dir
@@ -103,7 +103,7 @@ func (s *siege) dir() string {
 
 func (s *siege) word(n byte) string { return s.words[int(n)%len(s.words)] }
 
-// key is what a hostile write is about.
+// key returns the key of a hostile write.
 func (s *siege) key(n byte) string {
 	dir, word := s.dir(), s.word(n/16)
 	entry := dir + "/seat"
@@ -146,7 +146,7 @@ func (s *siege) key(n byte) string {
 	return dir + strings.Repeat("/d", 300)
 }
 
-// value is what a hostile write writes.
+// value returns the value of a hostile write.
 func (s *siege) value(n byte) []byte {
 	word, dir := s.word(n/16), strings.TrimPrefix(s.dir(), besieged+"/")
 	switch n % 16 {

@@ -19,8 +19,8 @@ import (
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
-// An observer whose session was lost, and the next one opened at a server that is behind, does
-// not tell of what was before the last that it has told.
+// After a session is lost and the next one opens at a server that is behind, an observer does not report
+// anything older than what it last reported.
 func TestObserveGoesNotBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -35,7 +35,7 @@ func TestObserveGoesNotBack(t *testing.T) {
 			}
 		}()
 		require.Zero(t, (<-seen).Token, "nobody leads yet")
-		catchUp := service.Lag() // nobody leads there
+		catchUp := service.Lag() // nobody leads on that server
 		term := leads(t, leader)
 		defer catchUp()
 		require.Equal(t, term.Token(), (<-seen).Token)
@@ -51,7 +51,7 @@ func TestObserveGoesNotBack(t *testing.T) {
 func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		catchUp := service.Lag() // there is no election there
+		catchUp := service.Lag() // that server has no election
 		defer catchUp()
 		leader := standing(t, service.Client("leader"), "leader")
 		leads(t, leader)
@@ -62,7 +62,7 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 	})
 }
 
-// The leader's server has not heard of the heir yet.
+// Prepare finds an heir that the leader's server does not know of yet.
 func TestPrepareAtAServerThatIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -91,7 +91,7 @@ func TestPrepareAtAServerThatIsBehind(t *testing.T) {
 	})
 }
 
-// An election of Kafka's at the root has no key of its own to ask about. A session that follows a lost one is
+// A Kafka election at the root has no key of its own to ask about; a session that replaces a lost one is
 // brought up to date once.
 func TestObserveAtTheRootAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

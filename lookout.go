@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// occupied is the error of a candidate that finds strangers, if there are any.
+// occupied returns the error of a candidate that finds strangers, or nil if there are none.
 func occupied(strangers []string) error {
 	const most = 5
 	var named []string
@@ -22,7 +22,7 @@ func occupied(strangers []string) error {
 			named = append(named, fmt.Sprintf("and %d more", len(strangers)-most))
 			break
 		}
-		named = append(named, fmt.Sprintf("%.200q", key)) // somebody else has chosen the name
+		named = append(named, fmt.Sprintf("%.200q", key)) // somebody else chose the name
 	}
 	if named == nil {
 		return nil
@@ -30,12 +30,12 @@ func occupied(strangers []string) error {
 	return fmt.Errorf("%w: %s: take another path, or stop them and delete what is left", ErrOccupied, strings.Join(named, ", "))
 }
 
-// minSurveyEvery leaves a wait the time to find out that there is no need to wait: its first
-// read begins again after each look.
+// minSurveyEvery leaves a wait the time to find out that it need not wait: each look makes the wait begin
+// again with its first read.
 const minSurveyEvery = time.Second
 
-// A lookout looks for strangers from time to time, while a candidate waits for other things.
-// A change that it waits for takes no look and no request more.
+// A lookout looks for strangers from time to time, while a candidate waits for other things. A change that
+// the candidate waits for causes no look and no extra request.
 type lookout struct {
 	e     *elector
 	s     *backend.Session
@@ -43,31 +43,32 @@ type lookout struct {
 
 	mu    sync.Mutex
 	next  time.Time
-	under atomic.Bool // a look is under way
+	under atomic.Bool // a look is running
 }
 
-// newLookout returns nil where nobody is to look.
+// newLookout returns nil if no looks are configured.
 func (e *elector) newLookout(s *backend.Session) *lookout {
 	l := &lookout{e: e, s: s, every: e.cfg.SurveyEvery}
 	if l.every == 0 {
 		l.every = time.Minute
 	}
-	if l.every < 0 || e.foreign { // others may stand there
+	if l.every < 0 || e.foreign { // with a custom layout, others may stand there
 		return nil
 	}
 	l.looked()
 	return l
 }
 
-// looked sets the time of the next look: a random one, so that a crowd that came at once
-// does not look at once.
+// looked sets the time of the next look. The time is random, so that candidates that came at once do not
+// look at once.
 func (l *lookout) looked() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next = time.Now().Add(l.every - rand.N(l.every/4+1))
 }
 
-// soon is for a leader, whose last look may be long ago. The look is no part of a handover.
+// soon schedules the first look of a leader, whose last look may be long ago. It does not delay a
+// handover.
 func (l *lookout) soon() *lookout {
 	if l != nil {
 		l.next = time.Now().Add(minSurveyEvery)
@@ -81,8 +82,8 @@ func (l *lookout) due() time.Time {
 	return l.next
 }
 
-// look returns ErrOccupied if there are strangers. Whatever else is wrong, the wait will
-// tell, which it must not keep from going on for long.
+// look returns ErrOccupied if there are strangers. The wait reports any other error, so look must not hold
+// it up for long.
 func (l *lookout) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
@@ -92,8 +93,8 @@ func (l *lookout) look(ctx context.Context) error {
 	return nil
 }
 
-// session is s for a strategy: while that waits, it looks from time to time. A candidate that
-// finds strangers waits no more, so that it withdraws.
+// session returns s for a strategy, with looks from time to time while the strategy waits. If a look finds
+// strangers, the wait fails, so that the candidate withdraws.
 func (l *lookout) session(s *backend.Session) *backend.Session {
 	if l == nil {
 		return s
@@ -114,7 +115,7 @@ func (l *lookout) session(s *backend.Session) *backend.Session {
 	}})
 }
 
-// report tells of strangers that a candidate has found, which leads if t is not nil.
+// report reports strangers that a candidate has found. The candidate leads if t is not nil.
 func (l *lookout) report(t *Term, err error) {
 	l.e.log.Error("strangers found", "err", err)
 	hooks := l.e.hooks
@@ -124,8 +125,8 @@ func (l *lookout) report(t *Term, err error) {
 	hooks.occupied(t, err)
 }
 
-// watch waits, and calls look when it is time to. It returns the error of look, if there
-// is one, and else that of the wait.
+// watch waits, and calls look when a look is due. It returns the error of look, if there is one, and
+// otherwise the result of the wait.
 func (l *lookout) watch(ctx context.Context, look, wait func(context.Context) error) error {
 	if l == nil {
 		return wait(ctx)

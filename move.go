@@ -8,33 +8,33 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// moveOn waits until no candidate stands in a directory that is used up, and gives the
-// election a new one. why is the ErrUsedUp that this candidate's enqueuing has met.
+// moveOn waits until no candidate stands in a directory that is used up, and gives the election a new one.
+// why is the ErrUsedUp that this candidate got when it enqueued.
 //
 // # Why no two directories have leaders at the same time
 //
 // Only an enqueued entry makes a leader in dir, and:
 //
-//   - No entry comes any more. The session has seen the service refuse one (why), the
-//     refusal stands for as long as dir does (ErrUsedUp), and what the session reads later
-//     is never older. So each listing here has all that will ever stand in dir.
-//   - None comes back: a key that was enqueued is never used again.
-//   - So once each of one listing's keys has been seen to be gone, dir has no entry, and
-//     never will have one. Only then is the record pointed elsewhere.
-//   - The record names one directory at any time, and a newcomer enters that one. Of
-//     several who found a new one the compare-and-set of the record lets one through.
-//   - A candidate that read the record before, and is late, is refused in dir, comes here,
-//     and finds the record changed.
+//   - No entry is added any more. The session has seen the service refuse one (why), the refusal holds as
+//     long as dir exists (ErrUsedUp), and what the session reads later is never older. So each listing
+//     here has all entries that will ever be in dir.
+//   - No entry comes back: a key that was enqueued is never used again.
+//   - So once each key of one listing has been seen to be gone, dir has no entry, and never will have one.
+//     Only then does the record name another directory.
+//   - The record names one directory at any time, and a newcomer enters that one. If several candidates
+//     found a new one, the compare-and-set of the record lets only one succeed.
+//   - A candidate that read the record before, and is late, is refused in dir, comes here, and finds that
+//     the record has changed.
 //
-// An entry that is gone has no leader any more, as after any handover: its session was
-// over, its leader had resigned, or an operator took the seat away. If dir itself is
-// deleted it has no entries, either, and is not made again under its random name.
+// An entry that is gone has no leader any more, as after any handover: its session was over, its leader
+// had resigned, or an operator took the seat away. If dir itself is deleted, it has no entries either, and
+// is not made again under its random name.
 //
-// Those that stand in dir lead in their order first. Those that wait here have no order
-// among themselves until the new directory gives them one.
+// The candidates in dir lead first, in their order. The candidates that wait here have no order among
+// themselves until the new directory gives them one.
 func (e *elector) moveOn(ctx context.Context, s *backend.Session, dir string, why error) error {
 	if e.foreign {
-		return nil // the directory is not this library's
+		return nil // the directory does not belong to this library
 	}
 	e.awaits(dir, why)
 	for {
@@ -51,9 +51,9 @@ func (e *elector) moveOn(ctx context.Context, s *backend.Session, dir string, wh
 	}
 }
 
-// youngest returns the last candidate's entry in a directory. Nobody's persistent entry is
-// one: it would never go, and no strategy waits for it. To wait for the last one, rather
-// than for any change, wakes those who wait but once in most cases.
+// youngest returns the last candidate's entry in a directory. A persistent entry belongs to no candidate:
+// it would never go, and no strategy waits for it. Waiting for the last entry, not for any change, wakes
+// the waiting candidates only once in most cases.
 func youngest(ctx context.Context, s *backend.Session, dir string) (backend.Entry, error) {
 	listing, err := s.List(ctx, dir)
 	if err != nil {
@@ -71,24 +71,22 @@ func youngest(ctx context.Context, s *backend.Session, dir string) (backend.Entr
 	return backend.Entry{}, nil
 }
 
-// awaits tells that the campaign waits until nobody stands in a directory that takes no
-// more.
+// awaits reports that the campaign waits until nobody stands in a directory that takes no more entries.
 func (e *elector) awaits(dir string, why error) {
 	e.amiss(e.ctx, why)
 	e.log.Warn("waiting for the last candidate in the election's directory: it is used up or gone", "dir", dir, "err", why)
 	e.hooks.retry(RetryEvent{What: WorkCampaign, Err: why})
 }
 
-// refound has an election founded anew when its directory, old, is gone or takes no more, or
-// the record does not name it any more: why says which. Whoever leads there is waited for, whatever
-// the record names by now: an operator may have overwritten it, and on Consul somebody may have
-// entered at the moment at which Remove has deleted the directory. That nobody leads there is final,
-// since nobody enters any more.
+// refound founds an election again when its directory, old, is gone or takes no more entries, or the
+// record does not name it any more: why says which. It waits for any leader in old, even if the record
+// names another directory by now: an operator may have overwritten the record, and on Consul a candidate
+// may have entered at the moment at which Remove deleted the directory. Once nobody leads in old, that is
+// final, because nobody enters it any more.
 //
-// The record is deleted, so that the next attempt finds none. To overwrite it would not do:
-// ZooKeeper compares versions and not incarnations, and by now the election may have been
-// removed and founded anew. Such a record is not deleted, because its directory is below
-// it.
+// It deletes the record, so that the next attempt finds none. Overwriting it would be wrong: ZooKeeper
+// compares versions and not incarnations, and by now the election may have been removed and founded again.
+// The deletion of such a record fails, because its directory is below it.
 func (e *elector) refound(ctx context.Context, s *backend.Session, old string, why error) error {
 	if e.foreign {
 		return nil // the strategy makes what it needs
@@ -102,7 +100,7 @@ func (e *elector) refound(ctx context.Context, s *backend.Session, old string, w
 	}
 	_, err = s.Commit(ctx, []backend.Condition{backend.IfUnchanged(record)}, backend.Delete(record))
 	if errors.Is(err, backend.ErrConflict) {
-		// The old directory, which takes no more, is below it, or other keys are.
+		// The old directory, which takes no more entries, or other keys are below it.
 		if dir, record, err = e.find(ctx, s); err == nil && dir == old {
 			_, err = e.found(ctx, s, record)
 		}

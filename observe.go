@@ -25,14 +25,14 @@ func (e *elector) Leader(ctx context.Context) (Leader, error) {
 	return leader, e.fail(caller, "leader of", err)
 }
 
-// leader reads who leads in a directory, which is "" if there is none.
+// leader reads who leads in a directory. dir is "" if there is none.
 func (e *elector) leader(ctx context.Context, s *backend.Session, dir string) (leader Leader, err error) {
 	if dir == "" {
 		return Leader{}, ErrNoLeader
 	}
 	err = ErrNoLeader
 	for leader, err = range e.cfg.Strategy.Observe(ctx, s, dir) {
-		break // the first is the one now
+		break // the first is the current one
 	}
 	if err == nil && leader.Vacant() {
 		err = ErrNoLeader
@@ -51,7 +51,7 @@ func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
 	asked, stint := time.Now(), e.sights.stintNow()
 	list, err := e.cfg.Strategy.Candidates(ctx, s, dir)
 	for i, c := range list {
-		// No other elector of this process has the ID, and none of another process the session.
+		// No other elector of this process has the ID, and none of another process has the session.
 		list[i].Own = c.ID == e.id && c.Entry.Session == s.ID()
 		if list[i].Own && err == nil {
 			e.sights.placed(i+1, stint, asked)
@@ -93,9 +93,9 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// observe follows one incarnation of the election in one session. It returns false
-// if the consumer has had enough, and a nil error when the election was founded
-// anew. entered is set when it gets in touch with the election.
+// observe follows one incarnation of the election in one session. It returns false if the consumer has
+// stopped, and a nil error if the election was founded again. It sets entered when it reaches the
+// election.
 func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Leader) bool) (bool, error) {
 	s, dir, record, err := e.look(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 		_, err := s.Await(ctx, record)
 		return true, err
 	}
-	// It is time to look again when the record changes, or cannot be watched.
+	// Look again when the record changes or cannot be watched.
 	following, cancel := context.WithCancel(ctx)
 	changed := make(chan error, 1)
 	go func() {
@@ -133,8 +133,7 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 	return goOn, err
 }
 
-// follow tells who leads in a directory until the strategy yields an error, or
-// tell has had enough.
+// follow reports who leads in a directory until the strategy yields an error, or tell returns false.
 func (e *elector) follow(ctx context.Context, s *backend.Session, dir string, tell func(Leader) bool) (bool, error) {
 	sight := e.sights.follow(s)
 	defer sight.end()
@@ -153,8 +152,7 @@ func (e *elector) follow(ctx context.Context, s *backend.Session, dir string, te
 
 var errStopped = errors.New("strategy stopped observing without an error")
 
-// look finds the election without founding it. While no server can be reached it
-// fails.
+// look finds the election without founding it. It fails while no server can be reached.
 func (e *elector) look(ctx context.Context) (s *backend.Session, dir string, record backend.Entry, err error) {
 	if s, err = e.session(ctx); err == nil {
 		err = e.notBefore(ctx, s)
@@ -165,8 +163,8 @@ func (e *elector) look(ctx context.Context) (s *backend.Session, dir string, rec
 	return s, dir, record, err
 }
 
-// notBefore sees to it that s shows nothing older than what an earlier session has shown: an
-// observer would tell of a vacancy that has long ended.
+// notBefore ensures that s shows nothing older than an earlier session has shown. Otherwise an observer
+// would report a vacancy that ended long ago.
 func (e *elector) notBefore(ctx context.Context, s *backend.Session) error {
 	e.mu.Lock()
 	behind := e.behind == s.ID()

@@ -10,8 +10,8 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// An Op is one write of Term.Commit to one persistent key. Make it with Create,
-// Put, CompareAndSet or Delete.
+// An Op is one write of Term.Commit to one persistent key. Make it with Create, Put, CompareAndSet or
+// Delete.
 type Op struct {
 	kind    OpKind
 	key     string
@@ -29,8 +29,8 @@ const (
 	OpDelete
 )
 
-// Kind, Key, Value and Version tell what was given to the function that made the op,
-// for fakes of Term.Commit and for who records it. What was not given is zero.
+// Kind, Key, Value and Version return the arguments of the function that made the op, for fakes and
+// recorders of Term.Commit. What was not given is zero.
 func (o Op) Kind() OpKind    { return o.kind }
 func (o Op) Key() string     { return o.key }
 func (o Op) Value() []byte   { return o.value }
@@ -41,28 +41,28 @@ func Create(key string, value []byte) Op {
 	return Op{kind: OpCreate, key: key, value: value}
 }
 
-// Put writes a key, whether or not it exists. Missing ancestors are made. It takes a
-// read before the commit; CompareAndSet does without.
+// Put writes a key, whether or not it exists. Missing ancestors are made. It needs a read before the
+// commit; CompareAndSet does not.
 func Put(key string, value []byte) Op {
 	return Op{kind: OpPut, key: key, value: value}
 }
 
-// CompareAndSet writes a key that must be at this version (ErrConflict): the one of
-// backend.Entry.Version, which an earlier Commit has returned or a read. A key that was
-// deleted and made again has its first versions again: change a key by writing to it. Where
-// several may write the same value over the same version, one whose reply was lost may take
-// another's write for its own: make values that are not, by a random part for example.
+// CompareAndSet writes a key that must be at this version (ErrConflict): the backend.Entry.Version that a
+// read or an earlier Commit returned. A key that was deleted and made again has its first versions again:
+// change a key by writing to it. If several writers may write the same value over the same version, one
+// that lost its reply may mistake another's write for its own: make values unique, for example with a
+// random part.
 func CompareAndSet(key string, value []byte, version uint64) Op {
 	return Op{kind: OpCompareAndSet, key: key, value: value, version: version}
 }
 
-// Delete removes a key that must exist (backend.ErrNoEntry) and have no others below
-// it (ErrConflict). It takes a read before the commit.
+// Delete removes a key that must exist (backend.ErrNoEntry) and have no keys below it (ErrConflict). It
+// needs a read before the commit.
 func Delete(key string) Op {
 	return Op{kind: OpDelete, key: key}
 }
 
-// check says what is wrong with an op before anything is read or sent.
+// check validates an op before anything is read or sent.
 func (o Op) check() error {
 	if o.kind == 0 {
 		return errors.New("empty Op: make it with Create, Put, CompareAndSet or Delete")
@@ -73,7 +73,7 @@ func (o Op) check() error {
 	return backend.CheckKey(o.key)
 }
 
-// checkOps says what is wrong with the ops of a commit.
+// checkOps validates the ops of a commit.
 func (t *seat) checkOps(ops []Op) error {
 	if len(ops) == 0 {
 		return errors.New("no ops given")
@@ -94,7 +94,7 @@ func (t *seat) checkOps(ops []Op) error {
 	return nil
 }
 
-// reserved tells whether a key is part of the election's layout.
+// reserved reports whether a key is part of the election's layout.
 func (t *seat) reserved(key string) bool {
 	if key == t.e.cfg.Election {
 		return true
@@ -106,8 +106,8 @@ func (t *seat) reserved(key string) bool {
 	return key == dir || strings.HasPrefix(key, dir+"/")
 }
 
-// inOrder sorts ops so that none needs what a later one makes: a Put of a key makes
-// its missing ancestors, and a Delete needs those below to be gone.
+// inOrder sorts ops so that none needs the effect of a later one: a Put of a key makes its missing
+// ancestors, and a Delete needs the keys below to be gone.
 func inOrder(ops []Op) []Op {
 	return slices.SortedFunc(slices.Values(ops), func(a, b Op) int {
 		switch deletes := b.kind == OpDelete; {
@@ -123,9 +123,9 @@ func inOrder(ops []Op) []Op {
 	})
 }
 
-// plan turns ops into those of the contract, each with the version or incarnation it
-// is about. What an op does not say is read. With again, what it says is read as well,
-// and compared: a commit has been refused, and it may be for that.
+// plan turns ops into those of the contract, each with its version or incarnation. It reads what an op
+// does not specify. With again, it also reads and compares what an op specifies: a commit was refused,
+// perhaps because of that.
 func plan(ctx context.Context, s *backend.Session, ops []Op, again bool) ([]backend.Op, error) {
 	planned := make([]backend.Op, len(ops))
 	for i, op := range ops {
@@ -156,7 +156,7 @@ func plan(ctx context.Context, s *backend.Session, ops []Op, again bool) ([]back
 	return planned, nil
 }
 
-// samePlan tells whether nothing that was read has changed from one plan to another.
+// samePlan reports whether nothing that was read has changed between two plans.
 func samePlan(a, b []backend.Op) bool {
 	return slices.EqualFunc(a, b, func(x, y backend.Op) bool { return x.Rev == y.Rev && x.Version == y.Version })
 }

@@ -39,16 +39,16 @@ func (t *seat) read(ctx context.Context, key string) (found backend.Entry, err e
 	return found, err
 }
 
-// catchUp sees to it that the session reads nothing older than the claim. A candidate that has waited
-// has won by a notice, on ZooKeeper. Before version 3.9 that does not keep the session, should its link
-// break, from going on at a server that does not have yet what the notice was about, nor what the last
-// leader wrote before. A commit does, and each of the term has the claim for its condition.
+// catchUp ensures that the session reads nothing older than the claim. On ZooKeeper, a candidate that has
+// waited wins by a notice. Before version 3.9, if the link breaks, the session may then continue at a
+// server that does not have what the notice was about, nor the last leader's earlier writes. A commit
+// prevents that, and each commit of the term has the claim as its condition.
 func (t *seat) catchUp(ctx context.Context) error {
 	if t.caught.Load() {
 		return nil
 	}
 	_, err := t.session.Commit(ctx, t.claim.Conditions)
-	if errors.Is(err, backend.ErrIndeterminate) { // a question leaves nothing in doubt but its answer
+	if errors.Is(err, backend.ErrIndeterminate) { // a question leaves only its answer in doubt
 		err = fmt.Errorf("%w: %v", backend.ErrUnavailable, err)
 	}
 	if err == nil {

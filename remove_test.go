@@ -36,7 +36,7 @@ func TestRemoveChecksItsArguments(t *testing.T) {
 	assert.Zero(t, s.Commits)
 }
 
-// Whoever removes an election has to know whom to stop, or what else is wrong.
+// The errors of Remove say who stands in the election, or what else is wrong.
 func TestRemoveSaysWhoStandsAndWhatDiffers(t *testing.T) {
 	service := memory.New(memory.Options{})
 	var group sync.WaitGroup
@@ -68,7 +68,7 @@ func TestRemoveSaysWhoStandsAndWhatDiffers(t *testing.T) {
 	assert.NotContains(t, err.Error(), "candidate", "Remove is none")
 }
 
-// What is in the directory and no candidate is named by its parent.
+// If the directory holds something that is no candidate, the error names the directory.
 func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 	service := memory.New(memory.Options{})
 	e := standing(t, service, "a")
@@ -82,7 +82,7 @@ func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 	assert.NotContains(t, err.Error(), "candidate")
 }
 
-// An epoch that is removed would begin anew, so it is not.
+// Remove does not remove an epoch, because it would start again.
 func TestRemoveOfAnEpoch(t *testing.T) {
 	service := memory.New(memory.Options{})
 	e := standing(t, service, "1", func(c *elector.Config) { c.Strategy = kafka.New() })

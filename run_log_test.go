@@ -20,7 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A logbook holds what was logged, for tests of what a user gets to read.
+// A logbook holds what was logged, for tests of what users read.
 type logbook struct{ wait.Log }
 
 // lines returns the lines so far that contain text.
@@ -33,7 +33,7 @@ func (l *logbook) lines(text string) (found []string) {
 	return found
 }
 
-// logged makes an elector on a service of its own, and the book that it logs to.
+// logged makes an elector on a service of its own, and the logbook that it logs to.
 func logged(t *testing.T) (*memory.Client, elector.Elector, *logbook) {
 	t.Helper()
 	client, book := memory.New(memory.Options{}).Client("a"), new(logbook)
@@ -41,7 +41,7 @@ func logged(t *testing.T) (*memory.Client, elector.Elector, *logbook) {
 	return client, e, book
 }
 
-// expect fails unless each text is in the line.
+// expect fails unless the line contains each text.
 func expect(t *testing.T, line string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -49,8 +49,8 @@ func expect(t *testing.T, line string, texts ...string) {
 	}
 }
 
-// A lead function that ignores the end of its term keeps the process from every further
-// campaign. The log says so until it returns.
+// While a lead function ignores the end of its term, the process cannot campaign; the log says so until it
+// returns.
 func TestRunSaysThatLeadHasNotReturned(t *testing.T) {
 	const message = "lead has not returned"
 	synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRunSaysThatLeadHasNotReturned(t *testing.T) {
 				time.Sleep(15 * time.Second) // the seat is kept
 				return nil
 			}
-			time.Sleep(time.Hour) // while the term holds nothing is wrong
+			time.Sleep(time.Hour) // nothing is wrong while the term holds
 			assert.Empty(t, book.lines(message), "while the term holds")
 			client.Expire()
 			<-ctx.Done()
@@ -85,8 +85,8 @@ func TestRunSaysThatLeadHasNotReturned(t *testing.T) {
 	})
 }
 
-// An error of lead is told with the pause that follows: a candidate that can never lead
-// looks busy otherwise.
+// An error of lead is logged with the pause that follows: otherwise a candidate that can never lead just
+// looks busy.
 func TestRunSaysThatLeadFailed(t *testing.T) {
 	const message = "lead failed"
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestRunSaysThatLeadFailed(t *testing.T) {
 		outcomes := []func(context.Context, *elector.Term) error{
 			func(context.Context, *elector.Term) error { return errors.New("disk full") },
 			func(ctx context.Context, _ *elector.Term) error {
-				// A limit of its own, which says nothing of the term.
+				// A timeout of its own, which says nothing about the term.
 				short, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
 				<-short.Done()
@@ -109,7 +109,7 @@ func TestRunSaysThatLeadFailed(t *testing.T) {
 			func(ctx context.Context, _ *elector.Term) error {
 				client.Expire()
 				<-ctx.Done()
-				return ctx.Err() // says nothing that is not known
+				return ctx.Err() // says nothing new
 			},
 			func(ctx context.Context, term *elector.Term) error {
 				client.Expire()
@@ -120,7 +120,7 @@ func TestRunSaysThatLeadFailed(t *testing.T) {
 			func(ctx context.Context, term *elector.Term) error {
 				client.Expire()
 				<-ctx.Done()
-				return context.Cause(ctx) // nor this
+				return context.Cause(ctx) // nor does this
 			},
 			func(context.Context, *elector.Term) error { return fmt.Errorf("enough: %w", elector.ErrStop) },
 		}
@@ -140,7 +140,7 @@ func TestRunSaysThatLeadFailed(t *testing.T) {
 	})
 }
 
-// A panic of lead is no good end, and neither is a Goexit.
+// A panic or a Goexit of lead is logged as a failure.
 func TestRunSaysThatLeadPanicked(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead func()

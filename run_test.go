@@ -16,12 +16,12 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// fake is an Elector whose terms are made by hand, as users can fake one.
+// fake is an Elector whose terms are made by hand, as users can make a fake.
 type fake struct {
 	elector.Elector
 	token    uint64
 	resigned []uint64
-	end      context.CancelCauseFunc // of the current term
+	end      context.CancelCauseFunc // ends the current term
 }
 
 func (f *fake) Campaign(ctx context.Context) (*elector.Term, error) {
@@ -43,7 +43,7 @@ func (f *fake) Campaign(ctx context.Context) (*elector.Term, error) {
 	}), nil
 }
 
-// The pauses begin again after a term that lasted, and those of two candidates differ.
+// The pauses start from the shortest again after a term that lasted, and differ between candidates.
 func TestRunCampaignsAgainAfterAnErrorAndPausesMoreAndMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all [2][]time.Duration
@@ -84,7 +84,7 @@ func TestRunReleasesAfterTheLeadFunctionReturned(t *testing.T) {
 			cancel(why)
 			<-lead.Done()
 			assert.ErrorIs(t, context.Cause(lead), why)
-			time.Sleep(time.Hour) // ignores its context
+			time.Sleep(time.Hour) // ignores its ctx
 			assert.True(t, len(f.resigned) == 0 && term.Valid(), "the seat is kept while the lead function runs")
 			return nil
 		})
@@ -93,7 +93,7 @@ func TestRunReleasesAfterTheLeadFunctionReturned(t *testing.T) {
 	})
 }
 
-// Why lead failed is told: without it a candidate that can never lead takes turns in silence.
+// Run reports why lead failed: otherwise a candidate that can never lead takes turns silently.
 func TestRunTellsWhyLeadFailed(t *testing.T) {
 	broken := errors.New("the disk is full")
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 	})
 }
 
-// taken returns a service at whose paths there is something that is no entry.
+// taken returns a service whose paths hold something that is no entry.
 func taken(b backend.Backend) backend.Backend {
 	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 		if c.Kind == backend.CallCommit {
@@ -130,7 +130,7 @@ func taken(b backend.Backend) backend.Backend {
 	})
 }
 
-// A candidate that cannot found the election, whatever it finds there, backs off and says so.
+// A candidate that cannot found the election because of what is at its path backs off and says so.
 func TestNotFounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -149,7 +149,7 @@ func TestNotFounded(t *testing.T) {
 	})
 }
 
-// A process that was frozen may look at its term before the term's timer runs.
+// A process that was frozen may check its term before the term's timer runs.
 func TestATermThatIsNotValidHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var passed atomic.Bool
@@ -166,7 +166,7 @@ func TestATermThatIsNotValidHasEnded(t *testing.T) {
 			look(term)
 			assert.ErrorIs(t, context.Cause(term.Context()), elector.ErrSessionLost, name)
 			passed.Store(false)
-			require.NoError(t, term.Resign(t.Context())) // the session lives in truth
+			require.NoError(t, term.Resign(t.Context())) // the session is really alive
 		}
 	})
 }
@@ -184,7 +184,7 @@ func (o overdue) Deadline() time.Time {
 	return o.Life.Deadline()
 }
 
-// So do those of a campaign after a time in which it stood in the election.
+// The attempts count from one again after a campaign has stood in the election for a while.
 func TestCampaignThatStoodCountsFromOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})

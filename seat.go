@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-// seat is the Term's side in the elector: it holds the claim.
+// seat is the elector's side of a Term: it holds the claim.
 type seat struct {
 	e       *elector
 	session *backend.Session
@@ -27,27 +27,26 @@ type seat struct {
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
 	gone    atomic.Bool   // the entry is known to be gone
-	caught  atomic.Bool   // the session's reads have all that was there at the claim
+	caught  atomic.Bool   // the session reads everything that was there at the claim
 
-	published bool // the entry has been written in this term; guarded by writing, as post is
-	post      post // what was written last, or is to be written first
+	published bool // the entry has been written in this term; guarded by writing, like post
+	post      post // what was written last, or must be written first
 
 	mu      sync.Mutex
 	timer   *time.Timer
-	entry   backend.Entry  // as it was seen last
-	request *Request       // to go
+	entry   backend.Entry  // as last seen
+	request *Request       // the request to go
 	asked   chan struct{}  // closed when request is set
-	over    bool           // Ended is being reported: no request is told any more
-	began   time.Time      // for Status, as the rest
+	over    bool           // Ended is being reported: no further request is reported
+	began   time.Time      // for Status, like the fields below
 	ended   time.Time      // when the term was seen to be over
-	goesOn  int            // what of it goes on: its end, a lead function
-	freed   time.Time      // when something of it has ended last
-	shown   []byte         // the value that was published last
-	heard   sync.WaitGroup // hooks that tell of a request
+	goesOn  int            // number of parts that still run: the term's end, a lead function
+	freed   time.Time      // when a part last ended
+	shown   []byte         // the last published value
+	heard   sync.WaitGroup // hooks that report a request
 }
 
-// seated begins a term. It fails if the elector has been closed meanwhile, or the application is not
-// fit.
+// seated begins a term. It fails if the elector has been closed meanwhile, or the application is not fit.
 func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c Claim, fit *fitness) (*seat, error) {
 	t := &seat{
 		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
@@ -92,16 +91,16 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 	return t, nil
 }
 
-// watchWindow ends the term when the session's trust window does. The timer is
-// set to the deadline known now; when it fires and finds a later one, it goes on.
+// watchWindow ends the term when the session's trust window ends. The timer is set to the deadline known
+// now; if the deadline has moved when it fires, it is set again.
 func (t *seat) watchWindow() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ctx.Err() != nil {
 		return
 	}
-	// The clock first: the deadline may move between the two, and a look at the clock after
-	// that, in a process that was paused, would find one passed that is not.
+	// Read the clock first: the deadline may move between the two reads. If a paused process read the
+	// clock second, it could treat an old deadline as passed.
 	now := time.Now()
 	left := t.session.Deadline().Sub(now)
 	if left <= 0 {
@@ -115,9 +114,8 @@ func (t *seat) watchWindow() {
 	t.timer.Reset(left)
 }
 
-// follow ends the term when touch with the service is lost, if that is the policy. A
-// lost session ends hold's wait as well. It has a goroutine of its own, because no hook
-// may delay it.
+// follow ends the term when the session is suspended, if that is the policy. A lost session also ends
+// hold's wait. It runs on a goroutine of its own, because no hook may delay it.
 func (t *seat) follow() {
 	for state := t.session.State(); t.ctx.Err() == nil; {
 		switch {
@@ -134,16 +132,16 @@ func (t *seat) follow() {
 
 func (t *seat) valid() bool {
 	if t.session.State() == backend.Lost || !time.Now().Before(t.session.Deadline()) {
-		t.cancel(ErrSessionLost) // before the timer: its caller shall find the cause
+		t.cancel(ErrSessionLost) // before the timer, so that the caller finds the cause
 	}
 	return t.ctx.Err() == nil
 }
 
-// hold watches the seat's entry until the term ends, and then winds it up.
+// hold watches the seat's entry until the term ends, and then winds the term up.
 func (t *seat) hold() {
-	var writes sync.WaitGroup // and looks
+	var writes sync.WaitGroup // and looks for strangers
 	if t.claim.MarkLeader {
-		writes.Go(t.announce) // which may take long, and must not keep hold from watching
+		writes.Go(t.announce) // may take long, and must not keep hold from watching
 	}
 	if t.claim.Renew != nil {
 		writes.Go(func() { t.untilReturned(t.renew) })
@@ -152,8 +150,8 @@ func (t *seat) hold() {
 	t.windUp(&writes)
 }
 
-// untilReturned calls what runs for as long as the term, and what of the user's is called in it: a layer of
-// the session, or the strategy. If that ends its goroutine, the term ends.
+// untilReturned calls do, which runs as long as the term and may call the user's code: a layer of the
+// session, or the strategy. If that code ends its goroutine, the term ends.
 func (t *seat) untilReturned(do func()) {
 	if !returned(do) {
 		returned(func() { t.lost(errEnded) })
@@ -165,15 +163,15 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 	lookout := t.e.newLookout(t.session).soon()
 	look := func(ctx context.Context) error {
 		if !lookout.under.CompareAndSwap(false, true) {
-			return nil // the one before takes long
+			return nil // the previous look is still running
 		}
-		writes.Go(func() { // it must not keep hold from watching, either
+		writes.Go(func() { // must not keep hold from watching, either
 			defer lookout.under.Store(false)
 			if err := lookout.look(ctx); err != nil {
 				lookout.report(t.term, err)
 			}
 		})
-		return nil // the term goes on
+		return nil // the term continues
 	}
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
 		var now []backend.Entry
@@ -186,7 +184,7 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 			t.lost(err)
 		case err != nil:
 		case !now[0].Is(t.claim.Entry):
-			// Gone, or a successor's under the same key already.
+			// Gone, or already replaced by a successor's entry under the same key.
 			t.gone.Store(true)
 			t.cancel(ErrDeposed)
 		case t.claim.StillLeads != nil && !t.claim.StillLeads(now[0]):
@@ -198,7 +196,7 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 	}
 }
 
-// windUp does what is to be done once the term has ended.
+// windUp does the work after the term's end.
 func (t *seat) windUp(writes *sync.WaitGroup) {
 	t.mu.Lock()
 	if t.timer != nil {
@@ -229,12 +227,12 @@ func (t *seat) windUp(writes *sync.WaitGroup) {
 	close(t.done)
 }
 
-// saw notes the leader's entry as it is, and hears a request in it.
+// saw notes the leader's current entry, and any request in it.
 func (t *seat) saw(now backend.Entry) {
 	r, asked := layout.Asked(now.Value)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now.Version > t.entry.Version { // else it was read before another
+	if now.Version > t.entry.Version { // otherwise it was read before another
 		t.entry = now
 	}
 	if asked {
@@ -242,14 +240,14 @@ func (t *seat) saw(now backend.Entry) {
 	}
 }
 
-// hear has the term tell that its leader is asked to go.
+// hear notes a request to go.
 func (t *seat) hear(r Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.heardOf(r)
 }
 
-// heardOf is hear with t.mu locked. The first request counts.
+// heardOf is hear with t.mu locked. Only the first request counts.
 func (t *seat) heardOf(r Request) {
 	if t.request != nil || t.over {
 		return
@@ -263,14 +261,14 @@ func (t *seat) heardOf(r Request) {
 	})
 }
 
-// seen is the entry as it was seen last.
+// seen returns the entry as last seen.
 func (t *seat) seen() backend.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.entry
 }
 
-// requested is the request to go, if there is one.
+// requested returns the request to go, if there is one.
 func (t *seat) requested() (Request, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -280,9 +278,9 @@ func (t *seat) requested() (Request, bool) {
 	return *t.request, true
 }
 
-// lost ends the term because its entry cannot be watched any more. That the session is lost is
-// the one reason there should be. Any other, such as rights that were withdrawn, must not leave
-// an entry that nobody holds: it goes with the session.
+// lost ends the term because its entry cannot be watched any more. The normal reason is a lost session.
+// Any other reason, such as withdrawn rights, must not leave an entry that nobody holds: the session is
+// given up, and the entry goes with it.
 func (t *seat) lost(why error) {
 	t.cancel(ErrSessionLost)
 	if t.session.State() == backend.Lost {
@@ -294,15 +292,15 @@ func (t *seat) lost(why error) {
 
 // resign ends the term for the given cause and releases the seat.
 func (t *seat) resign(ctx context.Context, cause error) error {
-	if t.valid() { // otherwise it has ended for a cause of its own
+	if t.valid() { // otherwise it has already ended for another cause
 		t.cancel(cause)
 	}
 	var err error
 	switch {
 	case t.gone.Load():
 	case errors.Is(context.Cause(t.ctx), ErrSessionLost):
-		// As a rule the entry is gone, or goes with the session. This looks whether it
-		// does: one that others share may live on.
+		// Usually the entry is gone, or goes with the session. discard checks that: a session that others
+		// share may live on.
 		err = t.e.discard(ctx, t.session, t.claim.Entry)
 	default:
 		err = t.e.hooks.stop(t.term, func() error { return t.release(ctx) })
@@ -313,20 +311,20 @@ func (t *seat) resign(ctx context.Context, cause error) error {
 	return nil
 }
 
-// release deletes the seat's entry, under the claim's guards. Where that is not
-// confirmed, the session goes on with it in the background.
+// release deletes the seat's entry under the claim's conditions. If that is not confirmed, the session
+// continues to delete it in the background.
 func (t *seat) release(ctx context.Context) error {
 	returned := false
 	defer func() {
-		if !returned { // a layer of the session has panicked, or ended the goroutine: the entry goes with the session
+		if !returned { // a layer of the session has panicked or ended the goroutine: the entry goes with the session
 			t.e.giveUp(t.session)
 		}
 	}()
 	_, err := t.session.Commit(ctx, t.claim.Conditions, backend.Delete(t.claim.Entry))
 	returned = true
 	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
-		// Not even that a guard did not hold says that the entry is gone, nor that the
-		// session is lost: one that others share may live on.
+		// Even a failed condition does not prove that the entry is gone or the session is lost: a session
+		// that others share may live on.
 		if still := t.e.discard(ctx, t.session, t.claim.Entry); still != nil {
 			return errors.Join(err, still)
 		}

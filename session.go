@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// session returns the current session, or opens one.
+// session returns the current session, or opens a new one.
 func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 	if e.hooks.calling() {
 		// The next session waits for the hook that reports this one's end.
@@ -34,7 +34,7 @@ func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 	if old != nil && old.State() != backend.Lost {
 		return old, nil
 	}
-	// It may be Lost because Close is closing it, which ctx must not cut short.
+	// It may be Lost because Close is closing it; ctx must not cut that short.
 	if e.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
@@ -43,7 +43,7 @@ func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 	}
 	standing := false
 	if old != nil {
-		// Lost is final; only its goroutines are still to be waited for.
+		// Lost is final; this only waits for its goroutines.
 		done, cancel := context.WithTimeout(ctx, cleanupTimeout)
 		err := old.Close(done)
 		cancel()
@@ -77,7 +77,7 @@ func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 		followed := make(chan struct{})
 		e.followed = followed
 		if quiet {
-			close(followed) // a goroutine would wait for the sake of nobody
+			close(followed) // nobody needs a monitor
 		} else {
 			e.wg.Go(func() { defer close(followed); e.monitor(s) })
 		}
@@ -91,8 +91,8 @@ func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 	return s, nil
 }
 
-// openSession opens a session. A server that takes the connection and then says
-// nothing counts as unavailable after a while, so that the user gets to know.
+// openSession opens a session. A server that accepts the connection and then does not answer counts as
+// unavailable after a while, so that the user is told.
 func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
 	const patience = 10 * time.Second
 	trying, cancel := context.WithTimeout(ctx, patience)
@@ -108,22 +108,22 @@ func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
 	return s, nil
 }
 
-// catchUp has a new session read what was there when it was opened, at least.
+// catchUp makes a new session read at least what was there when it was opened.
 func (e *elector) catchUp(ctx context.Context, s *backend.Session) error {
 	key := e.cfg.Election
-	if key == "/" { // Kafka's; no entry can be there
+	if key == "/" { // Kafka's path; no entry can be there
 		key = "/controller"
 	}
 	return s.CatchUp(ctx, key)
 }
 
-// monitor reports the states of one session, to the hook and the log, until it is lost.
+// monitor reports the states of one session to the hook and the log until the session is lost.
 func (e *elector) monitor(s *backend.Session) {
 	suspended := false
 	for state := backend.Live; ; {
 		level := slog.LevelDebug
 		if state == backend.Suspended || state == backend.Live && suspended {
-			level = slog.LevelInfo // of the others the term's end tells, or the next attempt
+			level = slog.LevelInfo // the term's end or the next attempt reports the others
 		}
 		suspended = state == backend.Suspended
 		e.log.Log(context.Background(), level, "session "+state.String(), "session", s.ID())
@@ -139,9 +139,8 @@ func (e *elector) monitor(s *backend.Session) {
 	}
 }
 
-// clear sees to it that nothing of this candidate stands in a session that it has given
-// up and that lives on, as others share it. A campaign beside such an entry would wait
-// for itself.
+// clear removes this candidate's entries from sessions that it has given up but that live on because
+// others share them. A campaign beside such an entry would wait for itself.
 func (e *elector) clear(ctx context.Context) error {
 	e.mu.Lock()
 	left := e.standing
@@ -164,7 +163,7 @@ func (e *elector) clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// giveUp ends the session, and with it whatever entries there may be.
+// giveUp ends the session, and all its entries with it.
 func (e *elector) giveUp(s *backend.Session) {
 	ctx, cancel := cleanup(context.Background())
 	defer cancel()

@@ -10,23 +10,23 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// sights is what an elector has seen and done, for Status: what it holds itself, such as its session
-// and its term, is not here.
+// sights is what an elector has seen and done, for Status. State that the elector holds itself, such as
+// its session and its term, is not here.
 type sights struct {
 	mu    sync.Mutex
 	role  Role // while it does not lead
 	since time.Time
-	stint int // counts the roles, and the entries that a candidate takes in one of them
+	stint int // counts the roles, and the entries that a candidate takes within a role
 
-	open []*sight // of those that follow the election
-	last glimpse  // of the others, the latest
+	open []*sight // of all followers of the election
+	last glimpse  // the latest of the others
 
 	err   error
 	errAt time.Time
-	tries map[*backoff]time.Time // when those begin that wait
+	tries map[*backoff]time.Time // when the pending retries begin
 }
 
-// A glimpse is what was current at some instant.
+// A glimpse is what was current at one instant.
 type glimpse struct {
 	leader     Leader
 	leaderAsOf time.Time
@@ -34,7 +34,7 @@ type glimpse struct {
 	placeAsOf  time.Time
 }
 
-// newer puts together what two glimpses show last. Of two that are as new o is the later one.
+// newer returns the latest parts of two glimpses. If both are equally new, o counts as later.
 func (g glimpse) newer(o glimpse) glimpse {
 	if !o.leaderAsOf.Before(g.leaderAsOf) {
 		g.leader, g.leaderAsOf = o.leader, o.leaderAsOf
@@ -45,7 +45,7 @@ func (g glimpse) newer(o glimpse) glimpse {
 	return g
 }
 
-// status is the part of a Status that is here.
+// status returns the part of a Status that sights holds.
 func (s *sights) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,21 +68,21 @@ func (s *sights) status() Status {
 	return out
 }
 
-// turn notes that the elector has this role from now on, if it has another one. After RoleClosed there is none.
+// turn notes that the elector has this role from now on. RoleClosed is final.
 func (s *sights) turn(to Role) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.role == RoleClosed {
 		return
 	}
-	if s.role != to { // one that tries again has been entering all the while
+	if s.role != to { // a candidate that tries again has been entering all the time
 		s.role, s.since = to, time.Now()
 	}
 	s.stint++
 	s.displaced()
 }
 
-// moved notes that the candidate has another place, which is not known.
+// moved notes that the candidate has another place, which is unknown.
 func (s *sights) moved() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *sights) moved() {
 	s.displaced()
 }
 
-// displaced forgets the candidate's place, with mu locked: it has another entry, or none.
+// displaced forgets the candidate's place, with mu locked: the candidate has another entry, or none.
 func (s *sights) displaced() {
 	s.last.place, s.last.placeAsOf = 0, time.Time{}
 	for _, one := range s.open {
@@ -98,14 +98,13 @@ func (s *sights) displaced() {
 	}
 }
 
-// failed notes what went wrong.
 func (s *sights) failed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err, s.errAt = err, time.Now()
 }
 
-// waits notes when the next try of b is; the function it returns, that it has begun.
+// waits notes when the next try of b begins; the returned function notes that it has begun.
 func (s *sights) waits(b *backoff, wait time.Duration) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,21 +119,21 @@ func (s *sights) waits(b *backoff, wait time.Duration) (over func()) {
 	}
 }
 
-// led notes who led at some instant, as somebody has read it who does not follow the election.
+// led notes who led at some instant. It is for a reader that does not follow the election.
 func (s *sights) led(leader Leader, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = s.last.newer(glimpse{leader: leader, leaderAsOf: at})
 }
 
-// stintNow is for placed.
+// stintNow returns the stint to pass to placed.
 func (s *sights) stintNow() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stint
 }
 
-// placed notes the candidate's place at some instant, if it still has the entry that it had in stint.
+// placed notes the candidate's place at some instant, if the candidate still has the entry of stint.
 func (s *sights) placed(place, stint int, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,15 +142,15 @@ func (s *sights) placed(place, stint int, at time.Time) {
 	}
 }
 
-// A sight is what one who follows the election sees of it, in one session. A nil sight sees nothing.
+// A sight is what one follower sees of the election in one session. A nil sight sees nothing.
 type sight struct {
 	s       *sights
 	session *backend.Session
 	seen    glimpse
-	since   time.Time // when it began to wait for the change of what it has seen; zero if it does not wait
+	since   time.Time // when it began to wait for a change of seen; zero if it does not wait
 }
 
-// follow begins a sight; the caller ends it.
+// follow begins a sight; the caller must end it.
 func (s *sights) follow(session *backend.Session) *sight {
 	one := &sight{s: s, session: session}
 	s.mu.Lock()
@@ -160,9 +159,8 @@ func (s *sights) follow(session *backend.Session) *sight {
 	return one
 }
 
-// now is what the sight shows, with s.mu locked. What it waits for has not changed until the session
-// was last known to be alive, if that is later than the wait: the answer that says so comes after what
-// there was to tell.
+// now returns what the sight shows, with s.mu locked. If the session was known to be alive after the wait
+// began, nothing had changed until then: the answer that proves it comes after any notice of a change.
 func (one *sight) now() glimpse {
 	g := one.seen
 	if one.since.IsZero() {
@@ -179,7 +177,7 @@ func (one *sight) now() glimpse {
 	return g
 }
 
-// sees notes who leads, and the candidate's place, or 0 where that is not known.
+// sees notes who leads, and the candidate's place, or 0 if that is unknown.
 func (one *sight) sees(leader Leader, place int) {
 	if one == nil {
 		return
@@ -194,7 +192,7 @@ func (one *sight) sees(leader Leader, place int) {
 	}
 }
 
-// waits notes that the change of what was seen will be heard of from now on.
+// waits notes that from now on a change of what was seen will be reported.
 func (one *sight) waits() {
 	if one == nil {
 		return
@@ -206,7 +204,7 @@ func (one *sight) waits() {
 	}
 }
 
-// rests notes that it will not any more: what was seen gets older.
+// rests notes that a change will no longer be reported: what was seen gets older.
 func (one *sight) rests() {
 	if one == nil {
 		return
@@ -216,7 +214,7 @@ func (one *sight) rests() {
 	one.seen, one.since = one.now(), time.Time{}
 }
 
-// end is rests, for good.
+// end is rests, and removes the sight.
 func (one *sight) end() {
 	if one == nil {
 		return
@@ -228,8 +226,7 @@ func (one *sight) end() {
 	one.s.last = one.s.last.newer(one.seen)
 }
 
-// amiss notes the error with which a try or a call has ended, unless it only says that somebody has
-// ended it.
+// amiss notes the error of a try or a call, unless ctx or Close ended it.
 func (e *elector) amiss(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil && e.ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 		e.sights.failed(err)

@@ -14,17 +14,17 @@ import (
 type Role int
 
 const (
-	// RoleIdle: it neither campaigns nor leads.
+	// RoleIdle: the elector neither campaigns nor leads.
 	RoleIdle Role = iota + 1
-	// RoleEntering: a campaign is under way that does not stand in the election now, since no server
-	// can be reached, the application is not fit, or it waits for its next try.
+	// RoleEntering: the elector campaigns but does not stand in the election now, because no server can be
+	// reached, the application is not fit, or it waits for its next try.
 	RoleEntering
-	// RoleStanding: a campaign stands in the election and waits for its turn.
+	// RoleStanding: the elector stands in the election and waits for its turn.
 	RoleStanding
-	// RoleLeading: its term holds.
+	// RoleLeading: the elector's term holds.
 	RoleLeading
-	// RoleLeaving: its term is over, and something of it goes on: the lead function of Run has not
-	// returned, a hook has not, or the end is not settled with the service.
+	// RoleLeaving: the term is over, and part of it still runs: the lead function of Run or a hook has not
+	// returned, or the end is not settled with the service.
 	RoleLeaving
 	// RoleClosed: Close has begun, and no term is left.
 	RoleClosed
@@ -43,7 +43,7 @@ func (r Role) String() string {
 	return fmt.Sprintf("Role(%d)", int(r))
 }
 
-// MarshalText writes the role's name, and nothing for the zero Role.
+// MarshalText returns the role's name, or nothing for the zero Role.
 func (r Role) MarshalText() ([]byte, error) {
 	if r == 0 {
 		return nil, nil
@@ -51,7 +51,7 @@ func (r Role) MarshalText() ([]byte, error) {
 	return []byte(r.String()), nil
 }
 
-// UnmarshalText reads what MarshalText has written.
+// UnmarshalText reads the output of MarshalText.
 func (r *Role) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*r = 0
@@ -66,53 +66,54 @@ func (r *Role) UnmarshalText(text []byte) error {
 	return fmt.Errorf("elector: there is no role %.100q", text)
 }
 
-// A Status is what an elector knows at one moment without asking: see Elector.Status. Nothing may
-// depend on it that a second leader could harm: ask Term.Valid for that.
+// A Status is what an elector knows at one moment without a request: see Elector.Status. Use it for
+// nothing that a second leader could harm: call Term.Valid for that.
 type Status struct {
 	Role Role
-	// Since is when the role began, by this process.
+	// Since is when the role began, by this process's clock.
 	Since time.Time
-	// Token is that of the term that it leads by, or is leaving; 0 in other roles.
+	// Token is the token of the term that the elector leads by or is leaving; 0 in other roles.
 	Token uint64
 
-	// Place is the candidate's place in line, beginning with 1: that one leads, or is next while nobody
-	// does. It is 0 where it is not known: a campaign with fair and ranked knows it when the candidate
-	// is behind the leader; else it is what the last call of Candidates has told of this candidacy.
-	// PlaceAsOf is as LeaderAsOf, and zero with Place.
+	// Place is the candidate's place in line. The candidate at place 1 leads, or is next while nobody
+	// does. 0 means unknown. A campaign with fair or ranked knows it directly behind the leader; otherwise
+	// it comes from the last call of Candidates during this candidacy. PlaceAsOf is to Place as LeaderAsOf
+	// is to Leader; it is zero if Place is 0.
 	Place     int
 	PlaceAsOf time.Time
 
-	// Leader is the leader seen last: by this elector's own term, or by an Observe, a campaign or a call
-	// of Leader. It is vacant if nobody led then, and if nothing is known: LeaderAsOf tells. A campaign
-	// sees the leader when it waits for it: with unfair and kafka, and with fair and ranked behind it.
+	// Leader is the last leader seen by this elector's own term, an Observe, a campaign or a call of
+	// Leader. It is vacant if nobody led then, or if nothing is known: LeaderAsOf shows which. A campaign
+	// sees the leader while it waits for it: with unfair and kafka, and, with fair and ranked, directly
+	// behind it.
 	Leader Leader
-	// LeaderAsOf is when what Leader says was last known to be current; zero if nothing is known. While
-	// an Observe or a campaign waits for the change, it moves with each answer of the service that keeps
-	// the session alive. Out of touch it stands still, and so it does when nobody follows the election
-	// any more, nor when an Observe's loop is busy. A server's notice of a change may come later than its
-	// answer: see docs/guarantees.md, promise 7.
+	// LeaderAsOf is when Leader was last known to be current; zero if nothing is known. While an Observe
+	// or a campaign waits for a change, it advances with each answer of the service that keeps the session
+	// alive. It stands still while out of touch, when nobody follows the election any more, and while an
+	// Observe's loop is busy. A server's notice of a change may come later than its answer: see
+	// docs/guarantees.md, promise 7.
 	LeaderAsOf time.Time
 
-	// Session is the service's name for the session; "" if there has been none. It is Lost after Close.
+	// Session is the service's name for the session; "" if there has been none.
 	Session string
-	// State is the session's, and 0 where there has been none.
+	// State is the session's state; 0 if there has been no session, Lost after Close.
 	State backend.State
-	// Deadline is the end of the session's trust window, past if it is Lost.
+	// Deadline is the end of the session's trust window; it is past if the session is Lost.
 	Deadline time.Time
 
-	// Err is the last thing that went wrong, and ErrAt when: a try that failed, of a campaign or an
-	// Observe, what a lead function has returned to Run, why the application is not fit, or why a term
-	// ended that nobody meant to end. It is nil if nothing has, and stays when all is well again.
+	// Err is the last error, and ErrAt is when it happened: a failed try of a campaign or an Observe, what
+	// a lead function returned to Run, why the application is not fit, or why a term ended
+	// unintentionally. It is nil if there was no error. It stays when all is well again.
 	Err   error
 	ErrAt time.Time
-	// NextTry is when the next of those begins that wait after an error; zero if none does.
+	// NextTry is when the first of the pending retries begins; zero if none is pending.
 	NextTry time.Time
 }
 
-// IsLeader tells whether the elector leads.
+// IsLeader reports whether the elector leads.
 func (s Status) IsLeader() bool { return s.Role == RoleLeading }
 
-// statusJSON is the JSON of a Status. What is zero is left out.
+// statusJSON is the JSON of a Status. Zero fields are omitted.
 type statusJSON struct {
 	Role       Role         `json:"role"`
 	Since      time.Time    `json:"since,omitzero"`
@@ -130,7 +131,7 @@ type statusJSON struct {
 type leaderJSON struct {
 	ID    string    `json:"id"`
 	Value []byte    `json:"value,omitempty"`
-	Text  string    `json:"text,omitempty"` // Value, where it is text: for people
+	Text  string    `json:"text,omitempty"` // Value, if it is text: for people
 	Token uint64    `json:"token"`
 	Since time.Time `json:"since,omitzero"`
 }
@@ -141,8 +142,8 @@ type sessionJSON struct {
 	Deadline time.Time `json:"deadline"`
 }
 
-// MarshalJSON writes the status for people and their tools. What is zero is left out. The leader's value is
-// there in base64, and beside it as text if it is UTF-8.
+// MarshalJSON writes the status for people and their tools. It omits zero fields. It writes the leader's
+// value in base64, and also as text if it is valid UTF-8.
 func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		Role: s.Role, Since: s.Since, Token: s.Token, Place: s.Place, PlaceAsOf: s.PlaceAsOf,
@@ -163,7 +164,7 @@ func (s Status) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads what MarshalJSON has written: of the leader without its Seat, and of Err the text.
+// UnmarshalJSON reads the output of MarshalJSON. The Leader has no Seat, and Err has only the text.
 func (s *Status) UnmarshalJSON(data []byte) error {
 	var in statusJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -194,7 +195,7 @@ func (s *Status) UnmarshalJSON(data []byte) error {
 }
 
 func (e *elector) Status() Status {
-	// The role before the term: a campaign that wins makes its term first, and is idle only then.
+	// The role before the term: a campaign that wins makes its term first and becomes idle after that.
 	s := e.sights.status()
 	e.mu.Lock()
 	t, session := e.seat, e.sess
@@ -203,7 +204,7 @@ func (e *elector) Status() Status {
 	if session != nil {
 		s.Session, s.Deadline = session.ID(), session.Deadline()
 		if s.State = session.State(); !now.Before(s.Deadline) {
-			s.State = backend.Lost // before its timers have run
+			s.State = backend.Lost // its timers have not run yet
 		}
 	}
 	if t == nil {
@@ -213,7 +214,7 @@ func (e *elector) Status() Status {
 	return s
 }
 
-// tell puts into a status what the elector's latest term has to say.
+// tell adds what the elector's latest term knows to a status.
 func (t *seat) tell(s *Status, now time.Time) {
 	valid := t.valid()
 	t.mu.Lock()
@@ -227,7 +228,7 @@ func (t *seat) tell(s *Status, now time.Time) {
 	}
 	ended := t.ended
 	if ended.IsZero() {
-		ended = now // this is the moment, or the process was paused
+		ended = now // it ends at this moment, or the process was paused
 	}
 	switch {
 	case t.goesOn > 0:
@@ -236,12 +237,12 @@ func (t *seat) tell(s *Status, now time.Time) {
 		s.Since = later(s.Since, t.freed)
 	}
 	if s.LeaderAsOf.Before(ended) || s.Leader.Token == t.claim.Token {
-		s.Leader, s.LeaderAsOf = Leader{}, time.Time{} // nothing is known of who came after this term
+		s.Leader, s.LeaderAsOf = Leader{}, time.Time{} // nothing is known about who came after this term
 	}
 }
 
-// begins notes that something of the term goes on, so that its elector is leaving after its end; the
-// function it returns, that it does not any more.
+// begins notes that part of the term runs, so that its elector counts as leaving after the term's end; the
+// returned function notes that the part has ended.
 func (t *seat) begins() (done func()) {
 	if t == nil { // a fake's
 		return func() {}
@@ -257,7 +258,7 @@ func (t *seat) begins() (done func()) {
 	}
 }
 
-// provenAt is an instant at which a session was alive in the service.
+// provenAt returns an instant at which a session was alive in the service.
 func provenAt(s *backend.Session) time.Time { return s.Deadline().Add(-s.TTL()) }
 
 func later(a, b time.Time) time.Time {

@@ -25,7 +25,7 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// standing makes an elector of an election at /e. What it leaves open is closed at the end.
+// standing makes an elector of an election at /e. It is closed at the end of the test.
 func standing(t *testing.T, b backend.Backend, id string, set ...func(*elector.Config)) elector.Elector {
 	t.Helper()
 	cfg := elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id}
@@ -37,13 +37,13 @@ func standing(t *testing.T, b backend.Backend, id string, set ...func(*elector.C
 	return e
 }
 
-// leads has e campaign until it has a term.
+// leads campaigns with e until it has a term.
 func leads(t *testing.T, e elector.Elector) *elector.Term {
 	t.Helper()
 	return must.Get(e.Campaign(t.Context()))(t)
 }
 
-// campaigns has e campaign until the test ends, and waits until all is still.
+// campaigns makes e campaign until the test ends, and waits until everything is quiet.
 func campaigns(t *testing.T, e elector.Elector) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var campaigning sync.WaitGroup
@@ -60,27 +60,27 @@ func has(t *testing.T, s elector.Status, role elector.Role, since time.Time) {
 	assert.Equal(t, role == elector.RoleLeading, s.IsLeader())
 }
 
-// shows fails unless the status shows the leader as of then, or later by less than a second.
+// shows fails unless the status shows the leader as of then, or less than a second later.
 func shows(t *testing.T, s elector.Status, id string, asOf time.Time) {
 	t.Helper()
 	late := s.LeaderAsOf.Sub(asOf)
 	assert.True(t, s.Leader.ID == id && late >= 0 && late < time.Second, "leader %q as of %v, want %q as of %v", s.Leader.ID, s.LeaderAsOf, id, asOf)
 }
 
-// recent fails unless something is known as of some seconds ago.
+// recent fails unless asOf is within the last ten seconds.
 func recent(t *testing.T, asOf time.Time) {
 	t.Helper()
 	assert.LessOrEqual(t, time.Since(asOf), 10*time.Second)
 }
 
-// A status that is asked for while a campaign wins is not idle: it was that neither before nor after.
+// A status that is read while a campaign wins is not idle: it was idle neither before nor after.
 func TestStatusIsNotIdleWhileOneWins(t *testing.T) {
 	e := standing(t, memory.New(memory.Options{}).Client("a"), "a")
 	var round, led atomic.Int64 // round is odd from before a campaign until its term was seen
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		stood := int64(0) // the last round in which it was seen to stand
+		stood := int64(0) // the last round in which it was seen standing
 		for ctx.Err() == nil {
 			before := round.Load()
 			s := e.Status()
@@ -94,7 +94,7 @@ func TestStatusIsNotIdleWhileOneWins(t *testing.T) {
 				t.Errorf("idle, and has not lost: %+v", s)
 				return
 			}
-			runtime.Gosched() // where there is one processor, or a busy one
+			runtime.Gosched() // for a single or busy processor
 		}
 	})
 	defer watching.Wait()
@@ -110,7 +110,7 @@ func TestStatusIsNotIdleWhileOneWins(t *testing.T) {
 	}
 }
 
-// A term, from the first moment to the last.
+// The status of a term, from its first moment to its last.
 func TestStatusOfALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New(memory.Options{}).Client("a")
@@ -149,7 +149,7 @@ func TestStatusOfALeader(t *testing.T) {
 	})
 }
 
-// A leader hears late of what it has written before. It knows what it has written since.
+// If a leader hears late of an earlier write of its own, its status still shows its later write.
 func TestStatusGoesNotBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := backend.Intercept(memory.New(memory.Options{}), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
@@ -173,8 +173,8 @@ func TestStatusGoesNotBack(t *testing.T) {
 	})
 }
 
-// One that waits knows its place and who leads, without a request, where its strategy waits for
-// the leader; and its place where it has asked for the list.
+// A waiting candidate knows its place and who leads without a request if its strategy waits for the
+// leader; otherwise it knows its place after it has read the list.
 func TestStatusOfOneThatWaits(t *testing.T) {
 	for _, c := range []struct {
 		strategy elector.Strategy
@@ -216,7 +216,7 @@ func TestStatusOfOneThatWaits(t *testing.T) {
 	}
 }
 
-// A candidate of another process may have the same ID. Each finds its own place.
+// Candidates of several processes with the same ID each find their own place.
 func TestCandidatesOfOneID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -232,8 +232,7 @@ func TestCandidatesOfOneID(t *testing.T) {
 	})
 }
 
-// What an Observe shows gets older while it is out of touch, while nobody goes on with it, and when it
-// is over.
+// What an Observe shows gets older while it is out of touch, while its loop is busy, and after its end.
 func TestStatusOfAnObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -288,7 +287,7 @@ func TestStatusOfAnObserver(t *testing.T) {
 	})
 }
 
-// A leader that is out of touch leads until its window ends. Nothing is known then of who leads.
+// A leader that is out of touch leads until its window ends; after that it knows nothing of who leads.
 func TestStatusOfALeaderThatIsOutOfTouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New(memory.Options{}).Client("a")
@@ -314,7 +313,7 @@ func TestStatusOfALeaderThatIsOutOfTouch(t *testing.T) {
 	})
 }
 
-// While no server can be reached a campaign says what is wrong, and when it tries again.
+// While no server can be reached, a campaign's status says what is wrong and when it tries again.
 func TestStatusOfOneThatTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -338,7 +337,7 @@ func TestStatusOfOneThatTriesAgain(t *testing.T) {
 	})
 }
 
-// An application that is not fit is why a candidate does not stand.
+// If the application is not fit, the status says so.
 func TestStatusOfOneThatIsNotFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ill error = errors.New("disk full")
@@ -353,7 +352,7 @@ func TestStatusOfOneThatIsNotFit(t *testing.T) {
 	})
 }
 
-// A lead function that goes on after its term shows, and so does the pause after one that has failed.
+// The status shows a lead function that continues after its term, and the pause after one that failed.
 func TestStatusOfRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New(memory.Options{}).Client("a")
@@ -389,7 +388,7 @@ func TestStatusOfRun(t *testing.T) {
 	})
 }
 
-// Status asks for nothing, whatever the elector is doing, and may be called at any time by many.
+// Status sends no request in any state, and may be called at any time by many goroutines.
 func TestStatusAsksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -442,7 +441,7 @@ func TestStatusAsksNobody(t *testing.T) {
 	})
 }
 
-// A hook that does not return keeps Close waiting, and no Status.
+// A hook that does not return keeps Close waiting, but not Status.
 func TestStatusWhileCloseRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -462,7 +461,7 @@ func TestStatusWhileCloseRuns(t *testing.T) {
 	})
 }
 
-// A status in JSON tells its error, and leaves out what is not known.
+// A status in JSON has the text of its error, and omits what is not known.
 func TestStatusInJSON(t *testing.T) {
 	status := elector.Status{
 		Role: elector.RoleStanding, Place: 2, Err: errors.New("disk full"), State: backend.Suspended, Session: "7",

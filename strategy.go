@@ -10,119 +10,115 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Strategy says who waits for whom, and who wins. It is blocking, cancellable
-// code written against backend.Session alone: it has no clock, no client type and
-// no goroutine of its own, and holds no state of an election, so that one value
-// serves any number of electors.
+// A Strategy decides who waits for whom, and who wins. It is blocking, cancellable code that uses only
+// backend.Session: it has no clock, no client type and no goroutine of its own, and holds no state of an
+// election, so that one value serves any number of electors.
 //
-// docs/internals/write-a-strategy.md builds one and tests it; package strategy/entries has what
-// strategies share, and strategy/catalog those that there are.
+// docs/write-a-strategy.md builds and tests one; package strategy/entries has what strategies share, and
+// strategy/catalog lists the existing ones.
 //
 // All methods return as soon as ctx ends or the session is lost, with that error.
 type Strategy interface {
-	// Name is the word that the first candidate records in the election.
+	// Name returns the word that the first candidate records in the election.
 	Name() string
 
-	// Campaign enters the candidate and blocks until it is elected. On return with
-	// an error it has withdrawn every entry it made (Candidacy.Withdraw). It may
-	// return any error of the backend: the elector tries again where that is of use. On
-	// backend.ErrUsedUp it goes on in a new directory when none of the entries enqueued in
-	// the old one stands: in a directory where one enqueues only such an entry may lead. On
-	// backend.ErrNoParent it does so when Observe tells that nobody leads in the old one:
-	// where the directory is gone, nobody may come to lead after that.
+	// Campaign enters the candidate and blocks until it is elected. Before it returns an error, it
+	// withdraws every entry it made (Candidacy.Withdraw). It may return any error of the backend: the
+	// elector tries again where that is useful. On backend.ErrUsedUp, the elector moves to a new directory
+	// when all entries enqueued in the old one have gone: if a strategy enqueues in a directory, only such
+	// an entry may lead there. On backend.ErrNoParent, it does so when Observe reports that nobody leads
+	// in the old one: if the directory is gone, nobody may begin to lead after that.
 	Campaign(ctx context.Context, c *Candidacy) (Claim, error)
 
-	// Observe yields who leads in the election's directory now (the zero Leader:
-	// nobody), then again after each change, until it yields an error. It may
-	// yield the same leader twice. Leader.Seat is what Ask writes to: a JSON object, and what
-	// Claim.Entry is to the leader. It sets no watch before it has yielded first.
+	// Observe yields who leads in the election's directory now (the zero Leader: nobody), then again after
+	// each change, until it yields an error. It may yield the same leader twice. Leader.Seat is the entry
+	// that Ask writes to: its value is a JSON object, and it is the leader's Claim.Entry. Observe sets no
+	// watch before its first yield.
 	Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[Leader, error]
 
-	// Candidates lists the candidates, in order of succession where there is one.
+	// Candidates lists the candidates, in order of succession if there is one.
 	Candidates(ctx context.Context, s *backend.Session, dir string) ([]Candidate, error)
 }
 
-// A CustomLayout strategy takes part in elections whose layout in the service somebody
-// else has defined, such as Apache Kafka. There is no place for the election's
-// record in them, so that nothing keeps candidates with another strategy away.
-// Candidacy.Dir and the dir of Observe and Candidates is Config.Election itself,
-// which may also be "/", and which nobody has made.
+// A CustomLayout strategy takes part in elections whose layout somebody else has defined, such as those of
+// Apache Kafka. They have no place for the election's record, so nothing keeps out candidates with another
+// strategy. Candidacy.Dir and the dir of Observe and Candidates are Config.Election itself, which may be
+// "/" and which the elector does not make.
 type CustomLayout interface {
 	Strategy
-	// Identify returns the ID by which the layout knows the candidate, which
-	// Candidacy.ID will be. Its error, which New reports as ErrConfig, tells what of
-	// cfg the layout cannot carry; it begins with the field's name: "ID ... is no
-	// broker id".
+	// Identify returns the ID by which the layout knows the candidate; it becomes Candidacy.ID. Its error,
+	// which New reports as ErrConfig, says what in cfg the layout cannot carry; it begins with the field's
+	// name: "ID ... is no broker id".
 	Identify(cfg Config) (id string, err error)
 }
 
-// A Transferrer is a strategy that can make a candidate the next leader: see Term.Transfer. Others
-// refuse with ErrNoTransfer.
+// A Transferrer is a strategy that can make a candidate the next leader: see Term.Transfer. With other
+// strategies, that returns ErrNoTransfer.
 type Transferrer interface {
 	Strategy
-	// Transfer blocks until h.Heir is next, so that it leads when the leader resigns, or until ctx
-	// ends, as it does with the term. The leader leads on meanwhile. It is ErrNoCandidate if the heir
-	// has gone, and ErrDeposed if the seat is another's; any other error tells who stands in between,
-	// where that is known. What it has told
-	// others is of no consequence once the leader has gone for another reason.
+	// Transfer blocks until h.Heir is next, so that it leads when the leader resigns, or until ctx ends,
+	// which ends with the term. The leader continues to lead meanwhile. It returns ErrNoCandidate if the
+	// heir has gone, and ErrDeposed if the seat is another's; any other error says which candidate is in
+	// between, if known. What it has told others has no effect once the leader has gone for another
+	// reason.
 	Transfer(ctx context.Context, h *Handover) error
 }
 
-// A Handover is what a Transferrer needs to know.
+// A Handover is the input of a Transferrer.
 type Handover struct {
-	// Session is the leader's, and Dir the election's directory, as in Candidacy.
+	// Session is the leader's session, and Dir is the election's directory, as in Candidacy.
 	Session *backend.Session
 	Dir     string
-	// Seat is Claim.Entry as it was seen last.
+	// Seat is Claim.Entry as last seen.
 	Seat backend.Entry
-	// Heir is the candidate that is to lead next, as Candidates has listed it.
+	// Heir is the candidate that should lead next, as listed by Candidates.
 	Heir Candidate
 
 	name func(ctx context.Context) error
 }
 
-// Name writes into the leader's entry who the heir is, where those who watch it find it: see
-// entries.Heir. The name stays there when the leader publishes a value, and goes if Transfer fails.
+// Name writes the heir into the leader's entry, where everybody who watches it can find it: see
+// entries.Heir. The name stays there when the leader publishes a value, and is removed if Transfer fails.
 func (h *Handover) Name(ctx context.Context) error { return h.name(ctx) }
 
-// A Designator is a strategy that heeds whom an operator has designated: see Designate. Others
-// refuse with ErrNoDesignation.
+// A Designator is a strategy that heeds an operator's designation: see Designate. With other strategies,
+// that returns ErrNoDesignation.
 type Designator interface {
 	Strategy
-	// HeedsDesignation says so, and does nothing.
+	// HeedsDesignation only marks the strategy. It does nothing.
 	HeedsDesignation()
 }
 
-// An UnfitStands strategy lets a candidate that is not fit stand on, where all can see it, and has
-// it not lead: see Config.Fit and Candidacy.Fit. The elector withdraws those of other strategies. It
-// calls Hooks.Aside for all, refuses a win that comes all the same, and asks a leader to go.
+// An UnfitStands strategy lets an unfit candidate continue to stand, where all can see it, but does not
+// let it lead: see Config.Fit and Candidacy.Fit. With other strategies, the elector withdraws such a
+// candidate. With all strategies, the elector calls Hooks.Aside, refuses a win of an unfit candidate, and
+// asks an unfit leader to go.
 type UnfitStands interface {
 	Strategy
-	// UnfitStands says so, and does nothing.
+	// UnfitStands only marks the strategy. It does nothing.
 	UnfitStands()
 }
 
-// A Candidacy is what a strategy needs to know of the candidate it campaigns for.
+// A Candidacy describes the candidate to the strategy that campaigns for it.
 type Candidacy struct {
-	// Session is where its entries go.
+	// Session is the session for the candidate's entries.
 	Session *backend.Session
-	// Dir is the election's directory. Its last segment is random, made anew each
-	// time the election is founded, so that a guard on an entry in it can never
-	// hit a later incarnation of the election (but see CustomLayout).
+	// Dir is the election's directory. Its last segment is random and new each time the election is
+	// founded, so that a condition on an entry in it never matches a later incarnation of the election
+	// (but see CustomLayout).
 	Dir string
-	// ID and Value are the candidate's: those of Config (but see CustomLayout).
+	// ID and Value are those of Config (but see CustomLayout).
 	ID    string
 	Value []byte
 
-	hooks    *hooks // nil in a Candidacy that no elector has made, as log is
+	hooks    *hooks // hooks and log are nil in a Candidacy that no elector made
 	log      *slog.Logger
-	fitness  *fitness // nil if nothing is checked
-	sight    *sight   // nil in a Candidacy that no elector has made
+	fitness  *fitness // nil if there is no check
+	sight    *sight   // nil in a Candidacy that no elector made
 	withdraw func(ctx context.Context, e backend.Entry) error
 }
 
-// Begin reports that a stage of the recipe begins. Call what it returns when the
-// stage completes.
+// Begin reports that a stage of the recipe begins. Call the returned function when the stage completes.
 func (c *Candidacy) Begin(s Stage) (completed func(error)) {
 	if c.hooks == nil {
 		return func(error) {}
@@ -135,24 +131,23 @@ func (c *Candidacy) Begin(s Stage) (completed func(error)) {
 	}
 }
 
-// Sees reports who leads, and the candidate's place in line, beginning with 1, or 0 where it is not
-// known: for Elector.Status. Call it with what a read or a wait has shown, before the wait for its
-// change, in the stage in which the candidate waits: it counts until that completes, and is taken to
-// be current for as long. It costs nothing, and a campaign may do without.
+// Sees reports who leads, and the candidate's place in line, beginning with 1, or 0 if unknown, for
+// Elector.Status. Call it in the stage in which the candidate waits, with what a read or a wait has shown,
+// before waiting for a change: Status treats it as current until the stage completes. It costs nothing,
+// and is optional.
 func (c *Candidacy) Sees(leader Leader, place int) {
 	c.sight.sees(leader, place)
 	c.sight.waits()
 }
 
-// Withdraw removes an entry of the candidate. It works after ctx has ended, too:
-// for a short time it waits for the removal to be confirmed; after that the
-// session goes on in the background.
+// Withdraw removes an entry of the candidate. It works even after ctx has ended: it waits a short time for
+// confirmation; after that the session continues in the background.
 func (c *Candidacy) Withdraw(ctx context.Context, e backend.Entry) error {
 	return c.withdraw(ctx, e)
 }
 
-// Fit tells whether the application says that it can lead (Config.Fit), and why not: nil if it
-// can, or if nobody asks. changed is closed when another answer is due.
+// Fit returns nil if the application can lead (Config.Fit) or there is no check, and otherwise why it
+// cannot. changed is closed when the answer changes.
 func (c *Candidacy) Fit() (changed <-chan struct{}, unfit error) {
 	if c.fitness == nil {
 		return nil, nil
@@ -160,8 +155,8 @@ func (c *Candidacy) Fit() (changed <-chan struct{}, unfit error) {
 	return c.fitness.now()
 }
 
-// Aside reports that the candidate stands aside, for the reason why: it waits on, and others may
-// lead before it (Hooks.Aside).
+// Aside reports that the candidate stands aside because of why: it continues to wait, and others may lead
+// before it (Hooks.Aside).
 func (c *Candidacy) Aside(why error) {
 	if c.hooks != nil {
 		c.sight.s.moved()
@@ -170,7 +165,7 @@ func (c *Candidacy) Aside(why error) {
 	}
 }
 
-// Pause blocks for a random time up to most, for strategies that spread a herd.
+// Pause blocks for a random time up to most, for strategies that spread a herd of candidates.
 func (c *Candidacy) Pause(ctx context.Context, most time.Duration) error {
 	if most <= 0 {
 		return ctx.Err()
@@ -178,28 +173,27 @@ func (c *Candidacy) Pause(ctx context.Context, most time.Duration) error {
 	return sleep(ctx, rand.N(most))
 }
 
-// A Claim is what a strategy won: the entry that is the leader's seat, and how to
-// hold, publish and release it.
+// A Claim is what a strategy won: the entry that is the leader's seat, and how to hold, publish and
+// release it.
 type Claim struct {
-	// Entry exists for as long as the term may last: its deletion ends the term.
+	// Entry exists as long as the term may last: its deletion ends the term.
 	Entry backend.Entry
 	// Token is the term's fencing token; not 0.
 	Token uint64
-	// Conditions hold from the claim on, and no longer than Entry exists. Every write of
-	// the term carries them.
+	// Conditions hold from the claim on, and no longer than Entry exists. Every write of the term has
+	// them.
 	Conditions []backend.Condition
-	// Encode makes the payload of Entry that publishes value: a JSON object, so that Ask can add
-	// a request to it.
+	// Encode returns the payload of Entry that publishes value. It must be a JSON object, so that Ask can
+	// add a request to it.
 	Encode func(value []byte) []byte
-	// StillLeads, if set, tells from Entry as it has become whether it still says that
-	// this candidate leads: a false answer ends the term, and the entry is removed.
+	// StillLeads, if set, reports whether the current state of Entry still says that this candidate leads:
+	// false ends the term, and the entry is removed.
 	StillLeads func(backend.Entry) bool
-	// MarkLeader asks to have the payload written as soon as the term has begun,
-	// because others learn from it.
+	// MarkLeader requests a write of the payload as soon as the term has begun, because others rely on it.
 	MarkLeader bool
-	// Renew, if set, blocks until Encode makes another payload of the same value than it did when
-	// Campaign returned, or when Renew last returned. The elector then writes it. It returns an
-	// error when ctx ends, and only then.
+	// Renew, if set, blocks until Encode returns, for the same value, another payload than it did when
+	// Campaign returned or Renew last returned. The elector then writes that payload. Renew returns an
+	// error only when ctx ends.
 	Renew func(ctx context.Context) error
 }
 

@@ -62,7 +62,7 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 		return nil
 	}
 	if named {
-		// Otherwise candidates would go on stepping aside, for nothing.
+		// Otherwise candidates would continue to step aside for nothing.
 		ctx, cancel := cleanup(ctx)
 		defer cancel()
 		if kept := t.name(ctx, nil); kept != nil && t.valid() {
@@ -75,14 +75,14 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 	return err
 }
 
-// name writes into the leader's entry who is to lead next, or that nobody is named.
+// name writes into the leader's entry who should lead next, or that nobody is named.
 func (t *seat) name(ctx context.Context, heir *layout.Heir) error {
 	return t.write(ctx, func(ctx context.Context) error {
 		return t.revise(ctx, true, func(p *post) { p.heir = heir })
 	})
 }
 
-// transferrer is the strategy, if it is one.
+// transferrer returns the strategy as a Transferrer, if it is one.
 func (e *elector) transferrer() (Transferrer, error) {
 	if t, is := e.cfg.Strategy.(Transferrer); is {
 		return t, nil
@@ -90,10 +90,9 @@ func (e *elector) transferrer() (Transferrer, error) {
 	return nil, fmt.Errorf("strategy %q: %w", e.cfg.Strategy.Name(), ErrNoTransfer)
 }
 
-// heir finds the candidate that is to lead after the one that leads by seat: the first in line with
-// the ID.
+// heir finds the candidate that should lead after the leader that holds seat: the first in line with the ID.
 func (e *elector) heir(ctx context.Context, s *backend.Session, dir string, seat backend.Entry, id string) (Candidate, error) {
-	if id == "" { // as an entry has that is no candidate's of this library
+	if id == "" { // an entry that is not of this library's candidates has an empty ID
 		return Candidate{}, fmt.Errorf("%w: the ID is empty", ErrNoCandidate)
 	}
 	all, err := e.cfg.Strategy.Candidates(ctx, s, dir)
@@ -106,7 +105,7 @@ func (e *elector) heir(ctx context.Context, s *backend.Session, dir string, seat
 		case c.ID != id:
 		case c.Entry.Key == seat.Key && c.Entry.Rev == seat.Rev:
 			why = " leads already, and nobody else has that ID"
-		case len(c.Rank) > 0 && c.Rank[0] < 0: // nobody goes for one that never leads
+		case len(c.Rank) > 0 && c.Rank[0] < 0: // no leader goes for a candidate that never leads
 			why = fmt.Sprintf(" has rank %v, and never leads", c.Rank)
 		default:
 			return c, nil
@@ -115,10 +114,10 @@ func (e *elector) heir(ctx context.Context, s *backend.Session, dir string, seat
 	return Candidate{}, fmt.Errorf("%w: %q%s", ErrNoCandidate, id, why)
 }
 
-// makeWay makes the candidate that a request names the next, while lead works on.
+// makeWay makes the candidate that a request names the next, while lead still works.
 func (t *Term) makeWay(leading context.Context, id string) {
-	// A line of a hundred takes about a second, a hop each. Somebody in it who is frozen must not keep
-	// the leader from going: its session ends in about that time, with the defaults.
+	// A line of a hundred candidates takes about a second, one hop each. A frozen candidate in it must not
+	// keep the leader from going: its session ends in about that time with the defaults.
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(leading, patience)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A candidate that stands before the heir is frozen, and does not step aside. The leader goes all the same.
+// If a frozen candidate before the heir does not step aside, the leader goes all the same.
 func TestRunGoesWithoutAnHeir(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})

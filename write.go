@@ -32,8 +32,8 @@ func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 	return made, err
 }
 
-// apply plans and commits until the plan was not made on what is outdated. Whenever it
-// has to go on, somebody else has written.
+// apply plans and commits until the plan is not outdated. Each repetition means that somebody else has
+// written.
 func (t *seat) apply(ctx context.Context, ops []Op) ([]backend.Entry, error) {
 	sorted := inOrder(ops)
 	planned, err := plan(ctx, t.session, sorted, false)
@@ -54,7 +54,7 @@ func (t *seat) apply(ctx context.Context, ops []Op) ([]backend.Entry, error) {
 	return nil, err
 }
 
-// asGiven puts entries into the order of the ops.
+// asGiven sorts entries into the order of the ops.
 func asGiven(ops []Op, entries []backend.Entry) []backend.Entry {
 	at := make(map[string]backend.Entry, len(entries))
 	for _, e := range entries {
@@ -67,25 +67,25 @@ func asGiven(ops []Op, entries []backend.Entry) []backend.Entry {
 	return given
 }
 
-// refutes tells whether a commit was refused because of what stands under its keys.
+// refutes reports whether a commit was refused because of the state of its keys.
 func refutes(err error) bool {
 	return errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrNoParent)
 }
 
-// write does a guarded write while the term holds. Where the service refuses it
-// because the claim is gone, the term ends. The error is ErrDeposed, and says why the
-// term ended, if nothing was written because the term is over.
+// write does a write under the claim's conditions while the term holds. If the service refuses it because
+// the claim is gone, the term ends. If nothing was written because the term is over, the error is
+// ErrDeposed and says why the term ended.
 func (t *seat) write(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() {
-		if !t.gone.Load() { // else the service refuses it, and says so
+		if !t.gone.Load() { // otherwise the service refuses the write, and says so
 			cancel(context.Cause(t.ctx))
 		}
 	})()
 
 	if !t.valid() {
-		// A process that was paused knows this before its timers have run.
+		// A process that was paused gets here before its timers have run.
 		t.cancel(ErrSessionLost)
 		return deposed(context.Cause(t.ctx), nil)
 	}
@@ -95,7 +95,7 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 	}
 	unknown := errors.Is(err, backend.ErrIndeterminate)
 	if refutes(err) || unknown && ctx.Err() == nil {
-		// Perhaps by what a successor wrote: then it is not the caller's fault.
+		// Perhaps because of a successor's write: then it is not the caller's fault.
 		_, held := t.session.Commit(ctx, t.claim.Conditions)
 		if t.endedBy(held) && !unknown {
 			err = held
@@ -105,7 +105,7 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 	case err == nil:
 		return nil
 	case unknown:
-		// Never ErrDeposed, which would say that nothing was written.
+		// Never ErrDeposed, which would mean that nothing was written.
 		if cause := context.Cause(t.ctx); cause != nil {
 			err = fmt.Errorf("%w (the term has ended: %v)", err, cause)
 		}
@@ -131,7 +131,7 @@ func (t *seat) endedBy(err error) bool {
 	return true
 }
 
-// deposed is the error of a write that was not done, as the term has ended with cause.
+// deposed returns the error of a write that was not done because the term has ended with cause.
 func deposed(cause, err error) error {
 	if !errors.Is(cause, ErrDeposed) {
 		cause = fmt.Errorf("%w: %w", ErrDeposed, cause)
@@ -140,7 +140,7 @@ func deposed(cause, err error) error {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return cause
 	case refutes(err):
-		// Not wrapped: ErrConflict says that the term goes on.
+		// Not wrapped: ErrConflict means that the term continues.
 		return fmt.Errorf("%w: %v", cause, err)
 	}
 	return fmt.Errorf("%w: %w", cause, err)
@@ -157,20 +157,20 @@ func (t *seat) proclaim(ctx context.Context, value []byte) error {
 	return nil
 }
 
-// A post is what a leader says in its entry.
+// A post is the content of a leader's entry.
 type post struct {
 	value []byte
-	heir  *layout.Heir // whom it has named to lead next, or nil
+	heir  *layout.Heir // the candidate named to lead next, or nil
 }
 
-// publish writes the leader's value. The first one is the elector's own, of the
-// announcement; it gives way to any that the user has proclaimed since.
+// publish writes the leader's value. The elector's own value, the first one, does not overwrite a value
+// that the user has already proclaimed.
 func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 	return t.revise(ctx, force, func(p *post) { p.value = bytes.Clone(value) })
 }
 
-// revise writes the leader's entry, changed in one thing. It does nothing if it has been written
-// before, unless it must.
+// revise applies change to the leader's entry and writes it. If the entry has already been written in this
+// term, it does nothing unless must is set.
 func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error {
 	select {
 	case t.writing <- struct{}{}:
@@ -194,7 +194,7 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 		}
 	}
 	err := t.overwrite(ctx, payload)
-	if err == nil || errors.Is(err, backend.ErrIndeterminate) { // it may yet be done
+	if err == nil || errors.Is(err, backend.ErrIndeterminate) { // it may still be applied
 		t.published, t.post = true, next
 		t.mu.Lock()
 		t.shown = next.value
@@ -203,8 +203,8 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 	return err
 }
 
-// overwrite writes the leader's entry as it was seen last, lest a request in it is lost that nobody
-// has heard yet.
+// overwrite replaces the leader's entry only in the state last seen, so that no request in it is lost
+// before it has been heard.
 func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 	for {
 		known := t.seen()
@@ -222,7 +222,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 		switch {
 		case lookup == nil && now.Rev == known.Rev && now.Version != known.Version && bytes.Equal(now.Value, payload):
 			t.saw(now)
-			return nil // it is done: somebody in between has sent it twice, or its reply was lost
+			return nil // done: somebody in between sent it twice, or its reply was lost
 		case unknown || errors.Is(lookup, backend.ErrNoEntry):
 			return err
 		case lookup != nil:
@@ -234,7 +234,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 	}
 }
 
-// renew publishes the value again whenever the strategy has more to say.
+// renew publishes the value again whenever the strategy has a new payload.
 func (t *seat) renew() {
 	for t.claim.Renew(t.ctx) == nil {
 		var retry backoff
@@ -245,12 +245,12 @@ func (t *seat) renew() {
 			}
 			_ = t.e.backOff(t.ctx, &retry, time.Time{}, RetryEvent{
 				What: WorkPublish, Term: t.term, Err: fmt.Errorf("renew the leader's entry: %w", err),
-			}) // its error is that the term has ended
+			}) // the error only means that the term has ended
 		}
 	}
 }
 
-// republish writes the leader's entry with the value that it has.
+// republish writes the leader's entry with its current value.
 func (t *seat) republish(ctx context.Context) error {
 	return t.write(ctx, func(ctx context.Context) error { return t.revise(ctx, true, func(*post) {}) })
 }
@@ -258,8 +258,7 @@ func (t *seat) republish(ctx context.Context) error {
 // announce publishes the elector's own value, with the leader's mark.
 func (t *seat) announce() {
 	if err := t.publish(t.ctx, t.e.cfg.Value, false); err != nil && t.ctx.Err() == nil {
-		// The leader leads all the same. Its successor will have to look around when
-		// its time comes, instead of knowing.
+		// The leader leads anyway. Its successor will have to look around when its time comes.
 		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
 	}
 }

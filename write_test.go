@@ -36,7 +36,7 @@ func inTerm(t *testing.T, cfg elector.Config, o memory.Options, test func(t *tes
 
 var fairConfig = elector.Config{Strategy: fair.New(), Election: "/jobs/reindex", ID: "host-1"}
 
-// The order in which the ops of a commit are given says nothing.
+// The order in which the ops of a commit are given does not matter.
 func TestCommitInAnyOrder(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, _ *memory.Service, term *elector.Term) {
 		keys := []string{"/data/a/b", "/data/a", "/data/a/c", "/data"}
@@ -59,8 +59,7 @@ func TestCommitInAnyOrder(t *testing.T) {
 	})
 }
 
-// A commit that can't succeed says so, also while others write to another of its keys
-// all the time.
+// A commit that cannot succeed says so, even while others constantly write to another of its keys.
 func TestCommitIsRefusedBesideAHotKey(t *testing.T) {
 	var svc *memory.Service // set before the first commit on /hot
 	o := memory.Options{Intercept: func(s memory.Step) {
@@ -78,7 +77,7 @@ func TestCommitIsRefusedBesideAHotKey(t *testing.T) {
 	})
 }
 
-// A refused write says what is there, and not by a version that nobody has.
+// The error of a refused write says what is there, and never names a version that nobody has.
 func TestCommitSaysWhatIsThere(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, svc *memory.Service, term *elector.Term) {
 		require.NoError(t, svc.Put("/there", nil))
@@ -100,8 +99,7 @@ func TestCommitSaysWhatIsThere(t *testing.T) {
 	})
 }
 
-// A term that ends because a guard failed leaves an entry, and Resign says whether it
-// is gone.
+// After a term ends because a condition failed, Resign reports whether its entry is gone.
 func TestResignAfterARefusedWrite(t *testing.T) {
 	cfg := elector.Config{Strategy: kafka.New(), Election: "/k", ID: "1"}
 	inTerm(t, cfg, memory.Options{}, func(t *testing.T, c *memory.Client, svc *memory.Service, term *elector.Term) {
@@ -120,7 +118,7 @@ func TestResignAfterARefusedWrite(t *testing.T) {
 	})
 }
 
-// One broker is one candidate, whatever its candidates call themselves.
+// One broker is one candidate, even if its candidates have different IDs.
 func TestDuplicateBrokers(t *testing.T) {
 	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: kafka.ForBroker(3), Election: "/k", ID: "host-1"}
 	first := must.Get(elector.New(cfg))(t)
@@ -132,7 +130,7 @@ func TestDuplicateBrokers(t *testing.T) {
 	require.NoError(t, second.Close(t.Context()))
 }
 
-// A renewing strategy has more to say in the leader's entry at each word.
+// A renewing strategy has a new payload for the leader's entry at each word.
 type renewing struct {
 	fair.Strategy
 	word chan struct{}
@@ -151,7 +149,7 @@ func (r renewing) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 	return claim, err
 }
 
-// A value whose publication is in doubt may be there. It is not written over with the one before.
+// A value whose publication is in doubt may be there, and is not overwritten with the one before.
 func TestProclaimInDoubtIsTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -176,7 +174,7 @@ func TestProclaimInDoubtIsTheLast(t *testing.T) {
 	})
 }
 
-// A value is taken as it is when it is given, whatever becomes of the caller's bytes.
+// A value is copied when it is given, so the caller may change its bytes.
 func TestValuesAreTheElectorsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		strategy, value := renewing{word: make(chan struct{})}, []byte("first")
@@ -194,7 +192,7 @@ func TestValuesAreTheElectorsOwn(t *testing.T) {
 	})
 }
 
-// What cannot be written is tried again with pauses.
+// A write that fails is tried again with pauses.
 func TestTriesASecond(t *testing.T) {
 	for what, refusal := range map[string]error{"renewal": backend.ErrUnavailable, "Ask": backend.ErrCondition} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,11 +8,10 @@ import (
 	"github.com/elector-go/elector/fence"
 )
 
-// A leader claims once per term, and checks in each transaction. examples/fencing has a test that
-// runs it.
+// A leader claims once per term, and checks in each transaction. A test in examples/fencing runs this.
 func Example() {
-	var e elector.Elector // of elector.New
-	var db *sql.DB        // of sql.Open
+	var e elector.Elector // from elector.New
+	var db *sql.DB        // from sql.Open
 	jobs := fence.Fence{Dialect: fence.PostgreSQL, Name: "/jobs/reindex"}
 
 	send := func(ctx context.Context, t *elector.Term) error {

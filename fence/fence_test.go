@@ -9,7 +9,7 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// The tests on databases are in internal/fencetest.
+// The tests with databases are in internal/fencetest.
 
 func TestSchema(t *testing.T) {
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// It is what versions of this package that run side by side agree on.
+// The value must be the same in all versions of this package that run concurrently.
 func TestGate(t *testing.T) {
 	require.EqualValues(t, int64(8944384783243586889), gate("/jobs"))
 	require.NotEqual(t, gate("/jobs"), gate("/jobs2"))

@@ -12,16 +12,16 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// DefaultTable is the table's name, unless [Fence.Table] says another one.
+// DefaultTable is the table's name if [Fence.Table] is "".
 const DefaultTable = "elector_fence"
 
-// longest is how many bytes a name may have. MySQL's indexes set such a bound.
+// longest is the maximum length of a name in bytes. MySQL's indexes have such a limit.
 const longest = 255
 
-// Schema is the statement that makes the table, if it is not there. table is as [Fence.Table].
-// It is the same in all versions of this package, or the changelog says how to get from one to the other.
+// Schema returns the statement that makes the table if it does not exist. table is as in [Fence.Table].
+// The statement is the same in all versions of this package, or the changelog says how to migrate.
 //
-// The names are compared byte by byte: MySQL would otherwise take /jobs, /Jobs and "/jobs " for one.
+// The names are compared byte by byte: otherwise MySQL would treat /jobs, /Jobs and "/jobs " as equal.
 func Schema(dialect Dialect, table string) (string, error) {
 	quoted, err := dialect.quote(table)
 	if err != nil {
@@ -39,7 +39,7 @@ func Schema(dialect Dialect, table string) (string, error) {
 	return "CREATE TABLE IF NOT EXISTS " + quoted + " " + columns, nil
 }
 
-// CreateTable makes the table, if it is not there. All candidates may call it at once.
+// CreateTable makes the table if it does not exist. All candidates may call it at the same time.
 func (f Fence) CreateTable(ctx context.Context, db *sql.DB) error {
 	statement, err := Schema(f.Dialect, f.Table)
 	if err != nil {
@@ -48,8 +48,8 @@ func (f Fence) CreateTable(ctx context.Context, db *sql.DB) error {
 	if _, err = db.ExecContext(ctx, statement); err == nil {
 		return nil
 	}
-	// Of two that make it at once, PostgreSQL's IF NOT EXISTS has one fail with a violated
-	// constraint. That one finds the table now.
+	// If two make it at the same time, PostgreSQL's IF NOT EXISTS fails for one of them with a violated
+	// constraint. That one now finds the table.
 	if _, err = db.ExecContext(ctx, statement); err != nil {
 		return fmt.Errorf("fence: create %s: %w", f.table(), err)
 	}
@@ -58,7 +58,7 @@ func (f Fence) CreateTable(ctx context.Context, db *sql.DB) error {
 
 func (f Fence) table() string { return cmp.Or(f.Table, DefaultTable) }
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`) // PostgreSQL cuts what is longer than 63 bytes
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`) // PostgreSQL truncates names longer than 63 bytes
 
 // quote checks and quotes the table's name.
 func (d Dialect) quote(table string) (string, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A service whose leader takes the requests. Every process sends clients to the leader, and tells
-// probes how it is, on a port of its own.
+// A service whose leader handles the requests. Every process sends clients to the leader, and reports its
+// health to probes on a separate port.
 func Example() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

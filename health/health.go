@@ -1,17 +1,17 @@
-// Package health answers over HTTP what load balancers, orchestrators and operators ask a candidate.
+// Package health answers HTTP requests of load balancers, orchestrators and operators about a candidate.
 //
 //	mux.Handle("/", health.New(e, health.Options{}))
 //
 //	GET /leader    200 if this process leads, else 503
 //	GET /replica   200 if it stands behind the leader, in touch with the service, else 503
-//	GET /healthz   200 unless something stands still that should go on: see Options
+//	GET /healthz   200 unless something that should continue does not: see Options
 //	GET /status    200, and Elector.Status with the ages of what may be old
 //
-// Each answer is JSON, an Answer, and asks the service nothing: it is what the process knows. It is
-// true when it is given; a term may end before the answer arrives. Nothing may depend on it that a
-// second leader could harm.
+// Each answer is JSON, an Answer, and sends no request to the service: it is what the process knows. It is
+// true when it is given; a term may end before the answer arrives. Use it for nothing that a second leader
+// could harm.
 //
-// [Redirect] sends those to the leader that ask another process for what only the leader does.
+// [Redirect] sends clients of another process to the leader, for work that only the leader does.
 package health
 
 import (
@@ -27,32 +27,32 @@ import (
 // DefaultBound is the default of Options.Bound.
 const DefaultBound = time.Minute
 
-// Options say when /healthz fails. The zero value is ready.
+// Options say when /healthz fails. The zero value is usable.
 type Options struct {
-	// Bound is how long something may stand still: 0 means DefaultBound. Beyond it /healthz fails if a
-	// term is over and its lead function or a hook still runs, if the next try of a campaign is overdue,
-	// if a candidate stands in a session that is over, or if there is no campaign.
+	// Bound is how long something may make no progress; 0 means DefaultBound. After that, /healthz fails
+	// if a term is over and its lead function or a hook still runs, if the next try of a campaign is
+	// overdue, if a candidate stands in a session that is over, or if there is no campaign.
 	Bound time.Duration
-	// Idle says that it is no fault if there is no campaign, as in a process that only observes.
+	// Idle accepts that there is no campaign, for example in a process that only observes.
 	Idle bool
-	// Outage is how long a campaign may be without a live session: 0 means for ever. A service that is
-	// away is not mended by killing all its candidates.
+	// Outage is how long a campaign may be without a live session; 0 means for ever. Killing all
+	// candidates does not repair a service that is down.
 	Outage time.Duration
 }
 
 // An Answer is the JSON of each answer.
 type Answer struct {
-	// OK is whether the answer is 200.
+	// OK reports whether the answer is 200.
 	OK bool `json:"ok"`
-	// Why says why not.
+	// Why is the reason if OK is false.
 	Why string `json:"why,omitempty"`
-	// LeaderAge is how many seconds ago the leader in Status was last known to lead, as the header Age
-	// has it in whole seconds. It is missing if no leader is known.
+	// LeaderAge is how many seconds ago the leader in Status was last known to lead; the header Age has it
+	// in whole seconds. It is missing if no leader is known.
 	LeaderAge *float64       `json:"leaderAgeSeconds,omitempty"`
 	Status    elector.Status `json:"status"`
 }
 
-// New returns a handler that answers for e. Nothing has to be closed. It is safe for concurrent use.
+// New returns a handler that answers for e. It needs no Close. It is safe for concurrent use.
 func New(e elector.Elector, o Options) http.Handler {
 	if o.Bound <= 0 {
 		o.Bound = DefaultBound
@@ -89,10 +89,10 @@ func answer(w http.ResponseWriter, s elector.Status, now time.Time, why string) 
 	if !a.OK {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(a) // an error is the client's: nobody is left to be told
+	_ = json.NewEncoder(w).Encode(a) // the error is the client's, and nobody is left to report it to
 }
 
-// leaderAge is how old the knowledge of the leader is.
+// leaderAge returns the age of what is known about the leader.
 func leaderAge(s elector.Status, now time.Time) (age time.Duration, known bool) {
 	return max(0, now.Sub(s.LeaderAsOf)), !s.LeaderAsOf.IsZero() && !s.Leader.Vacant()
 }
@@ -116,7 +116,7 @@ func whyNotReplica(s elector.Status, _ time.Time) string {
 	return ""
 }
 
-// whyNotWell says what stands still.
+// whyNotWell returns what makes no progress, or "".
 func (o Options) whyNotWell(s elector.Status, now time.Time) string {
 	since := func(t time.Time) time.Duration { return now.Sub(t).Round(time.Millisecond) }
 	overdue := func(t time.Time) bool { return !t.IsZero() && now.Sub(t) > o.Bound }
@@ -137,7 +137,7 @@ func (o Options) whyNotWell(s elector.Status, now time.Time) string {
 	return ""
 }
 
-// outOfTouch is since when a campaign has had no live session.
+// outOfTouch returns since when a campaign has had no live session.
 func outOfTouch(s elector.Status) time.Time {
 	if s.Deadline.After(s.Since) {
 		return s.Deadline

@@ -25,7 +25,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// candidate makes an elector, which is closed at the end.
+// candidate makes an elector that is closed at the end of the test.
 func candidate(t *testing.T, b backend.Backend, id, value string) elector.Elector {
 	t.Helper()
 	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id, Value: []byte(value)}))(t)
@@ -33,7 +33,7 @@ func candidate(t *testing.T, b backend.Backend, id, value string) elector.Electo
 	return e
 }
 
-// runs has an elector lead by a function until the test ends.
+// runs makes an elector lead with a function until the test ends.
 func runs(t *testing.T, e elector.Elector, lead func(ctx context.Context, t *elector.Term) error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -47,14 +47,14 @@ func untilTold(ctx context.Context, _ *elector.Term) error {
 	return nil
 }
 
-// ask asks a handler, which takes no time.
+// ask sends a request to a handler, without delay.
 func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 	return w
 }
 
-// said is the answer at a path, of which the header tells the age, too.
+// said returns the answer at a path, and checks the age in its header.
 func said(t *testing.T, h http.Handler, path string) (a health.Answer) {
 	t.Helper()
 	w := ask(h, "GET", path)
@@ -70,8 +70,8 @@ func said(t *testing.T, h http.Handler, path string) (a health.Answer) {
 	return a
 }
 
-// answers fails unless the answers to /leader, /replica and /healthz are 200 or not as wanted. Each
-// is JSON that says the same, and why not.
+// answers fails unless the answers to /leader, /replica and /healthz are 200 or not as wanted. Each is
+// JSON with the same result, and a reason if it is not 200.
 func answers(t *testing.T, h http.Handler, leader, replica, well bool) {
 	t.Helper()
 	for path, want := range map[string]bool{"/leader": leader, "/replica": replica, "/healthz": well, "/status": true} {
@@ -80,7 +80,7 @@ func answers(t *testing.T, h http.Handler, leader, replica, well bool) {
 	}
 }
 
-// unavailable fails unless an answer is 503, sends nobody anywhere, and says this.
+// unavailable fails unless the answer is 503, redirects nobody, and contains says.
 func unavailable(t *testing.T, w *httptest.ResponseRecorder, says string) {
 	t.Helper()
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
@@ -88,14 +88,14 @@ func unavailable(t *testing.T, w *httptest.ResponseRecorder, says string) {
 	assert.Contains(t, w.Body.String(), says)
 }
 
-// redirected fails unless an answer sends the client there.
+// redirected fails unless the answer sends the client to to.
 func redirected(t *testing.T, w *httptest.ResponseRecorder, to string) {
 	t.Helper()
 	assert.Equal(t, http.StatusTemporaryRedirect, w.Code)
 	assert.Equal(t, to, w.Header().Get("Location"))
 }
 
-// A leader, and one behind it: each answer is true, in touch, out of touch, and back.
+// The answers of a leader and the candidate behind it are true while in touch, out of touch, and back.
 func TestLeaderAndReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -114,7 +114,7 @@ func TestLeaderAndReplica(t *testing.T) {
 		clients[1].Suspend()
 		synctest.Wait()
 		answers(t, handlers[1], false, false, true)
-		time.Sleep(24 * time.Hour) // a long outage kills nobody
+		time.Sleep(24 * time.Hour) // a long outage makes nobody unhealthy
 		answers(t, handlers[1], false, false, true)
 		clients[1].Resume()
 		time.Sleep(time.Minute)
@@ -129,7 +129,7 @@ func TestLeaderAndReplica(t *testing.T) {
 	})
 }
 
-// An outage is a fault if it is said to be one.
+// An outage is a fault if Options.Outage is set.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -147,7 +147,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A lead function that heeds nothing is a fault once its term has been over for the bound.
+// A lead function that ignores its ctx is a fault once its term has been over for Bound.
 func TestLeadThatGoesOn(t *testing.T) {
 	for _, bound := range []time.Duration{0, 5 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestLeadThatGoesOn(t *testing.T) {
 	}
 }
 
-// A process whose Run has returned does nothing any more, unless it is meant to.
+// A process whose Run has returned is a fault, unless Options.Idle is set.
 func TestNoCampaign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := candidate(t, memory.New(memory.Options{}), "a", "")
@@ -191,7 +191,7 @@ func TestNoCampaign(t *testing.T) {
 	})
 }
 
-// A pause after a term that has failed is no fault: its end is known.
+// A pause after a failed term is no fault, because its end is known.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := candidate(t, memory.New(memory.Options{}), "a", "")
@@ -206,7 +206,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A stuck is an elector that shows what it is told to.
+// A stuck is an elector with a given status.
 type stuck struct {
 	elector.Elector
 	status elector.Status
@@ -218,7 +218,7 @@ func (s stuck) Observe(context.Context) iter.Seq2[elector.Leader, error] {
 	return func(yield func(elector.Leader, error) bool) { yield(elector.Leader{}, elector.ErrClosed) }
 }
 
-// What no elector should come to is told all the same.
+// The answers report even states that no elector should get into.
 func TestStuck(t *testing.T) {
 	long := time.Now().Add(-time.Hour)
 	for want, s := range map[string]elector.Status{
@@ -242,8 +242,8 @@ func TestMethods(t *testing.T) {
 	assert.Contains(t, ask(h, "GET", "/").Body.String(), "/leader, /replica, /healthz and /status")
 }
 
-// A follower sends its clients to the leader, and says how old its knowledge is, also while the service
-// is away.
+// A follower sends its clients to the leader, and says how old its knowledge is, even while the service is
+// down.
 func TestRedirect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -273,7 +273,8 @@ func TestRedirect(t *testing.T) {
 	})
 }
 
-// A candidate far behind the leader, and a process that does not campaign, send clients to the one who leads now.
+// A candidate far behind the leader, and a process that does not campaign, send clients to the current
+// leader.
 func TestRedirectFollowsTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -299,8 +300,8 @@ func TestRedirectFollowsTheLeader(t *testing.T) {
 	})
 }
 
-// Follow goes on though a hook of the elector ends the goroutine that observes, and ends when the elector is closed,
-// also while it waits for its next try.
+// Follow continues after a hook of the elector has ended the goroutine that observes, and ends when the
+// elector is closed, even while it waits for its next try.
 func TestFollowUntilClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -358,7 +359,7 @@ func TestFollowWhatIsRefused(t *testing.T) {
 	})
 }
 
-// Where a leader's value is hostile, or no URL, nobody is sent.
+// If a leader's value is hostile, or no URL, nobody is redirected.
 func TestRedirectToNobody(t *testing.T) {
 	for _, value := range []string{
 		"", "a.example:8080", "//a.example", "javascript:alert(1)", "http://", "http:///x", "http://:8080", "ftp://a.example", "http://me:secret@a.example",

@@ -12,10 +12,10 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// Follow observes the election until e is closed or ctx ends, so that what e.Status, and each answer here,
-// tells of the leader is current: a candidate by itself knows the one before it, and not who has led since.
-// It blocks, for two seconds at most after e is closed, and needs no rights that Elector.Observe does not need. Where
-// it is refused, it tries again after a second, and after a minute at most; Status has the error.
+// Follow observes the election until e is closed or ctx ends, so that e.Status, and each answer here, has
+// the current leader: without it, a candidate knows only the candidate before it. It blocks, for at most
+// two seconds after e is closed, and needs the same rights as Elector.Observe. If it is refused, it tries
+// again after a second at first, and after a minute at most; Status has the error.
 func Follow(ctx context.Context, e elector.Elector) {
 	const first, longest = time.Second, time.Minute
 	for pause := first; ; pause = min(2*pause, longest) {
@@ -36,8 +36,8 @@ func Follow(ctx context.Context, e elector.Elector) {
 	}
 }
 
-// observe tells whether the leader was told, and whether e is closed. It has a goroutine of its own, which a hook
-// of e may end.
+// observe reports whether a leader was yielded, and whether e is closed. It observes on a goroutine of its
+// own, because a hook of e may end the goroutine.
 func observe(ctx context.Context, e elector.Elector) (told, closed bool) {
 	ended := make(chan struct{})
 	go func() {
@@ -50,19 +50,19 @@ func observe(ctx context.Context, e elector.Elector) (told, closed bool) {
 	return told, closed
 }
 
-// Redirect has next answer while this process leads. Otherwise it sends the client to the leader, with
-// the path and the query that it asked for: status 307, so that the method and the body stay. The leader's
-// Value (elector.Config.Value, Term.Proclaim) has to be a URL such as http://10.0.0.7:8080.
+// Redirect calls next while this process leads. Otherwise it sends the client to the leader, with the
+// requested path and query. The status is 307, which keeps the method and the body. The leader's Value
+// (elector.Config.Value, Term.Proclaim) must be a URL such as http://10.0.0.7:8080.
 //
-// It follows the election, by [Follow], from the call of Redirect until e is closed.
+// It follows the election, with [Follow], from the call of Redirect until e is closed.
 //
-// The header Age says how many seconds ago that leader was last known to lead. It grows while the
-// service is away: for DefaultBound the last leader known is still told, as it may be reached though the
-// service is not. If none is known, or for longer, or if its Value is no such URL, the answer is 503 with
-// Retry-After, and an Answer that says why. Two processes whose knowledge is old may send a client to
-// each other: clients give up after some ten redirects, as net/http does.
+// The header Age says how many seconds ago that leader was last known to lead. It grows while the service
+// is down: for DefaultBound, the last known leader is still used, because it may be reachable although the
+// service is not. After that, or if no leader is known, or if its Value is no such URL, the answer is 503
+// with Retry-After, and an Answer with the reason. Two processes with old knowledge may send a client to
+// each other: clients give up after about ten redirects, as net/http does.
 //
-// Those who can write candidates in the service decide where clients are sent.
+// Anybody who can write candidates in the service decides where clients are sent.
 func Redirect(e elector.Elector, next http.Handler) http.Handler {
 	go Follow(context.Background(), e)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func Redirect(e elector.Elector, next http.Handler) http.Handler {
 	})
 }
 
-// target is where the leader answers a request, or why that is not known.
+// target returns where the leader answers a request, or why that is unknown.
 func target(value []byte, asked *url.URL) (to, why string) {
 	at, err := url.Parse(string(value))
 	switch {
@@ -104,7 +104,7 @@ func target(value []byte, asked *url.URL) (to, why string) {
 	base := url.URL{
 		Scheme: at.Scheme, Host: at.Host, RawQuery: asked.RawQuery,
 		Path:    strings.TrimSuffix(at.Path, "/") + asked.Path,
-		RawPath: strings.TrimSuffix(at.EscapedPath(), "/") + asked.EscapedPath(), // as it was asked for: %2F is no slash
+		RawPath: strings.TrimSuffix(at.EscapedPath(), "/") + asked.EscapedPath(), // as requested: %2F is no slash
 	}
 	return base.String(), ""
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// A server is frozen, and goes on: the leader leads until its window ends, and nobody while it is frozen.
-// The leader last seen is told meanwhile, with an age that grows. That restarts nobody.
+// While the server is frozen, the leader leads until its window ends, and then nobody leads; the last
+// known leader is reported with a growing age, and no process counts as unhealthy.
 func TestFrozenEtcd(t *testing.T) {
 	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
@@ -48,7 +48,7 @@ func TestFrozenEtcd(t *testing.T) {
 		}
 	}
 	settled := func() bool { return ok(a, "/leader") && ok(b, "/replica") || ok(b, "/leader") && ok(a, "/replica") }
-	// A candidate that stands may hear of the leader's announcement some moments later.
+	// A standing candidate may learn of the leader's announcement a little later.
 	known := func() bool { return said(t, a, "/status").LeaderAge != nil && said(t, b, "/status").LeaderAge != nil }
 	eventually("one leads, and the other stands behind it and knows it", func() bool { return settled() && known() })
 	leader, follower, outage := a, b, handlers[3]
@@ -58,7 +58,7 @@ func TestFrozenEtcd(t *testing.T) {
 	id := said(t, leader, "/leader").Status.Leader.ID
 
 	require.NoError(t, server.Pause())
-	defer func() { _ = server.Resume() }() // or nothing can be closed
+	defer func() { _ = server.Resume() }() // otherwise nothing can be closed
 	eventually("nobody leads", func() bool { return !ok(leader, "/leader") && !ok(follower, "/replica") })
 	s := said(t, leader, "/status")
 	assert.True(t, s.OK && s.LeaderAge == nil && s.Status.Leader.ID == "", "after its term it knows of no leader: %+v", s)

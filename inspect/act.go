@@ -11,9 +11,9 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Ask asks the leader to go, and returns who was asked, as elector.Ask does, which has the contract:
-// elector.ErrNoLeader if nobody leads. Leader.Asked is an earlier request, if there is one, which
-// stands in place of this one.
+// Ask asks the leader to go, and returns the leader that was asked. It has the contract of elector.Ask:
+// elector.ErrNoLeader if nobody leads. If there was an earlier request, it stays in place of this one, and
+// Leader.Asked returns it.
 func (i *Inspector) Ask(ctx context.Context, election string, r elector.Request) (Leader, error) {
 	var asked Leader
 	err := i.act(ctx, "ask the leader of", election, func(ctx context.Context, _ *backend.Session, e found) error {
@@ -26,9 +26,9 @@ func (i *Inspector) Ask(ctx context.Context, election string, r elector.Request)
 	return asked, err
 }
 
-// Transfer is Ask with the ID of the candidate that is to lead next: elector.ErrNoCandidate if none of
-// that ID waits, elector.ErrNoTransfer if the strategy cannot do it. Then nothing was written. It
-// returns when the leader is asked: watch the election to see it done.
+// Transfer is Ask with the ID of the candidate that should lead next: elector.ErrNoCandidate if no candidate
+// with that ID waits, elector.ErrNoTransfer if the strategy cannot do it. In both cases nothing was
+// written. It returns when the leader has been asked: watch the election to see the result.
 func (i *Inspector) Transfer(ctx context.Context, election, to string, r elector.Request) (Leader, error) {
 	if r.To = to; to == "" {
 		return Leader{}, fmt.Errorf("inspect: transfer %s: the ID of the candidate that is to lead is empty: name it, or Ask: %w", election, elector.ErrConfig)
@@ -36,8 +36,8 @@ func (i *Inspector) Transfer(ctx context.Context, election, to string, r elector
 	return i.Ask(ctx, election, r)
 }
 
-// Designate has a candidate outrank all others, as elector.Designate does, which has the contract:
-// elector.ErrNoDesignation if the strategy heeds none.
+// Designate makes a candidate outrank all others. It has the contract of elector.Designate:
+// elector.ErrNoDesignation if the strategy heeds no designation.
 func (i *Inspector) Designate(ctx context.Context, election string, d elector.Designation) error {
 	if d.ID == "" {
 		return fmt.Errorf("inspect: designate in %s: the ID is empty: name a candidate, or Undesignate: %w", election, elector.ErrConfig)
@@ -45,7 +45,7 @@ func (i *Inspector) Designate(ctx context.Context, election string, d elector.De
 	return i.designate(ctx, "designate in", election, d)
 }
 
-// Undesignate takes a designation back. That nobody is designated is no error.
+// Undesignate takes a designation back. It is no error if nobody is designated.
 func (i *Inspector) Undesignate(ctx context.Context, election string) error {
 	return i.designate(ctx, "undesignate in", election, elector.Designation{})
 }
@@ -56,7 +56,7 @@ func (i *Inspector) designate(ctx context.Context, what, election string, d elec
 	})
 }
 
-// act finds an election, and changes it: only what is known.
+// act finds an election and changes it, if its strategy is known.
 func (i *Inspector) act(ctx context.Context, what, path string, do func(context.Context, *backend.Session, found) error) error {
 	ctx, cancel := i.bind(ctx)
 	defer cancel()
@@ -74,14 +74,14 @@ func (i *Inspector) act(ctx context.Context, what, path string, do func(context.
 	if err = do(ctx, s, e); err != nil && ctx.Err() != nil {
 		return fail(ctx, what, path, err)
 	}
-	return err // of package elector, which says what it is about
+	return err // an error of package elector says what it is about
 }
 
-// RemoveOptions are the wishes for Remove.
+// RemoveOptions configure Remove.
 type RemoveOptions struct {
-	// Evict deletes the entries of those that stand first, the leader's last, and whatever else is in
-	// the election's directory. It is for what somebody has left there. Processes that live stand
-	// again at once: stop them before, and see elector.Remove for what deposes a leader.
+	// Evict first deletes the candidates' entries, the leader's last, and everything else in the
+	// election's directory. It is for entries that somebody has left behind. Running processes stand again
+	// at once: stop them before. For what deposes a leader, see elector.Remove.
 	Evict bool
 
 	_ struct{}
@@ -91,17 +91,17 @@ type RemoveOptions struct {
 type Removed struct {
 	Election string `json:"election"`
 	Strategy string `json:"strategy"`
-	// Entries are the keys of those that stood, with Evict.
+	// Entries are the keys of the deleted candidates' entries, with Evict.
 	Entries []string `json:"entries,omitempty"`
 	// Directory is the key of the election's directory.
 	Directory string `json:"directory,omitempty"`
-	// Kept says why the record has stayed; "": it is gone, too.
+	// Kept says why the record was kept; "" if it is gone, too.
 	Kept string `json:"kept,omitempty"`
 }
 
-// Remove removes what an election has left, as elector.Remove does, which has the contract: it refuses
-// with elector.ErrInUse while somebody stands, unless told to evict. What it tells beside an error
-// was removed.
+// Remove removes what an election has left. It has the contract of elector.Remove: it refuses with
+// elector.ErrInUse while somebody stands, unless Evict is set. What it returns with an error has been
+// removed.
 func (i *Inspector) Remove(ctx context.Context, election string, o RemoveOptions) (Removed, error) {
 	gone := Removed{Election: election}
 	err := i.act(ctx, "remove", election, func(ctx context.Context, s *backend.Session, e found) error {
@@ -154,7 +154,7 @@ func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o R
 		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
-		again, err := i.find(ctx, s, e.path) // whoever has come back may have founded it anew
+		again, err := i.find(ctx, s, e.path) // a candidate that has come back may have founded it again
 		switch {
 		case errors.Is(err, elector.ErrNoElection):
 			return nil
@@ -168,12 +168,12 @@ func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o R
 	}
 }
 
-// handwork is the error where the directory has what evict does not delete, such as keys that are no entries.
+// handwork is the error if the directory has what evict does not delete, such as keys that are no entries.
 func (e found) handwork() error {
 	return fmt.Errorf("%w: keys that nobody holds are in %s: delete them by hand", elector.ErrInUse, e.dir)
 }
 
-// evict deletes all that is in the directory. The leader's entry is the last: until then nobody else leads.
+// evict deletes everything in the directory, the leader's entry last: until then nobody else leads.
 func (e found) evict(ctx context.Context, s *backend.Session, gone *Removed) error {
 	for more := true; more; {
 		var keys []string
@@ -181,7 +181,7 @@ func (e found) evict(ctx context.Context, s *backend.Session, gone *Removed) err
 		if keys, more, err = s.Children(ctx, e.dir, page); err != nil {
 			return err
 		}
-		if more && len(keys) == 0 { // the service does not tell that many
+		if more && len(keys) == 0 { // the service does not list that many
 			return fmt.Errorf("%w: more than %d stand: stop them first", elector.ErrInUse, page)
 		}
 		leader, err := e.leader(ctx, s)
@@ -201,7 +201,7 @@ func (e found) evict(ctx context.Context, s *backend.Session, gone *Removed) err
 				_, err = s.Commit(ctx, nil, backend.Delete(entry))
 			}
 			switch {
-			case errors.Is(err, backend.ErrNoEntry), errors.Is(err, backend.ErrConflict): // gone since, or keys are below it
+			case errors.Is(err, backend.ErrNoEntry), errors.Is(err, backend.ErrConflict): // gone since, or other keys are below it
 			case err != nil:
 				return err
 			default:

@@ -12,10 +12,10 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// An operator looks who leads, asks the leader to go, and watches until another one leads.
+// An operator reads who leads, asks the leader to go, and watches until another one leads.
 func Example() {
 	ctx := context.Background()
-	service := memory.New(memory.Options{}) // of dial.Open, as a rule
+	service := memory.New(memory.Options{}) // usually from dial.Open
 	for _, id := range []string{"host-1", "host-2"} {
 		defer candidate(service, id)()
 	}
@@ -53,7 +53,7 @@ func Example() {
 	// host-2 leads, by fair
 }
 
-// A dashboard begins with the elections that there are.
+// A dashboard begins with a list of the elections.
 func ExampleInspector_List() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})
@@ -73,7 +73,7 @@ func ExampleInspector_List() {
 	// Output: /jobs/reindex fair host-1 1
 }
 
-// candidate stands until end is called. It returns when its entry is there.
+// candidate stands until end is called. It returns when its entry exists.
 func candidate(service *memory.Service, id string) (end func()) {
 	e, err := elector.New(elector.Config{Backend: service.Client(id), Strategy: fair.New(), Election: "/jobs/reindex", ID: id})
 	if err != nil {
@@ -84,7 +84,7 @@ func candidate(service *memory.Service, id string) (end func()) {
 	running.Go(func() {
 		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
-			return elector.ErrStop // it is asked to go for good
+			return elector.ErrStop // ErrStop makes it go for good
 		})
 		_ = e.Close(context.Background())
 	})

@@ -15,16 +15,16 @@ import (
 type found struct {
 	path     string
 	strategy known
-	dir      string // of the entries
+	dir      string // directory of the entries
 	record   layout.Record
-	// looked are the entries that were looked at, as they were: while they are the same, so is
-	// what is found.
+	// looked are the entries that were read, as they were: as long as they do not change, the result
+	// holds.
 	looked []backend.Entry
 }
 
-// check tells what is wrong with the path of an election.
+// check validates the path of an election.
 func check(path string) error {
-	if path == "/" { // Kafka's, perhaps
+	if path == "/" { // may be Kafka's
 		return nil
 	}
 	if err := backend.CheckKey(path); err != nil {
@@ -33,7 +33,7 @@ func check(path string) error {
 	return nil
 }
 
-// begin checks the path, and returns a session that shows what there is since then, at least.
+// begin checks the path, and returns a session that shows at least what exists at the time at.
 func (i *Inspector) begin(ctx context.Context, path string) (s *backend.Session, at time.Time, err error) {
 	if err = check(path); err == nil {
 		s, err = i.live(ctx)
@@ -44,7 +44,7 @@ func (i *Inspector) begin(ctx context.Context, path string) (s *backend.Session,
 	return s, at, err
 }
 
-// somewhere is a key that whoever looks at the path may read.
+// somewhere returns a key that may be read by everybody who looks at the path.
 func (i *Inspector) somewhere(path string) string {
 	if path != "/" {
 		return path
@@ -55,7 +55,7 @@ func (i *Inspector) somewhere(path string) string {
 	return "/x"
 }
 
-// landmarked are the strategies that are Landmarked.
+// landmarked returns the strategies that are Landmarked.
 func (i *Inspector) landmarked() (all []known) {
 	for _, k := range i.strategies {
 		if _, is := k.use.(Landmarked); is {
@@ -65,20 +65,20 @@ func (i *Inspector) landmarked() (all []known) {
 	return all
 }
 
-// find finds the election at a path. ErrNoElection says that there is none, and why; looked is set
-// then, too.
+// find finds the election at a path. ErrNoElection means that there is none, and why; looked is set then,
+// too.
 func (i *Inspector) find(ctx context.Context, s *backend.Session, path string) (found, error) {
 	e, err := i.findBy(ctx, s, path, func(e *found, key string) (bool, error) {
 		mark, err := e.look(ctx, s, key)
 		return mark.Exists(), err
 	})
 	if err == nil && e.dir == path {
-		e.looked = e.looked[:len(e.looked)-1] // the landmark is written with each change of leader, as with Kafka's
+		e.looked = e.looked[:len(e.looked)-1] // the landmark is written with each change of leader, as Kafka's is
 	}
 	return e, err
 }
 
-// findBy finds the election at a path. marked tells whether a landmark stands.
+// findBy finds the election at a path. marked reports whether a landmark exists.
 func (i *Inspector) findBy(ctx context.Context, s *backend.Session, path string, marked func(e *found, key string) (bool, error)) (found, error) {
 	e := found{path: path}
 	if path != "/" {
@@ -116,7 +116,7 @@ func (i *Inspector) recorded(e found, entry backend.Entry) (found, error) {
 	return e, nil
 }
 
-// look reads an entry, and notes it.
+// look reads an entry and notes it.
 func (e *found) look(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 	entry, err := s.Get(ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
@@ -126,7 +126,7 @@ func (e *found) look(ctx context.Context, s *backend.Session, key string) (backe
 	return entry, err
 }
 
-// view is what is said of the election before anybody has looked who stands.
+// view returns what is known of the election before anybody has looked who stands.
 func (e found) view(at time.Time) View {
 	v := View{Election: e.path, At: at}
 	if e.strategy.use != nil {
@@ -139,7 +139,7 @@ func (e found) view(at time.Time) View {
 // leader reads who leads; the zero Leader if nobody does.
 func (e found) leader(ctx context.Context, s *backend.Session) (leader elector.Leader, err error) {
 	for leader, err = range e.strategy.use.Observe(ctx, s, e.dir) {
-		break // the first is the one now
+		break // the first is the current one
 	}
 	return leader, err
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A record that names what can be no directory is no election's, and a watch goes on until it is mended.
+// A record that names no valid directory is no election's, and a watch continues until the record is
+// mended.
 func TestRecordOfNoDirectory(t *testing.T) {
 	for _, dir := range []string{`\u001b[2J`, `\u0000`, strings.Repeat("x", backend.MaxKey)} {
 		bubble(t, inspect.Options{}, func(s *stage) {
@@ -40,7 +41,7 @@ func TestRecordOfNoDirectory(t *testing.T) {
 	}
 }
 
-// What no candidate has made may stand where Remove does not reach. Then it does not blame processes.
+// If something that no candidate made is where Remove does not reach, the error does not blame processes.
 func TestRemoveBelowStrangers(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		require.NoError(s, s.service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e1"}`)))
@@ -52,7 +53,7 @@ func TestRemoveBelowStrangers(t *testing.T) {
 	})
 }
 
-// One who waits when Remove evicts founds the election anew, perhaps before the record is gone.
+// A waiting candidate that Remove evicts founds the election again, perhaps before the record is gone.
 func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})

@@ -11,10 +11,10 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Options are the wishes for an Inspector. The zero value is good.
+// Options configure an Inspector. The zero value is usable.
 type Options struct {
-	// Strategies are your own, such as those with a CustomLayout: what an election's record
-	// names is looked for among these first, and then in strategy/catalog.
+	// Strategies are your own strategies, such as those with a CustomLayout. The name in an election's
+	// record is looked up here first, and then in strategy/catalog.
 	Strategies []elector.Strategy
 	// TTL is the session timeout to ask for; zero means the backend's default.
 	TTL time.Duration
@@ -22,9 +22,9 @@ type Options struct {
 	_ struct{}
 }
 
-// ErrUnknownStrategy: the election's record names a strategy that is neither in strategy/catalog nor
-// among Options.Strategies. Who leads and who stands is told as far as the entries say it; nothing
-// is changed in such an election.
+// ErrUnknownStrategy: the election's record names a strategy that is neither in strategy/catalog nor in
+// Options.Strategies. Who leads and who stands is reported as far as the entries show it; nothing is
+// changed in such an election.
 var ErrUnknownStrategy = errors.New("strategy is unknown here")
 
 // An Inspector looks into elections from outside. It is safe for concurrent use.
@@ -33,15 +33,15 @@ type Inspector struct {
 	strategies []known
 	ctx        context.Context // ends with elector.ErrClosed when Close begins
 	cancel     context.CancelCauseFunc
-	opening    chan struct{} // held while the session is looked up or opened, and by Close for good
+	opening    chan struct{} // held while the session is looked up or opened, and finally by Close
 	watches    sync.WaitGroup
-	waiting    chan struct{} // has room for the watches that may wait, or is nil where all may
+	waiting    chan struct{} // has room for the watches that may wait; nil if all may
 
 	session *backend.Session // or nil; guarded by opening
 }
 
-// New makes an Inspector. It does not connect: the first call that needs the service does. The caller
-// must Close it, and keeps b. The error is elector.ErrConfig, and tells all that is wrong.
+// New makes an Inspector. It does not connect: the first call that needs the service does. The caller must
+// Close it, and still owns b. The error wraps elector.ErrConfig, and lists all that is wrong.
 func New(b backend.Backend, o Options) (*Inspector, error) {
 	var errs []error
 	bad := func(format string, args ...any) {
@@ -76,11 +76,11 @@ func New(b backend.Backend, o Options) (*Inspector, error) {
 	return i, nil
 }
 
-// cleanupTimeout bounds how long a session that is given up is waited for, beside a ctx.
+// cleanupTimeout limits how long a call waits for an abandoned session to close, in addition to its ctx.
 const cleanupTimeout = 2 * time.Second
 
-// Close ends the session and all watches, and waits for that until ctx ends; with a ctx that has
-// ended before, as the one that a signal ends, for up to two seconds. Later calls are elector.ErrClosed.
+// Close ends the session and all watches, and waits for that until ctx ends. If ctx has already ended, for
+// example because of a signal, it waits for up to two seconds. Later calls return elector.ErrClosed.
 func (i *Inspector) Close(ctx context.Context) error {
 	i.cancel(elector.ErrClosed)
 	if ctx.Err() != nil {
@@ -112,18 +112,17 @@ func (i *Inspector) Close(ctx context.Context) error {
 	return nil
 }
 
-// bind returns ctx, which also ends when the Inspector closes, and then with elector.ErrClosed for
-// its cause.
+// bind returns a copy of ctx that also ends, with the cause elector.ErrClosed, when the Inspector closes.
 func (i *Inspector) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(i.ctx, func() { cancel(elector.ErrClosed) })
 	if i.ctx.Err() != nil {
-		cancel(elector.ErrClosed) // AfterFunc does it on another goroutine, perhaps too late
+		cancel(elector.ErrClosed) // AfterFunc cancels on another goroutine, perhaps too late
 	}
 	return bound, func() { stop(); cancel(nil) }
 }
 
-// fail wraps the error of an exported call. ctx is what bind returned.
+// fail wraps the error of an exported call. ctx is the result of bind.
 func fail(ctx context.Context, what, election string, err error) error {
 	if err == nil {
 		return nil
@@ -134,8 +133,8 @@ func fail(ctx context.Context, what, election string, err error) error {
 	return fmt.Errorf("inspect: %s %s: %w", what, election, err)
 }
 
-// patience is for how long a session may take to be opened: a server that takes the connection and
-// then says nothing counts as unavailable.
+// patience is how long opening a session may take: a server that accepts the connection and then does not
+// answer counts as unavailable.
 const patience = 10 * time.Second
 
 // live returns the session, or opens one.
@@ -157,7 +156,7 @@ func (i *Inspector) live(ctx context.Context) (*backend.Session, error) {
 	}
 	if i.session != nil {
 		done, cancel := context.WithTimeout(ctx, cleanupTimeout)
-		_ = i.session.Close(done) // Lost is final; only its goroutines are still to be waited for
+		_ = i.session.Close(done) // Lost is final; this only waits for its goroutines
 		cancel()
 	}
 	trying, cancel := context.WithTimeout(ctx, patience)

@@ -13,26 +13,26 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// ListOptions are the wishes for List. The zero value is good.
+// ListOptions configure List. The zero value is usable.
 type ListOptions struct {
-	// Most is how many keys are looked at. Zero means 10,000.
+	// Most is how many keys List looks at. Zero means 10,000.
 	Most int
 
 	_ struct{}
 }
 
-// A Listing is which elections there are under a path.
+// A Listing says which elections exist under a path.
 type Listing struct {
 	Under string `json:"under"`
-	// Elections are sorted by path. Each has who leads, and Count, but no Candidates.
+	// Elections are sorted by path. Each has its leader and Count, but no Candidates.
 	Elections []View `json:"elections"`
 	// Keys is how many keys were looked at.
 	Keys int `json:"keys"`
-	// Missed is where there may be elections that were not found; nil: nowhere.
+	// Missed says where there may be more elections; nil if nowhere.
 	Missed []Missed `json:"missed,omitempty"`
 }
 
-// Missed says that not all below a key was looked at.
+// Missed says that not everything below a key was looked at.
 type Missed struct {
 	Key string `json:"key"`
 	Why string `json:"why"`
@@ -40,20 +40,20 @@ type Missed struct {
 
 const (
 	defaultMost = 10_000
-	// page is how many keys directly under one are looked at.
+	// page is how many keys directly under one key are looked at.
 	page = 1000
-	// abreast is how many keys are looked at at the same time.
+	// abreast is how many keys are looked at concurrently.
 	abreast = 8
 )
 
-// List finds the elections at a path and below it: "/" for all. It looks at each key there, by two or
-// three requests, but not at what is in the directories of elections, and then at each election
-// by a few. It stops at ListOptions.Most keys, and looks at no more than a thousand directly
-// under one key: on ZooKeeper then at none of them. Listing.Missed says so, and where the service
-// refuses the right to look.
+// List finds the elections at a path and below it: "/" for all. It looks at each key there, with two or
+// three requests, but not into the directories of elections, and then at each election with a few
+// requests. It stops at ListOptions.Most keys, and looks at no more than a thousand keys directly under
+// one key; on ZooKeeper, it looks at none of them if there are more. Listing.Missed says so, and also
+// where the service denies access.
 //
-// The errors are those of Leader, but for elector.ErrNoElection. What cannot be told of one election is
-// its View.Trouble.
+// The errors are those of Leader, except elector.ErrNoElection. What cannot be found out about one
+// election is in its View.Trouble.
 func (i *Inspector) List(ctx context.Context, under string, o ListOptions) (Listing, error) {
 	ctx, cancel := i.bind(ctx)
 	defer cancel()
@@ -142,7 +142,7 @@ func (i *Inspector) place(ctx context.Context, s *backend.Session, key string, a
 	return p
 }
 
-// summary is who leads, and how many stand, without a look at each.
+// summary returns who leads and how many stand, without reading each candidate.
 func (e found) summary(ctx context.Context, s *backend.Session, at time.Time) (View, error) {
 	v := e.view(at)
 	leader, err := e.leader(ctx, s)

@@ -18,7 +18,7 @@ import (
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
-// summaries are the elections of a list, in short.
+// summaries returns the elections of a list in short form.
 func summaries(l inspect.Listing) (all []string) {
 	for _, v := range l.Elections {
 		s := fmt.Sprintf("%s %s %d", v.Election, v.Strategy, v.Count)
@@ -79,7 +79,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestListIsBounded holds that a list looks at no more than it is told, and says what it has missed.
+// TestListIsBounded checks that a list looks at no more keys than allowed, and says what it has missed.
 func TestListIsBounded(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		for n := range 1100 {

@@ -6,18 +6,19 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// Leader tells who leads an election, and with which strategy. That nobody leads is no error, and
-// View.Leader nil. elector.ErrNoElection says that nobody has founded it, or that something else
-// stands at the path, and elector.ErrConfig that the path is none. What is told was so when Leader
-// was called, or later.
+// Leader returns who leads an election, and with which strategy. It is no error if nobody leads: then
+// View.Leader is nil. elector.ErrNoElection means that nobody has founded the election, or that something
+// else is at the path, and elector.ErrConfig that the path is invalid. The View was true when Leader was
+// called, or later.
 //
-// While the service cannot be reached it waits for as long as its session may live, so give ctx
-// an end. Then the error is backend.ErrUnavailable, backend.ErrSessionLost, or ctx's.
+// While the service cannot be reached, Leader waits as long as its session may live, so give ctx a
+// deadline. Then the error is backend.ErrUnavailable, backend.ErrSessionLost, or ctx's.
 func (i *Inspector) Leader(ctx context.Context, election string) (View, error) {
 	return i.look(ctx, "leader of", election, false)
 }
 
-// Candidates tells who stands, too: it reads the entry of each. The errors are those of Leader.
+// Candidates also returns who stands: it reads the entry of each candidate. The errors are those of
+// Leader.
 func (i *Inspector) Candidates(ctx context.Context, election string) (View, error) {
 	return i.look(ctx, "candidates of", election, true)
 }
@@ -29,7 +30,7 @@ func (i *Inspector) look(ctx context.Context, what, path string, all bool) (View
 	if err != nil {
 		return View{}, fail(ctx, what, path, err)
 	}
-	// The two reads are not one: whoever leads may be another one by then.
+	// The two reads are not atomic: the leader may change in between.
 	const looks = 5
 	for n := 1; ; n++ {
 		e, err := i.find(ctx, s, path)
@@ -57,7 +58,7 @@ func (i *Inspector) look(ctx context.Context, what, path string, all bool) (View
 	}
 }
 
-// agree tells whether a list of candidates says who leads as was read before.
+// agree reports whether a list of candidates shows the same leader as was read before.
 func agree(l elector.Leader, listed []elector.Candidate) bool {
 	found := l.Vacant()
 	for _, c := range listed {

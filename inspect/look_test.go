@@ -40,7 +40,7 @@ func newStage(t *testing.T, o inspect.Options) *stage {
 	return s
 }
 
-// inspector is one that the test closes.
+// inspector makes an Inspector that the test closes.
 func inspector(t *testing.T, b backend.Backend, o inspect.Options) *inspect.Inspector {
 	t.Helper()
 	in := must.Get(inspect.New(b, o))(t)
@@ -48,7 +48,7 @@ func inspector(t *testing.T, b backend.Backend, o inspect.Options) *inspect.Insp
 	return in
 }
 
-// run has a candidate stand until the test ends, or end is called: it leads until it is asked to go.
+// run makes a candidate stand until the test ends or end is called: it leads until it is asked to go.
 func run(t *testing.T, b backend.Backend, s elector.Strategy, election, id string) (end func()) {
 	t.Helper()
 	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: s, Election: election, ID: id, Value: []byte("at " + id)}))(t)
@@ -66,7 +66,7 @@ func run(t *testing.T, b backend.Backend, s elector.Strategy, election, id strin
 	return end
 }
 
-// stand has a candidate stand that the bubble is quiet after.
+// stand makes a candidate stand, and waits until the bubble is quiet.
 func (s *stage) stand(strategy elector.Strategy, id string) (end func()) {
 	s.Helper()
 	end = run(s.T, s.service.Client(id), strategy, path, id)
@@ -86,7 +86,7 @@ func ids(v inspect.View) (all []string) {
 	return all
 }
 
-// each is a test on each strategy, also those that are not in the catalog by their recorded name.
+// each runs a test with each strategy, including those whose recorded name is not in the catalog.
 func each(t *testing.T, f func(s *stage, item catalog.Item)) {
 	t.Helper()
 	byID := catalog.Item{Strategy: ranked.Strategy{ByID: true}, Traits: catalog.Traits{Lists: true, Ranked: true}}
@@ -135,7 +135,7 @@ func TestEachStrategy(t *testing.T) {
 	})
 }
 
-// TestAskEach holds that a leader of each strategy goes when it is asked, and that a transfer is made or
+// TestAskEach checks that a leader of each strategy goes when it is asked, and that a transfer is made or
 // refused.
 func TestAskEach(t *testing.T) {
 	each(t, func(s *stage, item catalog.Item) {
@@ -168,9 +168,9 @@ func TestAskedBefore(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		e := must.Get(elector.New(elector.Config{Backend: s.service, Strategy: fair.New(), Election: path, ID: "deaf"}))(s)
 		defer func() { assert.NoError(s, e.Close(context.Background())) }()
-		_, err := e.Campaign(s.Context()) // and does not heed requests
+		_, err := e.Campaign(s.Context()) // and ignores requests
 		require.NoError(s, err)
-		synctest.Wait() // it has written its mark: what it writes when it has heard has no request
+		synctest.Wait() // it has written its mark; its next write, after it has heard, removes the request
 		must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"}))(s)
 		asked := must.Get(s.in.Ask(s.Context(), path, elector.Request{By: "ben"}))(s)
 		assert.Equal(s, &elector.Request{By: "anna", Why: "deploy"}, asked.Asked)
@@ -227,7 +227,7 @@ func TestRemove(t *testing.T) {
 	})
 }
 
-// TestEvict holds that what nobody's process holds can be removed, and that those who live come back.
+// TestEvict checks that entries that no process holds can be removed, and that live candidates come back.
 func TestEvict(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.stand(unfair.New(), "7")()
@@ -289,7 +289,7 @@ func TestUnknownStrategy(t *testing.T) {
 	})
 }
 
-// TestKafkaAtTheRoot holds that Kafka's own place is looked into, where no key can be asked about.
+// TestKafkaAtTheRoot checks Kafka's own place, the root, where no key can be asked about.
 func TestKafkaAtTheRoot(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		end := run(s.T, s.service.Client("7"), kafka.New(), "/", "7")
@@ -338,7 +338,7 @@ func TestNew(t *testing.T) {
 	assert.ErrorContains(t, err, "TTL 1ns")
 }
 
-// TestSession holds that there is one session, in which nothing is made, and none after Close.
+// TestSession checks that there is one session, in which nothing is made, and none after Close.
 func TestSession(t *testing.T) {
 	bubble(t, inspect.Options{TTL: 3 * time.Second}, func(s *stage) {
 		s.stand(fair.New(), "7")
@@ -358,7 +358,7 @@ func TestSession(t *testing.T) {
 	})
 }
 
-// TestFresh holds that a new session whose server is behind shows what there is.
+// TestFresh checks that a new session whose server is behind shows the current state.
 func TestFresh(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.service.Lag()

@@ -20,7 +20,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// TestReadOnEtcd holds that whoever may only read there can look, and is told what it may not do.
+// TestReadOnEtcd checks that a user with only read rights can look, and gets an error for everything else.
 func TestReadOnEtcd(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)

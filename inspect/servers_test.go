@@ -40,7 +40,7 @@ func TestOnConsul(t *testing.T) {
 	onServer(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr())
 }
 
-// onServer does all there is once, on a server that is empty.
+// onServer calls everything once, on an empty server.
 func onServer(t *testing.T, url string) {
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
@@ -113,7 +113,7 @@ func onServer(t *testing.T, url string) {
 	assert.Empty(t, gone.Kept)
 	require.ErrorIs(t, must.Err(in.Leader(ctx, "/jobs/ranked")), elector.ErrNoElection)
 
-	// What is left by hand where nobody stands can be evicted.
+	// What is left by hand while nobody stands can be evicted.
 	one()
 	two()
 	three()

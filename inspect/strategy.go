@@ -15,22 +15,22 @@ import (
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
-// A Landmarked strategy has a layout of its own, without a record, and one key by which its elections
-// are told. Those of other strategies with a CustomLayout are not found.
+// A Landmarked strategy has a layout of its own, without a record, and a key that identifies its
+// elections. Elections of other strategies with a CustomLayout are not found.
 type Landmarked interface {
 	elector.CustomLayout
-	// Landmark returns the key that stands in the service if there is such an election at a path.
+	// Landmark returns the key that exists in the service if there is such an election at a path.
 	Landmark(election string) (key string)
 }
 
-// known is a strategy, and what it tells.
+// known is a strategy, and what it shows.
 type known struct {
 	use     elector.Strategy
-	lists   bool // Candidates lists those who wait, too
-	unknown bool // it is only as the entries say
+	lists   bool // Candidates also lists those who wait
+	unknown bool // what is known comes only from the entries
 }
 
-// all are one's own strategies, and then those of the library.
+// all returns the caller's own strategies, and then those of the library.
 func all(own []elector.Strategy) (all []known) {
 	for _, s := range own {
 		all = append(all, known{use: s, lists: true})
@@ -38,14 +38,14 @@ func all(own []elector.Strategy) (all []known) {
 	for _, item := range catalog.All() {
 		all = append(all, known{use: item.Strategy, lists: item.Lists})
 	}
-	// Another name stands in its record, and its candidates are in another order.
+	// Its record has another name, and its candidates are in another order.
 	return append(all, known{use: ranked.Strategy{ByID: true}, lists: true})
 }
 
 // named returns the strategy that a record names.
 func (i *Inspector) named(name string) known {
 	at := slices.IndexFunc(i.strategies, func(k known) bool {
-		_, foreign := k.use.(elector.CustomLayout) // which keeps no record
+		_, foreign := k.use.(elector.CustomLayout) // it keeps no record
 		return k.use.Name() == name && !foreign
 	})
 	if at < 0 {
@@ -54,9 +54,9 @@ func (i *Inspector) named(name string) known {
 	return i.strategies[at]
 }
 
-// stranger is a strategy of which only the name is known, as an outsider can read it: candidates have
-// entries as package strategy/entries makes them, in a queue or with a seat. Whoever holds the
-// seat leads, or bears the leader's mark.
+// stranger is a strategy of which only the name is known, read as by an outsider: candidates have entries
+// as package strategy/entries makes them, in a queue or with a seat. The leader holds the seat or has the
+// leader's mark.
 type stranger string
 
 var _ elector.Strategy = stranger("")
@@ -67,7 +67,7 @@ func (s stranger) Campaign(context.Context, *elector.Candidacy) (elector.Claim, 
 	return elector.Claim{}, fmt.Errorf("strategy %q: %w", string(s), ErrUnknownStrategy)
 }
 
-// lookAgain is how often one looks where nothing tells what to wait for.
+// lookAgain is how often to look if nothing shows what to wait for.
 const lookAgain = 5 * time.Second
 
 // Observe follows the leader's entry, and looks for another one from time to time.
@@ -94,7 +94,7 @@ func (s stranger) Observe(ctx context.Context, session *backend.Session, dir str
 	}
 }
 
-// Candidates lists the leader, if one can be told, and then the others by age.
+// Candidates lists the leader, if one is identified, and then the others by age.
 func (s stranger) Candidates(ctx context.Context, session *backend.Session, dir string) (all []elector.Candidate, err error) {
 	listing, err := session.List(ctx, dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s stranger) Candidates(ctx context.Context, session *backend.Session, dir 
 	}
 	for n, key := range append([]string{entries.SeatKey(dir)}, listing.Keys...) {
 		switch e, err := session.Get(ctx, key); {
-		case errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "": // gone since, or no candidate's
+		case errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "": // gone since, or not a candidate's
 		case err != nil:
 			return nil, err
 		default:

@@ -15,14 +15,13 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// WatchOptions are the wishes for Watch. The zero value is good.
+// WatchOptions configure Watch. The zero value is usable.
 type WatchOptions struct {
-	// Candidates has the watch follow who stands, too. With each change of the election's directory
-	// it reads the entry of each candidate, so it does that no more often than Every, and for no more
-	// than a tenth of its time.
+	// Candidates makes the watch also follow who stands. After each change of the election's directory it
+	// reads the entry of each candidate, but at most once per Every, and for at most a tenth of its time.
 	Candidates bool
-	// Every is the shortest time between two looks at the candidates, 100 ms at least. Zero means 2 s.
-	// Changes of the leader are not held back by it, as long as the watch waits for them: see Watch.
+	// Every is the shortest time between two looks at the candidates, 100 ms at least. Zero means 2 s. It
+	// does not delay changes of the leader, as long as the watch waits for them: see Watch.
 	Every time.Duration
 
 	_ struct{}
@@ -31,33 +30,33 @@ type WatchOptions struct {
 const (
 	defaultEvery = 2 * time.Second
 	minEvery     = 100 * time.Millisecond
-	// silence is how long a watch says nothing at its beginning.
+	// silence is how long a watch yields nothing at its beginning.
 	silence = 2 * time.Second
-	// share is the part of its time that a watch spends with reading candidates at most.
+	// share limits the time that a watch spends on reading candidates to one part in share.
 	share = 10
-	// waitsPerWatch is how many waits a watch has: for the record, the leader's entry, what a strategy waits for beside it,
-	// and the directory.
+	// waitsPerWatch is how many waits a watch has: for the record, the leader's entry, what a strategy
+	// also waits for, and the directory.
 	waitsPerWatch = 4
 )
 
-// Watch yields what an election is now, and again after each change: of the leader, its value, a
-// request to it, the designation, the strategy, and of the candidates where they are asked for. Changes
-// that come faster than they are consumed may be skipped, the latest never is. That there is no
-// election yet, or no more, is a View without a Strategy.
+// Watch yields the current state of an election, and again after each change: of the leader, its value, a
+// request to it, the designation, the strategy, and, if asked for, the candidates. Changes that come
+// faster than they are consumed may be skipped, except the latest. A View without a Strategy means that
+// there is no election yet, or no longer.
 //
-// It goes on through lost sessions and unreachable servers, with pauses up to five seconds. As soon as
-// its session knows that it is out of touch it yields a View with Trouble, which has what was known
-// last, or nothing if nothing was. When it is in touch again, and has looked anew, the next View has
-// none.
+// It continues through lost sessions and unreachable servers, with pauses of up to five seconds. As soon
+// as its session knows that it is out of touch, it yields a View with Trouble, with the last known state,
+// if any. When it is in touch again and has looked again, the next View has no Trouble.
 //
-// The last thing it yields is an error: when ctx ends, the Inspector is closed, the service refuses
-// its rights (backend.ErrDenied), or an argument is wrong (elector.ErrConfig).
+// The last thing it yields is an error: when ctx ends, the Inspector is closed, the service refuses its
+// rights (backend.ErrDenied), or an argument is wrong (elector.ErrConfig).
 //
-// To follow the leader it waits for one entry, and for the record. To follow candidates it waits for the
-// directory, which wakes this watch alone, and no candidate.
+// To follow the leader, it waits for one entry and for the record. To follow candidates, it waits for the
+// directory, which wakes only this watch and no candidate.
 //
-// Consul takes a limited number of waits from one host (backend.Limits.Waits), and candidates need them, too. So there an
-// Inspector waits for some 16 elections at once. Other watches look every WatchOptions.Every instead, until they have room.
+// Consul accepts a limited number of waits from one host (backend.Limits.Waits), and candidates need them,
+// too. So there an Inspector waits for about 16 elections at once. Other watches look every
+// WatchOptions.Every instead, until they have room.
 func (i *Inspector) Watch(ctx context.Context, election string, o WatchOptions) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
 		err := check(election)
@@ -93,26 +92,26 @@ func (i *Inspector) Watch(ctx context.Context, election string, o WatchOptions) 
 	}
 }
 
-// watch is one that goes on.
+// watch is a running watch.
 type watch struct {
 	i       *Inspector
 	o       WatchOptions
 	path    string
 	changed chan struct{} // there may be news
 	poke    chan struct{} // the leader has changed: look at the candidates
-	over    chan struct{} // closed when run has ended, with err
+	over    chan struct{} // closed when run has returned and set err
 	err     error
 
 	mu   sync.Mutex
 	view View
 	told *View // what was yielded last
-	// seen says that there is something to tell. counted: the candidates have been looked at.
+	// seen: there is something to yield. counted: the candidates have been read.
 	seen, counted bool
 	leader        elector.Leader
 	suspended     bool
 }
 
-// news returns what is to be yielded, if it differs from what was.
+// news returns the next View to yield, if it differs from the last one.
 func (w *watch) news() (View, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +145,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// run follows the election until ctx ends, or trying again is of no use.
+// run follows the election until ctx ends, or trying again is useless.
 func (w *watch) run(ctx context.Context) {
 	defer close(w.over)
 	defer time.AfterFunc(silence, func() {
@@ -169,7 +168,7 @@ func (w *watch) run(ctx context.Context) {
 		if err == nil || time.Since(began) > longest {
 			tries = 0
 		}
-		wait := min(shortest<<tries, longest) // also where something changes without end
+		wait := min(shortest<<tries, longest) // applies also if something changes all the time
 		tries = min(tries+1, 10)
 		pause(ctx, wait/2+rand.N(wait/2+1))
 	}
@@ -182,7 +181,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// trouble notes that what is known may be so no longer.
+// trouble notes that what is known may be outdated.
 func (w *watch) trouble(why string) {
 	w.update(func(v *View) {
 		since := time.Now()
@@ -193,8 +192,8 @@ func (w *watch) trouble(why string) {
 	})
 }
 
-// follow follows one incarnation of the election in one session, for as long as that is in touch. A nil
-// error says that it is time to look anew.
+// follow follows one incarnation of the election in one session, as long as that is in touch. A nil error
+// means that it is time to look again.
 func (w *watch) follow(ctx context.Context) error {
 	s, err := w.i.live(ctx)
 	if err != nil {
@@ -225,7 +224,7 @@ func (i *Inspector) leaveWaiting() {
 	}
 }
 
-// race runs all until one returns, and returns its error when all have.
+// race runs all functions until one returns, and returns its error when all have returned.
 func race(ctx context.Context, all ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -241,8 +240,8 @@ func race(ctx context.Context, all ...func(context.Context) error) error {
 	return first
 }
 
-// touch tells when the session is out of touch, and returns nil when it is back: a change may be about
-// to be noticed, so one looks anew before one says that all is well.
+// touch reports when the session is out of touch, and returns nil when it is back: a change may be about
+// to be noticed, so the watch looks again before it reports that all is well.
 func (w *watch) touch(ctx context.Context, s *backend.Session) (err error) {
 	suspended := false
 	for state := s.State(); ; {
@@ -299,7 +298,8 @@ func (w *watch) elections(ctx context.Context, s *backend.Session) error {
 	return race(ctx, all...)
 }
 
-// leaders follows who leads. The first look tells that all is well, unless touch is lost again.
+// leaders follows who leads. The first look reports that all is well, unless the session is suspended
+// again.
 func (w *watch) leaders(ctx context.Context, s *backend.Session, e found, at time.Time) error {
 	first := true
 	for leader, err := range e.strategy.use.Observe(ctx, s, e.dir) {
@@ -325,7 +325,7 @@ func (w *watch) leaders(ctx context.Context, s *backend.Session, e found, at tim
 	return fmt.Errorf("strategy %q has stopped observing without an error", e.strategy.use.Name())
 }
 
-// polls looks again and again, until there is room to wait.
+// polls looks repeatedly, until there is room to wait.
 func (w *watch) polls(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -352,13 +352,13 @@ func (w *watch) polls(ctx context.Context) error {
 	}
 }
 
-// rest pauses between two looks at the candidates, of which the last one has begun then.
+// rest pauses between two looks at the candidates. The last look started at began.
 func (w *watch) rest(ctx context.Context, began time.Time) error {
 	pause(ctx, max(w.o.Every, share*time.Since(began)))
 	return ctx.Err()
 }
 
-// candidates looks who stands when that has changed, but not too often.
+// candidates reads who stands after each change, but not too often.
 func (w *watch) candidates(ctx context.Context, s *backend.Session, e found) error {
 	for {
 		var listing backend.Listing

@@ -32,7 +32,7 @@ type diary struct {
 	err   error
 }
 
-// watch has a watch go on until the test ends.
+// watch runs a watch until the test ends.
 func (s *stage) watch(o inspect.WatchOptions) *diary { return watch(s.T, s.in, path, o) }
 
 func watch(t *testing.T, in *inspect.Inspector, election string, o inspect.WatchOptions) *diary {
@@ -58,7 +58,7 @@ func (l *diary) all() []inspect.View {
 	return slices.Clone(l.views)
 }
 
-// said are the leaders in a row, with ! where there is trouble, and - for a path without an election.
+// said returns the leaders in order, with ! for trouble, and - for a path without an election.
 func (l *diary) said() (all []string) {
 	for _, v := range l.all() {
 		s := "nobody"
@@ -125,7 +125,7 @@ func TestWatchEach(t *testing.T) {
 	})
 }
 
-// TestWatchStrategyChanges holds that a watch goes on where an election is founded anew, with another
+// TestWatchStrategyChanges checks that a watch continues when an election is founded again with another
 // strategy.
 func TestWatchStrategyChanges(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
@@ -145,8 +145,8 @@ func TestWatchStrategyChanges(t *testing.T) {
 	})
 }
 
-// TestWatchOutOfTouch holds that a leader is not shown as one while the watch cannot know, and that all
-// is well again only when it has looked anew.
+// TestWatchOutOfTouch checks that a leader is not shown as one while the watch cannot know, and that all
+// is well only after it has looked again.
 func TestWatchOutOfTouch(t *testing.T) {
 	for _, long := range []bool{false, true} { // within its session's timeout, and after it
 		t.Run(fmt.Sprint(long), func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestWatchOutOfTouch(t *testing.T) {
 				assert.Equal(t, cut, l.last().Trouble.Since, "the first time counts")
 				operator.Resume()
 				time.Sleep(10 * time.Second)
-				// The notice may come before it has looked anew.
+				// The notice may come before the watch has looked again.
 				said := slices.DeleteFunc(l.said(), func(s string) bool { return s == "8!" })
 				assert.Equal(t, []string{"7", "7!", "8"}, said)
 				assert.Equal(t, []string{"8"}, ids(l.last()))
@@ -181,7 +181,7 @@ func TestWatchOutOfTouch(t *testing.T) {
 	}
 }
 
-// TestWatchBeginsOutOfTouch holds that a watch says soon that nobody answers, and goes on.
+// TestWatchBeginsOutOfTouch checks that a watch soon reports that nobody answers, and continues.
 func TestWatchBeginsOutOfTouch(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.stand(fair.New(), "7")
@@ -197,7 +197,7 @@ func TestWatchBeginsOutOfTouch(t *testing.T) {
 	})
 }
 
-// TestWatchBacksOff holds that a service that is down is not flooded.
+// TestWatchBacksOff checks that a service that is down is not flooded.
 func TestWatchBacksOff(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		var mu sync.Mutex
@@ -225,7 +225,7 @@ func (c *counted) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 	return c.Backend.Open(ctx, o)
 }
 
-// TestWatchesLeaveRoom holds that watches leave room for candidates where a service takes a limited number of waits.
+// TestWatchesLeaveRoom checks that watches leave room for candidates if a service limits its waits.
 func TestWatchesLeaveRoom(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		var waits, most atomic.Int64
@@ -278,7 +278,7 @@ func (b limited) Limits() backend.Limits {
 	return l
 }
 
-// TestWatchIsBounded holds how often candidates are read, whoever comes and goes.
+// TestWatchIsBounded checks how often candidates are read, even while many come and go.
 func TestWatchIsBounded(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.stand(fair.New(), "7")
@@ -297,7 +297,7 @@ func TestWatchIsBounded(t *testing.T) {
 	})
 }
 
-// TestWatchTellsOfRequests holds that a designation and a request show at once.
+// TestWatchTellsOfRequests checks that a designation and a request show at once.
 func TestWatchTellsOfRequests(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		e := must.Get(elector.New(elector.Config{Backend: s.service, Strategy: ranked.New(nil), Election: path, ID: "deaf"}))(s)

@@ -20,19 +20,19 @@ import (
 )
 
 var (
-	// marked is that connection, nil in a process.
+	// marked is the connection to the process, nil in a process.
 	marked = unmark()
 	// args and dir are those of the program, before main changes them.
 	args   = slices.Clone(os.Args)
-	dir, _ = os.Getwd() // "": wherever the process is then
+	dir, _ = os.Getwd() // "": the current directory of the process at that time
 
-	reached   *time.Timer // until Start
+	reached   *time.Timer // fires if Start is not reached
 	inherited []int       // descriptors
 )
 
-// arguments are those of a companion. That of a test binary that runs tests lists none, and runs none: it
-// would run all those before the one that calls Start. What has parsed no flags runs none, and is
-// perhaps a program that has the test binary be itself.
+// arguments returns the arguments of a companion. The companion of a test binary that runs tests lists no
+// tests, and runs none: otherwise it would run all tests before the one that calls Start. A binary that
+// has not parsed flags runs no tests; it may be a program that uses the test binary as itself.
 func arguments() []string {
 	if flag.Lookup("test.list") == nil || !flag.Parsed() {
 		return args
@@ -40,8 +40,8 @@ func arguments() []string {
 	return slices.Insert(slices.Clone(args), 1, "-test.list=^$")
 }
 
-// directory is where a companion starts: main may find files by relative paths. "" is where the process
-// is, if it cannot go back.
+// directory returns where a companion starts: main may open files by relative paths. "" is the current
+// directory of the process, if it cannot go back.
 func directory() string {
 	if unix.Faccessat(unix.AT_FDCWD, dir, unix.X_OK, unix.AT_EACCESS) != nil {
 		return ""
@@ -49,7 +49,7 @@ func directory() string {
 	return dir
 }
 
-// unmark takes over the connection to the process, and sees to it that no child of this one has it.
+// unmark takes over the connection to the process, and ensures that no child of this process inherits it.
 func unmark() *os.File {
 	if !companion.Marked {
 		return nil
@@ -62,7 +62,7 @@ func unmark() *os.File {
 		asynclog.Print(os.Stderr, asynclog.AtExit, fmt.Sprintf("lastwill: %s=%s: %v\n", companion.Marker, companion.Connection, err))
 		os.Exit(1)
 	}
-	// Whoever does not reach Start does all over what the process does.
+	// A companion that does not reach Start repeats everything that the process does.
 	reached = time.AfterFunc(greeting, func() {
 		asynclog.Print(os.Stderr, asynclog.AtExit, fmt.Sprintf("lastwill: %v\n", errMain))
 		os.Exit(1)
@@ -71,12 +71,12 @@ func unmark() *os.File {
 	return os.NewFile(uintptr(fd), "connection")
 }
 
-// becomeCompanion is what Start does in a companion. It ends the program.
+// becomeCompanion is Start in a companion. It ends the program.
 func becomeCompanion(connection *os.File, open Opener, log *slog.Logger) {
 	reached.Stop()
-	// It has to be there after the process, whatever ends that.
+	// It must outlive the process, regardless of what ends that.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	_ = os.WriteFile("/proc/self/comm", []byte("lastwill"), 0) // so that it is told apart in a list of processes
+	_ = os.WriteFile("/proc/self/comm", []byte("lastwill"), 0) // to be recognizable in a list of processes
 	// A listener stays open, and a pipe has no end, as long as one of two processes has it.
 	for _, fd := range inheritable() {
 		if slices.Contains(inherited, fd) {
@@ -95,10 +95,10 @@ func becomeCompanion(connection *os.File, open Opener, log *slog.Logger) {
 	os.Exit(0)
 }
 
-// inheritable returns the descriptors that exec does not close. What Go opens is not among them: at
-// the beginning they are what whoever started the process has left open for it.
+// inheritable returns the descriptors that exec does not close. Go's own descriptors are not among them:
+// at the beginning they are those that the parent process has left open.
 func inheritable() (fds []int) {
-	all, _ := os.ReadDir("/proc/self/fd") // without: none
+	all, _ := os.ReadDir("/proc/self/fd") // on an error, none
 	for _, f := range all {
 		fd, err := strconv.Atoi(f.Name())
 		if err != nil || fd <= 2 {

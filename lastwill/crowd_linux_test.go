@@ -31,8 +31,8 @@ import (
 
 var many = flag.Int("crowd", 60, "processes of TestReusedProcessIDs")
 
-// isolated is this program in a role, in a process namespace of its own, with a /proc of its own. It skips the
-// test where that is not allowed.
+// isolated returns this program in a role, in a process namespace and with a /proc of its own. It skips
+// the test if that is not allowed.
 func isolated(t *testing.T, role string, env ...string) *exec.Cmd {
 	t.Helper()
 	servertest.Long(t, "a process namespace of its own")
@@ -46,8 +46,8 @@ func isolated(t *testing.T, role string, env ...string) *exec.Cmd {
 	return c
 }
 
-// Thousands of processes have some few numbers, one after the other, beside processes that live. The
-// sessions of all that are dead are ended, each once, and no session of one that lives.
+// When thousands of processes reuse a few numbers beside living processes, the sessions of all dead
+// processes are ended, each once, and no session of a living one.
 func TestReusedProcessIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,10 +60,10 @@ func TestReusedProcessIDs(t *testing.T) {
 	t.Log(last)
 }
 
-// crowd is process 1 of a namespace in which the agent and the processes are.
+// crowd is process 1 of a namespace with the agent and the processes.
 func crowd() {
 	self := os.Args[0]
-	var inputs []io.Closer // the collector would close them, and the agent ends with its input
+	var inputs []io.Closer // otherwise the collector would close them, and the agent ends with its input
 	defer func() { runtime.KeepAlive(inputs) }()
 	run := func(role, name string) (*exec.Cmd, *bufio.Scanner) {
 		c := exec.Command(self, "an argument")
@@ -103,13 +103,13 @@ func crowd() {
 	turns := make(chan struct{}, 4)
 	for i := range total {
 		turns <- struct{}{}
-		// The next process gets the first number from here on that is free.
+		// The next process gets the first free number from here on.
 		check(os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte("300"), 0))
 		c, says := run("doomed", fmt.Sprintf("doomed-%d-", i))
 		all.Go(func() {
 			says.Scan()
 			id := says.Text()
-			_ = c.Wait() // killed
+			_ = c.Wait() // it was killed
 			mu.Lock()
 			defer mu.Unlock()
 			ids[c.Process.Pid]++
@@ -169,8 +169,8 @@ func doomed() {
 	check(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 }
 
-// An agent that is killed, ended and started again, while processes come and die, ends no session of
-// one that lives, and all those of processes that have found it again.
+// An agent that is killed, ended and started again while processes come and die ends no session of a
+// living process, and all sessions of dead processes that had found it again.
 func TestAgentRestarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -199,7 +199,7 @@ func TestAgentRestarts(t *testing.T) {
 		case 1: // it ends by itself
 			require.NoError(t, agent.in.Close())
 			require.Equal(t, "<nil>", agent.answer())
-		case 2: // it is there a second time
+		case 2: // a second agent runs
 			stop(t, agent.cmd.Process.Pid)
 			defer signal(t, agent.cmd.Process.Pid, syscall.SIGCONT)
 			for _, p := range slices.Concat(between, living) {
@@ -226,13 +226,13 @@ func TestAgentRestarts(t *testing.T) {
 	})
 }
 
-// Process 1 of a container would take its companion along.
+// Start refuses in process 1 of a container, because the companion would die with it.
 func TestProcessOne(t *testing.T) {
 	t.Parallel()
 	assert.Contains(t, string(must.Get(isolated(t, "candidate", ledgerVar+"=/dev/null").Output())(t)), "process 1 of its container")
 }
 
-// optional is a process that can have no companion, and goes on without.
+// optional is a process that can have no companion, and continues without one.
 func optional() {
 	b, err := lastwill.Start(openService, lastwill.Options{Optional: true})
 	check(err)
@@ -247,7 +247,7 @@ func optional() {
 	fmt.Println(time.Since(began) < 20*time.Second)
 }
 
-// Without a companion no Open waits for one.
+// Without a companion, no Open waits for one.
 func TestOptional(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "true\n", string(must.Get(isolated(t, "optional").Output())(t)))

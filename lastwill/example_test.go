@@ -13,10 +13,10 @@ import (
 )
 
 // A candidate whose crash costs milliseconds. This is all of main: the companion, which is this program
-// executed again, comes to Start and no further.
+// executed again, does not get past Start.
 func Example() {
 	b, err := lastwill.Start(func() (backend.Backend, error) {
-		return dial.Open(context.Background(), os.Getenv("ELECTOR_URL")) // such as etcd://etcd1:2379?timeout=30s
+		return dial.Open(context.Background(), os.Getenv("ELECTOR_URL")) // for example etcd://etcd1:2379?timeout=30s
 	}, lastwill.Options{Optional: true}) // without a companion on other systems than Linux
 	if err != nil {
 		log.Fatal(err)

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A gate holds the holds of a process: a file in memory with two bytes for each. The first is 1 while
-// it is held, and the second is a guard: a child that writes more than its word writes over the guard
-// of its own hold before it gets to another one, and then the gate stays closed. It goes along with
-// the hello. So a hold is there from the instant at which it is written, for a companion that is
-// frozen, and after the process. No number of readers changes it, and no byte comes back, so that a
-// child's late word opens no later hold. The file is sealed: nobody can make it shorter.
+// A gate stores the holds of a process: a file in memory with two bytes for each. The first byte is 1
+// while the hold is taken, and the second is a guard: a child that writes more than its word overwrites
+// the guard of its own hold before it reaches another one, and then the gate stays closed. The gate is
+// sent with the hello. So a hold takes effect at the instant at which it is written, even for a frozen
+// companion, and after the process. The number of readers does not matter, and no byte is reused, so that
+// a child's late word opens no later hold. The file is sealed: nobody can shorten it.
 type gate struct {
 	file *os.File
 
@@ -28,7 +28,7 @@ const (
 	held  = 1
 	guard = 2
 
-	mostHolds = 1 << 19 // of a process, in all its life
+	mostHolds = 1 << 19 // of a process, in its whole life
 )
 
 func newGate() (*gate, error) {
@@ -44,7 +44,7 @@ func newGate() (*gate, error) {
 }
 
 func (g *gate) hold() (*Hold, error) {
-	// What was opened once more has an offset of its own: a child needs to know none.
+	// A file that is opened again has its own offset, so a child need not know one.
 	file, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", g.file.Fd()), os.O_WRONLY, 0)
 	if err != nil {
 		return nil, err
@@ -70,8 +70,7 @@ func (g *gate) hold() (*Hold, error) {
 	}}, nil
 }
 
-// closed tells whether a process that is dead has holds that stand. What it does not understand
-// stands.
+// closed reports whether a dead process has holds that are not released. It treats invalid data as a hold.
 func closed(gate *os.File) bool {
 	holds, err := io.ReadAll(io.NewSectionReader(gate, 0, 2*mostHolds+1))
 	if err != nil || len(holds) > 2*mostHolds || len(holds)%2 != 0 {
@@ -85,8 +84,8 @@ func closed(gate *os.File) bool {
 	return false
 }
 
-// sealed tells whether a file is a gate: one in memory, whose reading does not block, and that keeps
-// what was written.
+// sealed reports whether a file is a gate: a file in memory that never blocks a read, and keeps what was
+// written.
 func sealed(gate *os.File) bool {
 	seals, err := unix.FcntlInt(gate.Fd(), unix.F_GET_SEALS, 0)
 	return err == nil && seals&unix.F_SEAL_SHRINK != 0

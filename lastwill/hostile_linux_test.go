@@ -23,7 +23,7 @@ import (
 	"github.com/elector-go/elector/lastwill"
 )
 
-// A child that says more than a word, or the wrong one, speaks for no other child.
+// A child that says more than a word, or the wrong word, speaks for no other child.
 func TestHoldsOfOtherChildrenStand(t *testing.T) {
 	for name, says := range map[string]string{
 		"two words":          `printf '\0\0' >&3`,
@@ -37,7 +37,7 @@ func TestHoldsOfOtherChildrenStand(t *testing.T) {
 			w := newWorld(t)
 			p, companion := w.candidate()
 			p.do("open")
-			defer signal(t, companion, syscall.SIGKILL) // it waits for the hold that was not told of
+			defer signal(t, companion, syscall.SIGKILL) // it waits for the hold whose child said nothing
 			said, word := t.TempDir()+"/said", t.TempDir()+"/word"
 			p.do("hold until [ -e " + said + ".go ]; do sleep 0.01; done; " + says + "; touch " + said)
 			p.do("hold until [ -e " + word + " ]; do sleep 0.01; done; printf '\\0' >&3; touch " + word + ".said")
@@ -52,7 +52,7 @@ func TestHoldsOfOtherChildrenStand(t *testing.T) {
 	}
 }
 
-// Who leaves without a word, and has told nothing, is not waited for.
+// The agent does not wait for a process that leaves without a word and has sent no will.
 func TestAgentForgetsWhoLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -63,7 +63,7 @@ func TestAgentForgetsWhoLeft(t *testing.T) {
 	for i := range 300 {
 		conn := welcomed(t, w.agent, strings.Replace(hello, "a stranger", fmt.Sprint("stranger ", i), 1), self, gate)
 		if i == 0 {
-			say(t, conn, tell) // of a session that may be there for two hours
+			say(t, conn, tell) // of a session that may exist for two hours
 		}
 		require.NoError(t, conn.Close())
 	}
@@ -71,7 +71,7 @@ func TestAgentForgetsWhoLeft(t *testing.T) {
 	assert.Empty(t, w.ended())
 }
 
-// An agent that reads slowly delays nobody who opens a session, though there is much to tell it.
+// An agent that reads slowly delays nobody who opens a session, even if there is much to send.
 func TestSlowAgent(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/agent"
@@ -88,7 +88,7 @@ func TestSlowAgent(t *testing.T) {
 				return
 			}
 			read.Add(1)
-			time.Sleep(2 * time.Millisecond) // ten seconds for all
+			time.Sleep(2 * time.Millisecond) // ten seconds in total
 		}
 	}()
 	for range 20 {
@@ -99,7 +99,7 @@ func TestSlowAgent(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// Sessions take no longer to open the more there are, and those that are lost leave nothing behind.
+// Opening a session takes no longer the more sessions there are, and lost sessions leave nothing behind.
 func TestManySessions(t *testing.T) {
 	t.Parallel()
 	path, told := listener(t)
@@ -129,9 +129,9 @@ func TestManySessions(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// evenly does something often, and the last time takes about as long as the first. With a look each time at all
-// that there are it would take hundreds of times as long. What counts is the time of the processor, of the fastest
-// of twenty parts at each end: the machine has other work, too.
+// evenly checks that doing something often takes about as long at the end as at the beginning. With a look
+// at all sessions each time, it would take hundreds of times as long. It compares the processor time of
+// the fastest of twenty parts at each end, because the machine has other work, too.
 func evenly(t *testing.T, times int, do func()) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -154,7 +154,7 @@ func evenly(t *testing.T, times int, do func()) {
 	assert.Less(t, last, 8*first)
 }
 
-// Another user who is at the path before the agent, such as in /tmp, is told nothing.
+// Another user who is at the path before the agent, for example in /tmp, is sent nothing.
 func TestAgentOfAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT as root, so there is no other user, and this is not tried")
@@ -184,7 +184,7 @@ func TestAgentOfAnotherUser(t *testing.T) {
 	assert.LessOrEqual(t, n, 0, "it was told something")
 }
 
-// A process that has given up the right to kill its companion does not wait for it where it is frozen.
+// A process that has given up the right to kill its companion does not wait for a frozen one.
 func TestCompanionOfAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT as root, so there is no other user, and this is not tried")
@@ -198,13 +198,13 @@ func TestCompanionOfAnotherUser(t *testing.T) {
 	wait.For(p.t, "it has ended", func() bool { return processes.Ended(companion) })
 }
 
-// Sessions are ended at once also while nobody reads what is logged about it.
+// Sessions are ended at once even while nobody reads the log.
 func TestNobodyReadsTheLog(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p, _ := w.candidate()
 		id := p.do("open")
 		writer := p.executor()
-		writer.log.Lock() // who reads waits
+		writer.log.Lock() // readers wait
 		defer writer.log.Unlock()
 		fd := must.Get(unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0))(t)
 		var err error
@@ -218,8 +218,8 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	})
 }
 
-// An agent that has no descriptors left ends the sessions of those it knows, once it has some again,
-// and takes others in.
+// An agent without free descriptors ends the sessions of the processes it knows once it has descriptors
+// again, and then accepts others.
 func TestAgentWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

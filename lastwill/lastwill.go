@@ -16,55 +16,56 @@ import (
 	"github.com/elector-go/elector/internal/asynclog"
 )
 
-// An Opener opens the Backend. It is called once in the process, by Start. In the companion it is
-// called when there is a session, to try out whether that could be ended ([backend.Rehearse]), and once
-// the process is dead, again after an error. What it opens for the trial is closed after it, if it is
-// an io.Closer. It should not wait for servers: package dial does not.
+// An Opener opens the Backend. Start calls it once in the process. The companion calls it when there is a
+// session, to test whether that could be ended ([backend.Rehearse]), and once when the process is dead,
+// and again after an error. The companion closes the backend of the test afterwards, if it is an
+// io.Closer. An Opener should not wait for servers: package dial does not.
 type Opener func() (backend.Backend, error)
 
-// Options are those of Start. The zero value is fit for use.
+// Options are the options of Start. The zero value is usable.
 type Options struct {
-	// Agent is the path of the Unix socket of an agent of this host (Serve): it is the companion then,
-	// and no process is started. The process goes on without while there is nobody at the socket, and
-	// tries again, from 100 ms to every 30 s: a relative path is taken from where the process is then.
-	// Nothing tells it that an agent is of another cluster. The agent must be of root, of the user of this
-	// process, or of the owner of the socket's directory: it is told what ends sessions.
+	// Agent is the path of the Unix socket of an agent of this host (Serve). Then the agent is the
+	// companion, and no process is started. While nobody serves the socket, the process continues without
+	// a companion and tries again, from 100 ms to every 30 s: a relative path is resolved in the current
+	// directory of that time. An agent of another cluster is not detected. The agent must belong to root,
+	// to the user of this process, or to the owner of the socket's directory, because it gets what ends
+	// sessions.
 	Agent string
-	// Optional has Start return a Backend without a companion, and log why, where it would fail with
+	// Optional makes Start return a Backend without a companion, and log why, instead of failing with
 	// errors.ErrUnsupported.
 	Optional bool
-	// Logger is that of the process and, as the program makes it there once more, of the companion.
-	// It writes wherever the program lets it; the companion's standard output is /dev/null. The
-	// default is slog.Default().
+	// Logger is the logger of the process and of the companion, in which the program makes it again. It
+	// writes where the program directs it; the companion's standard output is /dev/null. The default is
+	// slog.Default().
 	Logger *slog.Logger
-	// OnEvent, if not nil, is called when there is a companion and when there is none any more, one
-	// call after the other. It must not block, and not call Close.
+	// OnEvent, if not nil, is called when a companion is ready and when it is gone, one call at a time. It
+	// must not block, and must not call Close.
 	OnEvent func(Event)
 }
 
-// An EventKind says what has happened to a companion.
+// An EventKind says what happened to a companion.
 type EventKind string
 
 const (
-	// Ready: a companion has been told all sessions.
+	// Ready: a companion has received all sessions.
 	Ready EventKind = "ready"
 	// Lost: there is no companion at the moment; another try follows.
 	Lost EventKind = "lost"
-	// GivenUp: there will be none, as the program does not get as far as Start in its companion.
+	// GivenUp: there will be no companion, because the program does not reach Start in it.
 	GivenUp EventKind = "given up"
-	// Refused: the companion does not take a session's will. Err says why.
+	// Refused: the companion does not accept a session's will. Err says why.
 	Refused EventKind = "refused"
 )
 
-// An Event is what has happened to a companion.
+// An Event is something that happened to a companion.
 type Event struct {
 	Kind EventKind
-	// PID is that of the companion, or of the agent, where it is known.
+	// PID is the process id of the companion or the agent, if known.
 	PID int
 	Err error // nil if Ready
 }
 
-// A Backend is one whose sessions are ended when this process dies. Start makes it. It is a
+// A Backend is a backend whose sessions are ended when this process dies. Start makes it. It is a
 // backend.Backend and a backend.Executor.
 type Backend struct {
 	backend.Backend // with a layer around its sessions
@@ -73,42 +74,42 @@ type Backend struct {
 	on              func(Event)
 	hold            func() (*Hold, error)
 
-	stop   func()        // ends the companion; it may be called several times
-	done   chan struct{} // closed when the companion is gone for good
-	tried  chan struct{} // closed when the first companion has been told all, or has failed
-	unlock func()        // lets the next Start begin
+	stop   func()        // ends the companion; may be called several times
+	done   chan struct{} // closed when the companion is finally gone
+	tried  chan struct{} // closed when the first companion has received everything, or has failed
+	unlock func()        // allows the next Start
 
 	mu    sync.Mutex
 	wills map[string]*told // by session
-	conn  *net.UnixConn    // to a companion that has been told all; nil: none
-	left  bool             // Close was called, and there were sessions
+	conn  *net.UnixConn    // to a companion that has received everything; nil if none
+	left  bool             // Close was called, and there were sessions left
 }
 
 // firstOpen is how long Open waits for the first companion.
 const firstOpen = 2 * time.Second
 
-// told is a session whose will the companion has, or will get.
+// told is a session whose will has been or will be sent to the companion.
 type told struct {
 	will    backend.Will
 	life    backend.Life // of the session itself, below all layers
-	handles int          // sessions of Share may be one session of the service
+	handles int          // several sessions of Share may be one session of the service
 }
 
-// started holds that there is one companion at a time: in another one the program would not get
-// further than to the first call of Start, with the Opener of that.
+// started ensures that there is one companion at a time: in a second companion, the program would reach
+// only its first call of Start, with that call's Opener.
 var started sync.Mutex
 
-// Start opens a Backend in this process, and starts the companion that ends its sessions when this
-// process dies. In the companion it does not return: see the package comment for what that asks of
-// main. It does not wait for the companion; the first Open does, for two seconds at most. A session is
-// in its care from the moment at which Open returns.
+// Start opens a Backend in this process, and starts the companion that ends its sessions when this process
+// dies. In the companion it does not return: see the package comment for the consequences for main. It
+// does not wait for the companion; the first Open does, for at most two seconds. A session is covered from
+// the moment Open returns.
 //
 // A process has one such Backend at a time: a second Start before Close fails. With an agent
 // (Options.Agent) there may be several.
 //
-// The error is errors.ErrUnsupported where a companion is impossible (another system than Linux, a
-// kernel before 5.3, a sandbox that does not allow pidfd_open, no /proc, process 1 of a container).
-// The caller must Close the Backend after its sessions.
+// The error is errors.ErrUnsupported if a companion is impossible (another system than Linux, a kernel
+// before 5.3, a sandbox that does not allow pidfd_open, no /proc, process 1 of a container). The caller
+// must Close the Backend after its sessions.
 func Start(open Opener, o Options) (*Backend, error) {
 	o.Logger = asynclog.New(cmp.Or(o.Logger, slog.Default()))
 	if marked != nil {
@@ -153,14 +154,14 @@ func start(open Opener, o Options) (*Backend, error) {
 	return nil, errors.Join(err, closeIt(inner))
 }
 
-// Execute implements backend.Executor, if the Backend that was opened does.
+// Execute implements backend.Executor, if the opened Backend does.
 func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	return backend.ExecuteBelow(ctx, b.inner, w)
 }
 
-// Close ends the companion, and closes the Backend that was opened if it is an io.Closer. Close the
-// sessions first. Where the service has not confirmed the end of one, the companion stays, and ends that
-// when the process dies. Close may be called several times.
+// Close ends the companion, and closes the opened Backend if it is an io.Closer. Close the sessions first.
+// If the service has not confirmed the end of a session, the companion stays, and ends that session when
+// the process dies. Close may be called several times.
 func (b *Backend) Close() error {
 	b.stop()
 	<-b.done
@@ -175,7 +176,7 @@ func closeIt(b backend.Backend) error {
 	return nil
 }
 
-// around tells the companion of a session that was opened, and returns the layer that sees its end.
+// around sends the companion a session that was opened, and returns the layer that sees the session's end.
 func (b *Backend) around(s *backend.Session) backend.Layer {
 	will, err := s.Will()
 	if err != nil {
@@ -210,7 +211,7 @@ func (b *Backend) tell(w backend.Will, life backend.Life) {
 	b.send(message{Kind: kindTell, Will: &w})
 }
 
-// forget is for a session whose end the service has confirmed, and for one handle of a shared one.
+// forget drops a session whose end the service has confirmed, or one handle of a shared session.
 func (b *Backend) forget(w backend.Will) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -224,12 +225,12 @@ func (b *Backend) forget(w backend.Will) {
 	b.prune(few)
 }
 
-// few is how many sessions are looked at each time that one comes or goes, so that neither they nor the
-// time that this takes grow with their number.
+// few is how many sessions are checked each time a session comes or goes, so that neither the number of
+// old sessions nor the time for this grows.
 const few = 8
 
-// prune forgets the sessions that are over without anybody having closed them with success, once no
-// service has them any more. It looks at so many of them, whichever the map has first.
+// prune forgets the sessions that are over without a successful Close, once no service has them any more.
+// It checks up to most of them, in the map's order.
 func (b *Backend) prune(most int) {
 	for _, t := range b.wills {
 		if most--; most < 0 {
@@ -246,29 +247,29 @@ func (b *Backend) drop(w backend.Will) {
 	b.send(message{Kind: kindForget, Service: w.Service, Session: w.Session})
 }
 
-// send tells the companion, if there is one: another one is told everything.
+// send sends a message to the companion, if there is one. A new companion gets everything.
 func (b *Backend) send(m message) {
 	if b.conn == nil {
 		return
 	}
 	if err := write(b.conn, m); err != nil {
 		b.log.Warn("the companion does not listen", "err", err)
-		_ = b.conn.Close() // wakes the reader, which sees to the rest
+		_ = b.conn.Close() // wakes the reader, which does the rest
 		b.conn = nil
 	}
 }
 
-// A Hold keeps the companion from ending sessions after the death of this process, until a child
-// that acts in its name has said that it does not any more. Without that word the companion never
-// ends them: they time out.
+// A Hold keeps the companion from ending sessions after the death of this process, until a child that acts
+// in its name has said that it no longer does. Without that word, the companion never ends them: they time
+// out.
 type Hold struct {
 	file    *os.File
 	release func() error
 }
 
-// Hold takes a hold: before the child is started, which must get [Hold.File]. There may be several.
-// It does not depend on the companion: it holds for one that is frozen, and for those started later.
-// Without a companion it is there, too, and does nothing. The caller must Release it.
+// Hold takes a hold. Call it before starting the child, which must get [Hold.File]. There may be several
+// holds. They do not depend on the companion: they also hold for a frozen companion, and for companions
+// started later. Without a companion, a hold does nothing. The caller must Release it.
 func (b *Backend) Hold() (*Hold, error) {
 	h, err := b.hold()
 	if err != nil {
@@ -283,43 +284,43 @@ func holdNothing() (*Hold, error) {
 	return &Hold{file, func() error { return nil }}, err
 }
 
-// File is what the child gets, such as by exec.Cmd.ExtraFiles: it writes one byte, zero, to it, or
-// calls [Done], once it has ceased to act. Take it after Hold and before Release, which closes it.
+// File returns the file for the child, for example for exec.Cmd.ExtraFiles: the child writes one zero
+// byte to it, or calls [Done], when it has stopped acting. Call File before Release, which closes the file.
 func (h *Hold) File() *os.File { return h.file }
 
-// Release takes the hold back: the child has not been started, or is known to have ceased to act. It
-// does no harm if the child has said so, too, or if it is called twice.
+// Release takes the hold back: the child was not started, or is known to have stopped acting. It is
+// harmless if the child has said so, too, or if Release is called twice.
 func (h *Hold) Release() error {
-	_ = h.file.Close() // it may be closed; nothing was written
+	_ = h.file.Close() // it may already be closed; nothing was written
 	return h.release()
 }
 
-// Done says that a child, which has the file of a [Hold], does not act in the name of its parent any
-// more. It closes the file.
+// Done reports that a child, which has the file of a [Hold], no longer acts in the name of its parent. It
+// closes the file.
 func Done(file *os.File) error {
 	_, err := file.Write([]byte{0})
 	return errors.Join(err, file.Close())
 }
 
-// ServeOptions are those of Serve.
+// ServeOptions are the options of Serve.
 type ServeOptions struct {
-	// Backends are those of the services whose sessions it can end: each a backend.Executor with a
-	// name (String) of its own, such as one "etcd" and one "zookeeper". For two clusters of one kind
-	// run two agents. Whoever calls Serve closes them afterwards.
+	// Backends are the services whose sessions the agent can end. Each is a backend.Executor with a unique
+	// name (String), for example one "etcd" and one "zookeeper". For two clusters of one kind, run two
+	// agents. The caller of Serve closes them afterwards.
 	Backends []backend.Backend
 	// Logger logs what the agent does. The default is slog.Default().
 	Logger *slog.Logger
 }
 
-// Serve is an agent: it ends the sessions of processes of this host that have connected to l
-// (Options.Agent), when they die. l must be of the network "unixpacket". It blocks until ctx ends,
-// and then until the sessions that it is about to end are ended, five seconds at most; it closes l.
-// The living processes are told all again by whoever serves next: they connect by themselves.
+// Serve runs an agent: it ends the sessions of processes of this host that have connected to l
+// (Options.Agent), when they die. l must be of the network "unixpacket". Serve blocks until ctx ends, and
+// then until the sessions that it is already ending are ended, for at most five seconds; it closes l.
+// Living processes reconnect by themselves and send everything to the next agent.
 //
-// Whoever may connect to the socket can have sessions of the services ended, also those of others
-// that it knows the names of: give the socket's file the rights for that. The agent does not believe
-// what a process says of itself. A process that the kernel does not show to be the one that it
-// claims to be is refused, and so is one that the agent's process namespace does not show.
+// Everybody who may connect to the socket can end sessions of the services, even those of others whose
+// names they know: set the rights of the socket's file accordingly. The agent does not trust what a
+// process says about itself. It refuses a process if the kernel does not confirm its identity, or if the
+// agent's process namespace does not show it.
 func Serve(ctx context.Context, l *net.UnixListener, o ServeOptions) error {
 	o.Logger = asynclog.New(cmp.Or(o.Logger, slog.Default()))
 	services := make(map[string]backend.Backend)

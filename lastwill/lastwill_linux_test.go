@@ -38,7 +38,6 @@ func each(t *testing.T, test func(t *testing.T, w *world)) {
 	})
 }
 
-// serve starts an agent.
 func (w *world) serve() {
 	w.t.Helper()
 	w.agent = w.t.TempDir() + "/agent"
@@ -52,7 +51,7 @@ func (w *world) serveAgain() {
 	w.served = a
 }
 
-// accompanied starts a process, and returns the companion, or the agent.
+// accompanied starts a process, and returns the process and its companion or the agent.
 func (w *world) accompanied() (p *process, companion int) {
 	w.t.Helper()
 	p, companion = w.candidate()
@@ -62,8 +61,8 @@ func (w *world) accompanied() (p *process, companion int) {
 	return p, companion
 }
 
-// executor is the process that ends sessions of p and writes about it, p's companion or the agent: what a companion
-// logs is in its process's log.
+// executor returns the process whose log has the end of p's sessions: p itself or the agent, because a
+// companion logs to its process's log.
 func (p *process) executor() *process {
 	if p.served != nil {
 		return p.served
@@ -97,7 +96,7 @@ func TestEachDeath(t *testing.T) {
 	}
 }
 
-// A process that crashes as soon as it leads has a companion by then: the first Open waits for it.
+// A process that crashes as soon as it leads already has a companion: the first Open waits for it.
 func TestDiesWithItsFirstSession(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p := w.start("candidate")
@@ -106,10 +105,10 @@ func TestDiesWithItsFirstSession(t *testing.T) {
 	})
 }
 
-// Nothing is ended while a process lives, whatever befalls it, and everything once it is dead. befalls returns the
-// sessions that were opened meanwhile.
+// Nothing is ended while a process lives, whatever happens to it, and everything once it is dead. befalls
+// returns the sessions that were opened meanwhile.
 func TestIsNotDead(t *testing.T) {
-	const brief = 100 * time.Millisecond // a session's timeout: what is waited for takes far longer
+	const brief = 100 * time.Millisecond // a session's timeout: the waits take far longer
 	for name, c := range map[string]struct {
 		ttl     time.Duration // 0: long
 		befalls func(w *world, p *process, companion int) (more []string)
@@ -133,7 +132,7 @@ func TestIsNotDead(t *testing.T) {
 			}
 			return []string{p.do("open")}
 		}},
-		// It goes on living, though it has lost its connection.
+		// The process lives on, although it has lost its connection.
 		"it executes another program": {brief, func(w *world, p *process, companion int) []string {
 			p.do("exec")
 			wait.For(w.t, "another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
@@ -193,7 +192,7 @@ func TestCloseForgets(t *testing.T) {
 			wait.For(w.t, "the companion has ended", func() bool { return processes.Ended(companion) })
 		}
 		p.kill()
-		// What was not closed, or not with success, is ended as ever.
+		// What was not closed, or not successfully, is ended as usual.
 		last, _ := w.candidate()
 		id := last.do("open")
 		require.Equal(t, "<nil>", last.do("end"))
@@ -202,7 +201,7 @@ func TestCloseForgets(t *testing.T) {
 	})
 }
 
-// A companion that stays after Close leaves no zombie behind, so that a process can Start and Close for ever.
+// A companion that stays after Close leaves no zombie, so that a process can Start and Close for ever.
 func TestCloseLeavesNoZombie(t *testing.T) {
 	t.Parallel()
 	p, companion := newWorld(t).candidate()
@@ -216,7 +215,7 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 	})
 }
 
-// A companion that dies costs nothing: another one is told everything.
+// A companion that dies costs nothing: another one is sent everything.
 func TestCompanionKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -225,7 +224,7 @@ func TestCompanionKilled(t *testing.T) {
 	require.Equal(t, "<nil>", p.do("close "+ids[0]))
 	for range 3 {
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
-			signal(t, companion, s) // it does not mind
+			signal(t, companion, s) // it ignores them
 		}
 		signal(t, companion, syscall.SIGKILL)
 		lost := p.do("event")
@@ -242,7 +241,7 @@ func TestCompanionKilled(t *testing.T) {
 	assert.Len(t, w.ended(), len(ids)-1, "each was ended once")
 }
 
-// Killed with its companion, nobody is there: nothing happens, and nothing is left.
+// If a process is killed with its companion, nothing happens, and nothing is left.
 func TestCompanionKilledBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -272,8 +271,8 @@ func TestFrozenCompanion(t *testing.T) {
 	})
 }
 
-// A companion that is frozen for good is ended as soon as the kernel takes no more for it. Nobody
-// waits long for it.
+// A companion that is frozen for good is ended as soon as the kernel's buffer is full. Nobody waits long
+// for it.
 func TestFrozenCompanionIsReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -290,7 +289,7 @@ func TestFrozenCompanionIsReplaced(t *testing.T) {
 	w.awaitEnded(ids...)
 }
 
-// An agent that is frozen is nobody's to end: nobody waits long for it, and it does what it was told.
+// A frozen agent is not ended: nobody waits long for it, and afterwards it does what it was sent.
 func TestFrozenAgentIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -308,7 +307,7 @@ func TestFrozenAgentIsLeftAlone(t *testing.T) {
 	assert.Subset(t, ids, w.ended())
 }
 
-// A program whose companion does not get as far as Start goes on without.
+// A program whose companion does not reach Start continues without one.
 func TestStartNotReached(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -333,8 +332,8 @@ func TestOpenBeforeStart(t *testing.T) {
 // ranVar is the file in which TestUnderTest notes that it runs.
 const ranVar = "LASTWILL_TEST_RAN"
 
-// A companion starts as its process did: with the same arguments, whatever they are, and where main finds
-// files by relative paths. Where that is gone it starts where the process is.
+// A companion starts like its process: with the same arguments, and in the directory in which main opens
+// files by relative paths. If that is gone, it starts in the process's current directory.
 func TestStartsAsItsProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -354,7 +353,7 @@ func TestStartsAsItsProcess(t *testing.T) {
 	}
 }
 
-// The companion of a test binary runs no test a second time, however the binary was run.
+// The companion of a test binary runs no test a second time, in whichever way the binary was started.
 func TestStartInATest(t *testing.T) {
 	t.Parallel()
 	exe := must.Get(os.Executable())(t)
@@ -368,7 +367,7 @@ func TestStartInATest(t *testing.T) {
 	}
 }
 
-// TestUnderTest is what TestStartInATest runs.
+// TestUnderTest is the test that TestStartInATest runs.
 func TestUnderTest(t *testing.T) {
 	ran := os.Getenv(ranVar)
 	if ran == "" {
@@ -387,8 +386,8 @@ func TestUnderTest(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// A companion that waits for something before Start is ended, and ends by itself when its process is
-// dead: it is no second process.
+// A companion that waits for something before Start is ended, and ends by itself when its process is dead:
+// it never becomes a second process.
 func TestStuckBeforeStart(t *testing.T) {
 	t.Parallel()
 	servertest.Long(t, "twice the ten seconds that a companion has to begin")
@@ -422,7 +421,8 @@ func TestServiceThatIsDown(t *testing.T) {
 	})
 }
 
-// An Opener that waits for ever, as it should not, keeps no companion for longer than the service has the sessions.
+// An Opener that never returns, against its contract, keeps a companion no longer than the service has the
+// sessions.
 func TestOpenerThatHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -436,7 +436,7 @@ func TestOpenerThatHangs(t *testing.T) {
 	p.logs("cannot end the session of a dead process: it times out")
 }
 
-// It does not try for longer than the service has the session.
+// The companion tries no longer than the service has the session.
 func TestServiceThatStaysDown(t *testing.T) {
 	for _, why := range []string{"down", "deny"} {
 		t.Run(why, func(t *testing.T) {
@@ -465,7 +465,7 @@ func TestHold(t *testing.T) {
 		id := p.do("open")
 		word := t.TempDir() + "/word"
 		late := t.TempDir() + "/late"
-		// This one is released, and speaks again later: that opens no other hold.
+		// This hold is released, and its child speaks again later: that opens no other hold.
 		p.do("hold until [ -e " + late + " ]; do sleep 0.01; done; printf '\\0' >&3; rm " + late)
 		p.do("release")
 		p.do("hold until [ -e " + word + " ]; do sleep 0.01; done; printf '\\0' >&3")
@@ -486,7 +486,7 @@ func TestHoldWithoutAWord(t *testing.T) {
 		w.ttl = 200 * time.Millisecond
 		p, companion := w.candidate()
 		p.do("open")
-		if w.agent == "" { // what another companion is told
+		if w.agent == "" { // what another companion is sent
 			signal(t, companion, syscall.SIGKILL)
 			p.ready()
 		}
@@ -497,7 +497,7 @@ func TestHoldWithoutAWord(t *testing.T) {
 	})
 }
 
-// While nothing happens the companion has no connection but that to its process, and does not run.
+// While nothing happens, the companion has no connection except that to its process, and does not run.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	servertest.Long(t, "ten seconds in which nothing happens")
@@ -514,7 +514,7 @@ func TestIdle(t *testing.T) {
 	assert.Equal(t, "lastwill", program(companion), "it has a name of its own in a list of processes")
 }
 
-// switches is how often the threads of a process have waited for something.
+// switches returns how often the threads of a process have waited for something.
 func switches(t *testing.T, pid int) (all int) {
 	t.Helper()
 	stats := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)))(t)
@@ -528,8 +528,8 @@ func switches(t *testing.T, pid int) (all int) {
 	return all
 }
 
-// What the process was started with is closed in the companion: whoever waits for the end of a pipe
-// does not wait for that.
+// Descriptors that the process was started with are closed in the companion: a wait for the end of a pipe
+// does not wait for the companion.
 func TestNothingInheritedStaysOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -32,13 +32,13 @@ import (
 	"github.com/elector-go/elector/lastwill"
 )
 
-// What a process of a test is told by its environment.
+// Environment variables for the processes of a test.
 const (
 	roleVar   = "LASTWILL_TEST_ROLE"   // candidate, agent, silent
-	ledgerVar = "LASTWILL_TEST_LEDGER" // the file in which the service notes each session that was ended
+	ledgerVar = "LASTWILL_TEST_LEDGER" // the file in which the service notes each ended session
 	agentVar  = "LASTWILL_TEST_AGENT"  // path of the agent's socket, "" for a companion
 	ttlVar    = "LASTWILL_TEST_TTL"    // of sessions
-	nameVar   = "LASTWILL_TEST_NAME"   // what sessions are called, where a process id does not tell one from another
+	nameVar   = "LASTWILL_TEST_NAME"   // what sessions are called, if a process id is not unique
 	manyVar   = "LASTWILL_TEST_MANY"   // processes of the crowd
 )
 
@@ -62,13 +62,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A service is a Backend whose sessions are names, and which notes in a file those it has ended. As
-// it is used, its file is named by the environment.
+// A service is a Backend whose sessions are names, and which notes in a file those that it has ended. The
+// environment names the file.
 type service struct{ opened int }
 
 var toStderr = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
-// opener is that of candidates.
+// opener is the Opener of candidates.
 var opener lastwill.Opener = openService
 
 func openService() (backend.Backend, error) { return &service{}, nil }
@@ -86,14 +86,14 @@ func ttl() time.Duration {
 	return d
 }
 
-// Open opens a session of this process that has the next number.
+// Open opens a session with this process's next number.
 func (s *service) Open(context.Context, backend.OpenOptions) (*backend.Session, error) {
 	s.opened++
 	return backend.NewSession("toy", &session{id: fmt.Sprintf("%s%d.%d", os.Getenv(nameVar), os.Getpid(), s.opened), until: time.Now().Add(time.Hour), closed: make(chan struct{})}), nil
 }
 
-// Execute notes the session. The file "down" beside the ledger makes the service fail, and "deny"
-// makes it refuse.
+// Execute notes the session. The file "down" beside the ledger makes the service fail, and "deny" makes it
+// refuse.
 func (s *service) Execute(_ context.Context, w backend.Will) error {
 	if _, marked := os.LookupEnv("ELECTOR_COMPANION"); marked {
 		return fmt.Errorf("%w: children would have the marker", backend.ErrDenied)
@@ -113,9 +113,9 @@ func (s *service) Execute(_ context.Context, w backend.Will) error {
 	return err
 }
 
-// session is one of the service.
+// session is a session of the service.
 type session struct {
-	backend.Driver // what is not there is not called
+	backend.Driver // missing methods are never called
 	id             string
 	mu             sync.Mutex
 	until          time.Time
@@ -142,7 +142,7 @@ func (s *session) State() backend.State {
 	}
 }
 
-// lose ends the session so long ago.
+// lose ends the session, with its deadline ago in the past.
 func (s *session) lose(ago time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +157,7 @@ func (s *session) Close(context.Context) error {
 	return s.err
 }
 
-// candidate is a process: it does what it is told by its standard input, line by line, and answers
-// each line.
+// candidate is a process that executes its standard input, line by line, and answers each line.
 func candidate() {
 	events := make(chan lastwill.Event, 100)
 	b, err := lastwill.Start(opener, lastwill.Options{
@@ -174,7 +173,7 @@ func candidate() {
 		word, rest, _ := strings.Cut(in.Text(), " ")
 		answer := "ok"
 		switch word {
-		case "event": // waits for the next one
+		case "event": // waits for the next event
 			e := <-events
 			answer = fmt.Sprintf("%s %d %v", e.Kind, e.PID, e.Err)
 		case "open":
@@ -239,7 +238,7 @@ func child(file *os.File, name string, args ...string) string {
 	return strconv.Itoa(c.Process.Pid)
 }
 
-// cut shuts all Unix sockets of this process down: the other end reads EOF.
+// cut shuts down all Unix sockets of this process: the other end reads EOF.
 func cut() string {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -257,7 +256,7 @@ func cut() string {
 	return strconv.Itoa(n)
 }
 
-// after is a candidate whose companion does something else before.
+// after returns a candidate whose companion first does something else.
 func after(do func()) func() {
 	return func() {
 		const ran = "LASTWILL_TEST_GONE"
@@ -278,7 +277,7 @@ func stuck() {
 // hanging never opens the service.
 func hanging() { opener = func() (backend.Backend, error) { select {} } }
 
-// wrapped is a process whose backend passes no wills on.
+// wrapped is a process whose backend does not pass wills on.
 func wrapped() {
 	opener = func() (backend.Backend, error) { return struct{ backend.Backend }{&service{}}, nil }
 	candidate()
@@ -298,7 +297,7 @@ func early() {
 
 // agent serves until its standard input ends.
 func agent() {
-	_ = os.Remove(os.Getenv(agentVar)) // of an agent that was killed
+	_ = os.Remove(os.Getenv(agentVar)) // left by an agent that was killed
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: os.Getenv(agentVar), Net: "unixpacket"})
 	if err != nil {
 		fmt.Println("listen:", err)
@@ -319,30 +318,30 @@ func agent() {
 	fmt.Println(lastwill.Serve(ctx, l, lastwill.ServeOptions{Backends: backends, Logger: toStderr}))
 }
 
-// A world is what the processes of one test share.
+// A world is what the processes of a test share.
 type world struct {
 	t      *testing.T
 	ledger string
-	agent  string   // path of its socket, "" without
+	agent  string   // path of its socket, "" if there is no agent
 	served *process // the agent
 	ttl    time.Duration
-	url    string     // of the service that a leader has
-	dir    string     // of processes, "" for that of the test
-	files  []*os.File // that processes inherit, from number 3 on
+	url    string     // of a leader's service
+	dir    string     // of processes, "" for the test's directory
+	files  []*os.File // inherited by processes, from number 3 on
 }
 
 func newWorld(t *testing.T) *world {
 	return &world{t: t, ledger: filepath.Join(t.TempDir(), "ledger"), ttl: wait.Patience}
 }
 
-// switchTo has the service fail ("down") or refuse ("deny") until the file is removed.
+// switchTo makes the service fail ("down") or refuse ("deny") until the file is removed.
 func (w *world) switchTo(what string) (file string) {
 	file = filepath.Join(filepath.Dir(w.ledger), what)
 	require.NoError(w.t, os.WriteFile(file, nil, 0o600))
 	return file
 }
 
-// ended returns the sessions that were ended, in their order.
+// ended returns the ended sessions in order.
 func (w *world) ended() []string {
 	w.t.Helper()
 	return must.Get(endedBy(w.ledger))(w.t)
@@ -363,20 +362,20 @@ func endedBy(ledger string) (ids []string, err error) {
 	return ids, nil
 }
 
-// awaitEnded waits until all these sessions and no others are ended.
+// awaitEnded waits until exactly these sessions are ended.
 func (w *world) awaitEnded(ids ...string) {
 	w.t.Helper()
 	wait.For(w.t, fmt.Sprintf("the service has ended %v", ids), func() bool { return len(w.ended()) >= len(ids) })
 	require.ElementsMatch(w.t, ids, w.ended())
 }
 
-// A process is one of a test.
+// A process is a process of a test.
 type process struct {
 	*world
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines chan string
-	log   *wait.Log // what it and its companion write
+	log   *wait.Log // output of the process and its companion
 }
 
 // start starts a process with a role.
@@ -422,7 +421,7 @@ func (w *world) candidate() (p *process, companion int) {
 	return p, p.ready()
 }
 
-// ready waits for a companion, and returns its process.
+// ready waits for a companion, and returns its process id.
 func (p *process) ready() (companion int) {
 	p.t.Helper()
 	for {
@@ -435,7 +434,7 @@ func (p *process) ready() (companion int) {
 	}
 }
 
-// do has the process do something, and returns its answer.
+// do makes the process do something, and returns its answer.
 func (p *process) do(what string) string {
 	p.t.Helper()
 	p.tell(what)
@@ -459,7 +458,7 @@ func (p *process) answer() string {
 	}
 }
 
-// logs waits until the process, or its companion, has logged this.
+// logs waits until the process, or its companion, has logged text.
 func (p *process) logs(text string) {
 	p.t.Helper()
 	wait.For(p.t, "it logs "+text, func() bool { return p.log.Has(text) })
@@ -476,13 +475,13 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 	require.NoError(t, syscall.Kill(pid, s))
 }
 
-// stop freezes a process, and returns once no thread of it runs.
+// stop freezes a process, and returns once none of its threads runs.
 func stop(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, processes.Freeze(pid))
 }
 
-// descriptors are what a process has open.
+// descriptors returns the open descriptors of a process.
 func descriptors(t *testing.T, pid int) (open []string) {
 	t.Helper()
 	fds := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
@@ -493,7 +492,7 @@ func descriptors(t *testing.T, pid int) (open []string) {
 	return open
 }
 
-// program is the name of what a process runs.
+// program returns the name of the program that a process runs.
 func program(pid int) string {
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // it may have ended
 	return strings.TrimSpace(string(name))

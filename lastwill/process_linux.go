@@ -24,14 +24,15 @@ import (
 const (
 	firstPause = 100 * time.Millisecond // between a companion and the next; it doubles
 	lastPause  = 30 * time.Second
-	tries      = 5 // of a program that has not got as far as Start in its companion
+	tries      = 5 // for a program that has not reached Start in its companion
 )
 
-// errMain is the likely reason for a companion that never says a word.
+// errMain is the likely reason why a companion never says anything.
 var errMain = errors.New("the companion, which is this program executed again, has not got as far as Start: " +
 	"call it at the top of main, whatever the arguments are, and wait for nothing before it")
 
-// accompany starts what keeps a companion there. The error is errors.ErrUnsupported where there can be none.
+// accompany starts the goroutine that keeps a companion running. The error is errors.ErrUnsupported if
+// there can be none.
 func (b *Backend) accompany(o Options) error {
 	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -77,16 +78,16 @@ func gateOf(self *os.File, agent string) (*gate, error) {
 	return g, nil
 }
 
-// keeper keeps a companion there.
+// keeper keeps a companion running.
 type keeper struct {
 	*Backend
 	self   *os.File // pidfd
 	gate   *gate
-	agent  string // path; "": the companion is a process of its own
-	client string // nobody else knows it
+	agent  string // path; "" if the companion is a process of its own
+	client string // known to nobody else
 	args   []string
-	env    []string // of Start: what the program changes afterwards is not what a companion starts with
-	heard  bool     // a companion has said hello once
+	env    []string // as at Start, without later changes by the program
+	heard  bool     // a companion has said hello at least once
 	lost   bool     // there was no companion at the last look
 }
 
@@ -116,7 +117,7 @@ func (b *Backend) keep(ctx context.Context, k *keeper) {
 		}
 		level := slog.LevelWarn
 		if k.lost && pause == lastPause {
-			level = slog.LevelDebug // it was said several times
+			level = slog.LevelDebug // it has already been logged several times
 		}
 		k.lost = true
 		b.log.Log(ctx, level, "there is no companion: should this process crash now, its sessions time out", "pid", pid, "again", pause, "err", err)
@@ -130,8 +131,8 @@ func (b *Backend) keep(ctx context.Context, k *keeper) {
 	}
 }
 
-// attend has one companion, until that is gone or ctx ends. It returns why it is gone. told is called
-// when the companion has been told all sessions.
+// attend runs one companion until it is gone or ctx ends, and returns why it is gone. It calls told when
+// the companion has received all sessions.
 func (k *keeper) attend(ctx context.Context, told func()) (pid int, err error) {
 	connect := k.spawn
 	if k.agent != "" {
@@ -176,10 +177,10 @@ func (k *keeper) attend(ctx context.Context, told func()) (pid int, err error) {
 	}
 }
 
-// greet says hello, and waits until the companion has seen that it is of this process.
+// greet says hello, and waits until the companion has verified this process.
 func (k *keeper) greet(conn *net.UnixConn) error {
 	err := write(conn, message{Kind: kindHello, Client: k.client}, int(k.self.Fd()), int(k.gate.file.Fd()))
-	if err != nil && !errors.Is(err, unix.EPIPE) { // it may have ended, or refused this process: read tells
+	if err != nil && !errors.Is(err, unix.EPIPE) { // it may have ended, or refused this process: read returns which
 		return fmt.Errorf("say hello: %w", err)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(greeting)); err != nil {
@@ -200,8 +201,8 @@ func (k *keeper) greet(conn *net.UnixConn) error {
 	return conn.SetReadDeadline(time.Time{})
 }
 
-// tellAll tells all sessions; from then on others are told as they come and go. Nobody waits for it
-// who opens or closes a session meanwhile: it goes round until nothing is left to tell.
+// tellAll sends all sessions; after that, others are sent as they come and go. It does not block those who
+// open or close a session meanwhile: it repeats until nothing is left to send.
 func (k *keeper) tellAll(conn *net.UnixConn) error {
 	knows := make(map[string]backend.Will)
 	for {
@@ -240,8 +241,8 @@ func (k *keeper) untell() {
 	k.conn = nil
 }
 
-// trusted makes certain that an agent is not of another user, who has been at the path first: it is
-// told secrets. It is of root, of this process's user, or of the owner of its socket's directory.
+// trusted ensures that an agent does not belong to another user who was at the path first, because it is
+// sent secrets. It must belong to root, to this process's user, or to the owner of its socket's directory.
 func trusted(conn *net.UnixConn, path string) error {
 	peer, err := peerOf(conn)
 	if err != nil {
@@ -272,15 +273,15 @@ func (k *keeper) dial() (*net.UnixConn, int, func(), error) {
 }
 
 // spawn starts a companion of this process. end kills it, if it has not ended, and returns once it is
-// gone: so there is never a second one, and one that is frozen does not stay. It leaves one alone that has
-// sessions left after Close, and one that it may not kill.
+// gone: so there is never a second one, and a frozen one does not stay. end does not kill a companion that
+// has sessions left after Close, nor one that it may not kill.
 func (k *keeper) spawn() (conn *net.UnixConn, pid int, end func(), err error) {
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, 0, nil, err
 	}
 	defer theirs.Close()
-	// The file that runs, though another may be under its name by now.
+	// The running file, even if another file has its name by now.
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: k.args, Env: k.env, Dir: directory(), Stderr: os.Stderr,
 		ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := cmd.Start(); err != nil {
@@ -292,19 +293,19 @@ func (k *keeper) spawn() (conn *net.UnixConn, pid int, end func(), err error) {
 		k.mu.Lock()
 		left := k.left
 		k.mu.Unlock()
-		wait := func() { _ = cmd.Wait() } // killed, as a rule
+		wait := func() { _ = cmd.Wait() } // usually killed
 		if !left {
 			if err := cmd.Process.Kill(); err == nil || errors.Is(err, os.ErrProcessDone) {
 				wait()
 				return
 			}
-			// This process may not any more, as another user.
+			// This process has become another user, and may not kill it any more.
 		}
-		go wait() // for as long as it likes, and then it is no zombie
+		go wait() // as long as it runs, so that it does not become a zombie
 	}, nil
 }
 
-// pair returns two ends of a connection. The kernel takes note that this process has made it.
+// pair returns two ends of a connection. The kernel records that this process has made it.
 func pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -318,7 +319,7 @@ func pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// connOf takes the file over.
+// connOf takes over the file.
 func connOf(f *os.File) (*net.UnixConn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	atOnce = 32              // sessions of a service that are ended at the same time
-	grace  = 5 * time.Second // for the sessions that an agent is ending when it is to end itself
+	atOnce = 32              // sessions of a service that are ended concurrently
+	grace  = 5 * time.Second // for the sessions that an agent is ending when it must end itself
 )
 
 // server ends the sessions of dead processes.
 type server struct {
 	log      *slog.Logger
 	services map[string]backend.Backend // of an agent
-	open     Opener                     // of a companion, which opens its service once it needs it
+	open     Opener                     // of a companion, which opens its service when needed
 
 	rehearsal sync.Once
 
@@ -33,31 +33,31 @@ type server struct {
 
 	mu      sync.Mutex
 	clients map[identity]*client
-	turns   map[string]chan struct{} // by service: one that does not answer stands in nobody's way
+	turns   map[string]chan struct{} // by service: a service that does not answer blocks no other
 }
 
 var errNone = errors.New("this is no companion of that service")
 
-// identity is that of a process, as long as it lives, however often it connects.
+// identity identifies a process as long as it lives, across connections.
 type identity struct {
 	pid    int
 	secret string
 }
 
-// client is a process that lives.
+// client is a living process.
 type client struct {
 	id    identity
 	conn  *net.UnixConn
 	pidfd *os.File
 	gate  *os.File
-	wills map[string]backend.Will // of who listens, and then of who buries
+	wills map[string]backend.Will // owned by listen, and then by bury
 }
 
 func newServer(services map[string]backend.Backend, open Opener, log *slog.Logger) *server {
 	return &server{log: log, services: services, open: open, clients: make(map[identity]*client), turns: make(map[string]chan struct{})}
 }
 
-// attend has one connection. It returns once the process is dead and its sessions are ended, or has
+// attend serves one connection. It returns once the process is dead and its sessions are ended, or it has
 // left. The connection's end alone means nothing.
 func (s *server) attend(ctx context.Context, conn *net.UnixConn) {
 	defer conn.Close()
@@ -65,7 +65,7 @@ func (s *server) attend(ctx context.Context, conn *net.UnixConn) {
 	c, err := s.greet(conn)
 	stop()
 	if errors.Is(err, io.EOF) {
-		return // it has died before it said a word
+		return // it died before it sent anything
 	}
 	if err != nil {
 		s.log.Warn("refused a process", "err", err)
@@ -78,7 +78,7 @@ func (s *server) attend(ctx context.Context, conn *net.UnixConn) {
 	reading := make(chan error, 1)
 	go func() { reading <- s.listen(c) }()
 	err = awaitDeath(c.pidfd)
-	_ = conn.SetReadDeadline(past) // what is there is read below
+	_ = conn.SetReadDeadline(past) // what has arrived is read below
 	unread := errors.Is(<-reading, os.ErrDeadlineExceeded)
 	if err != nil {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -95,7 +95,7 @@ func (s *server) attend(ctx context.Context, conn *net.UnixConn) {
 	s.bury(c, died)
 }
 
-// greet waits for a hello, and makes certain of whom it is.
+// greet waits for a hello, and verifies which process sent it.
 func (s *server) greet(conn *net.UnixConn) (c *client, err error) {
 	if err := conn.SetReadDeadline(time.Now().Add(greeting)); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (s *server) greet(conn *net.UnixConn) (c *client, err error) {
 	s.clients[c.id] = c
 	s.mu.Unlock()
 	if old != nil {
-		old.leave() // it tells all again
+		old.leave() // the process sends everything again
 	}
 	s.log.Debug("a process is here", "pid", pid)
 	return c, nil
@@ -146,12 +146,12 @@ func (s *server) forget(c *client) {
 	}
 }
 
-// leave ends the wait for the death of a process that lives.
-func (c *client) leave() { _ = c.pidfd.SetReadDeadline(past) } // closed already: nobody waits
+// leave ends the wait for the death of a living process.
+func (c *client) leave() { _ = c.pidfd.SetReadDeadline(past) } // an error means that it is closed, and nobody waits
 
-// expire ends the wait for the death of a process that has lost its connection: at once if it has told
-// nothing, and else once it would have connected again (keep), and its sessions would have timed out.
-// It may have executed another program, time after time.
+// expire limits the wait for the death of a process that has lost its connection: to nothing if it has
+// sent no will, and otherwise until it would have connected again (keep) and its sessions would have timed
+// out. The process may execute another program again and again.
 func (c *client) expire() {
 	if len(c.wills) == 0 {
 		c.leave()
@@ -161,10 +161,10 @@ func (c *client) expire() {
 	for _, w := range c.wills {
 		wait = max(wait, 2*w.TTL)
 	}
-	_ = c.pidfd.SetReadDeadline(time.Now().Add(wait)) // closed already: nobody waits
+	_ = c.pidfd.SetReadDeadline(time.Now().Add(wait)) // an error means that it is closed, and nobody waits
 }
 
-// listen hears what a process tells until the connection ends.
+// listen handles the messages of a process until the connection ends.
 func (s *server) listen(c *client) error {
 	for {
 		m, files, err := read(c.conn)
@@ -175,7 +175,7 @@ func (s *server) listen(c *client) error {
 			return err
 		case !errors.Is(err, io.EOF):
 			s.log.Warn("a process is not understood", "pid", c.id.pid, "err", err)
-			_ = c.conn.Close() // it connects again, and tells all
+			_ = c.conn.Close() // it connects again, and sends everything
 			fallthrough
 		default:
 			c.expire()
@@ -187,7 +187,7 @@ func (s *server) listen(c *client) error {
 	}
 }
 
-// hear does what a message says. It is false when no more follows.
+// hear handles a message. It returns false if no more follow.
 func (s *server) hear(c *client, m message) bool {
 	switch m.Kind {
 	case kindTell:
@@ -198,7 +198,7 @@ func (s *server) hear(c *client, m message) bool {
 			return true
 		}
 		if b != nil {
-			if most := b.Limits().MaxTTL; most > 0 { // a process cannot have an agent try for a year
+			if most := b.Limits().MaxTTL; most > 0 { // a process cannot make an agent try for a year
 				m.Will.TTL = min(m.Will.TTL, most)
 			}
 		}
@@ -216,12 +216,12 @@ func (s *server) hear(c *client, m message) bool {
 	return true
 }
 
-// bury ends all sessions of a process that is dead, once its holds are released.
+// bury ends all sessions of a dead process, once its holds are released.
 func (s *server) bury(c *client, died time.Time) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	s.log.Info("a process has died", "pid", c.id.pid, "sessions", len(c.wills))
-	last := died // nothing is left to be ended then
+	last := died // after this, nothing is left to end
 	for _, w := range c.wills {
 		if over := died.Add(2 * w.TTL); over.After(last) {
 			last = over
@@ -239,20 +239,20 @@ func (s *server) bury(c *client, died time.Time) {
 	}
 }
 
-// execute tries to end a session for as long as the service may still have it.
+// execute tries to end a session as long as the service may still have it.
 func (s *server) execute(c *client, w backend.Will, died time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), died.Add(2*w.TTL))
 	defer cancel()
 	log := s.log.With("pid", c.id.pid, "service", w.Service, "session", w.Session)
 	defer time.AfterFunc(patience, func() { log.Warn("the session of a dead process is not ended yet: trying on") }).Stop()
-	level := slog.LevelWarn // once
+	level := slog.LevelWarn // only once
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		tried := make(chan error, 1)
 		go func() { tried <- s.try(ctx, w) }()
 		var err error
 		select {
 		case err = <-tried:
-		case <-time.After(time.Until(died.Add(2*w.TTL)) + patience): // an Opener may wait for ever: it has no ctx
+		case <-time.After(time.Until(died.Add(2*w.TTL)) + patience): // an Opener may block for ever: it has no ctx
 			err = ctx.Err()
 		}
 		if err == nil {
@@ -293,8 +293,8 @@ func (s *server) try(ctx context.Context, w backend.Will) error {
 	return backend.Execute(ctx, b, w)
 }
 
-// rehearse has a companion do once what it takes to end a session, as code that has never run costs a
-// crash its speed, and closes the service again: nothing stays connected.
+// rehearse makes a companion do once what it takes to end a session, because code that runs for the first
+// time is slow, and closes the service again: nothing stays connected.
 func (s *server) rehearse() {
 	b, err := s.open()
 	if err == nil {
@@ -313,7 +313,7 @@ func (s *server) rehearse() {
 }
 
 func rehearse(b backend.Backend) error {
-	if _, ok := b.(backend.Executor); !ok { // it is around one, perhaps
+	if _, ok := b.(backend.Executor); !ok { // it may be a wrapper around an Executor
 		return fmt.Errorf("%v cannot end sessions: %w", b, errors.ErrUnsupported)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), greeting)
@@ -339,7 +339,7 @@ func (s *server) service(name string) (b backend.Backend, err error) {
 	return s.opened, nil
 }
 
-// serve is the agent.
+// serve runs the agent.
 func serve(ctx context.Context, l *net.UnixListener, services map[string]backend.Backend, log *slog.Logger) error {
 	s := newServer(services, nil, log)
 	defer l.Close()
@@ -358,7 +358,7 @@ func serve(ctx context.Context, l *net.UnixListener, services map[string]backend
 		var conn *net.UnixConn
 		if conn, err = l.AcceptUnix(); err == nil {
 			all.Go(func() { s.attend(working, conn) })
-		} else if ctx.Err() == nil { // no descriptors are left, perhaps
+		} else if ctx.Err() == nil { // perhaps no descriptors are left
 			log.Error("the agent cannot take a process in", "err", err)
 			time.Sleep(patience)
 		}
@@ -372,7 +372,7 @@ func serve(ctx context.Context, l *net.UnixListener, services map[string]backend
 		log.Warn("the agent leaves sessions of dead processes behind: they time out")
 	}
 	if ctx.Err() != nil {
-		return nil // that is how it ends
+		return nil // this is the normal end
 	}
 	return err
 }

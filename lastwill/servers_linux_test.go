@@ -41,7 +41,7 @@ func leader() {
 	select {}
 }
 
-// On each service the next one leads long before the session of the dead leader would have timed out.
+// On each service, the next candidate leads long before the dead leader's session would have timed out.
 func TestOnServers(t *testing.T) {
 	for name, urls := range map[string]func(t *testing.T) []string{
 		"zookeeper": func(t *testing.T) []string {

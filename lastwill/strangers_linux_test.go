@@ -29,7 +29,7 @@ func stranger(t *testing.T, path string) *net.UnixConn {
 	return conn
 }
 
-// answer is what the agent says, "" if it closes the connection.
+// answer returns what the agent says, "" if it closes the connection.
 func answer(t *testing.T, conn *net.UnixConn) (kind, why string) {
 	t.Helper()
 	var packet [1 << 16]byte
@@ -53,7 +53,7 @@ func say(t *testing.T, conn *net.UnixConn, packet string, descriptors ...int) {
 	must.First(conn.WriteMsgUnix([]byte(packet), rights, nil))(t)
 }
 
-// welcomed is a stranger that the agent has taken.
+// welcomed is a stranger that the agent has accepted.
 func welcomed(t *testing.T, path, hello string, descriptors ...int) *net.UnixConn {
 	t.Helper()
 	conn := stranger(t, path)
@@ -83,7 +83,7 @@ func memory(t *testing.T) int {
 	return fd
 }
 
-// The agent believes the kernel, and nothing that it is told.
+// The agent trusts the kernel, and nothing that it is sent.
 func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -151,8 +151,8 @@ func TestStrangersAreRefused(t *testing.T) {
 	w.awaitEnded(id)
 }
 
-// A proxy that hands everything on, descriptors too, is another process than the one that it speaks
-// for.
+// A proxy that forwards everything, including descriptors, is refused: it is another process than the one
+// it speaks for.
 func TestProxyIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -196,7 +196,7 @@ func TestProxyIsRefused(t *testing.T) {
 	assert.Empty(t, w.ended())
 }
 
-// deaf is a process that does not read what the agent says.
+// deaf is a process that does not read the agent's messages.
 func deaf() {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: os.Getenv(agentVar), Net: "unixpacket"})
 	check(err)
@@ -219,7 +219,7 @@ func deaf() {
 	check(unix.Kill(os.Getpid(), unix.SIGKILL))
 }
 
-// The kernel tells first that a process died with something unread, and then what it had said.
+// The kernel first reports that a process died with something unread, and then returns what it had sent.
 func TestDiedWithSomethingUnread(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/lastwill"
 )
 
-// listener is an agent that takes down what it is told.
+// listener is an agent that records what it is sent.
 func listener(t *testing.T) (path string, told chan string) {
 	path = t.TempDir() + "/agent"
 	return path, listenAt(t, path)
@@ -60,13 +60,13 @@ func listenAt(t *testing.T, path string) (told chan string) {
 	return told
 }
 
-// next is what was told next.
+// next returns the next message that was sent.
 func next(t *testing.T, told chan string) string {
 	t.Helper()
 	return wait.Receive(t, "a word", told)
 }
 
-// started returns a Backend whose agent has been told everything.
+// started returns a Backend whose agent has received everything.
 func started(t *testing.T, inner backend.Backend, agent string) *lastwill.Backend {
 	t.Helper()
 	ready := make(chan struct{})
@@ -94,7 +94,7 @@ func TestToldAndForgotten(t *testing.T) {
 	assert.Equal(t, "tell "+s.ID(), next(t, told))
 	d := s.Driver().(*session)
 	d.err = errors.New("the service does not answer")
-	require.Error(t, s.Close(t.Context())) // it may stand: its will is kept
+	require.Error(t, s.Close(t.Context())) // it may still exist: its will is kept
 	other := opened(t, b)
 	assert.Equal(t, "tell "+other.ID(), next(t, told))
 	d.lose(2*ttl() - time.Minute)
@@ -112,8 +112,7 @@ func TestToldAndForgotten(t *testing.T) {
 	assert.Equal(t, "closed", next(t, told))
 }
 
-// A session that several share is told once, and forgotten with the last, whichever is around the
-// other.
+// A shared session is sent once, and forgotten with its last handle, whichever Backend wraps the other.
 func TestShared(t *testing.T) {
 	for name, share := range map[string]func(t *testing.T, path string) backend.Backend{
 		"Share around": func(t *testing.T, path string) backend.Backend {
@@ -166,7 +165,7 @@ func TestBackendWithoutWills(t *testing.T) {
 	assert.ErrorIs(t, backend.Execute(t.Context(), b, backend.Will{Service: "plain", Session: "1", TTL: time.Second}), errors.ErrUnsupported)
 }
 
-// A Backend around another one that does not pass wills on is found out before the process dies.
+// A wrapper that does not pass wills on is detected before the process dies.
 func TestBackendThatPassesNoWillsOn(t *testing.T) {
 	t.Parallel()
 	p := newWorld(t).start("wrapped")
@@ -189,7 +188,7 @@ func TestServeRefuses(t *testing.T) {
 	assert.ErrorContains(t, lastwill.Serve(t.Context(), l, lastwill.ServeOptions{Backends: []backend.Backend{&service{}}}), "unixpacket")
 }
 
-// unlimited is a service that says nothing of timeouts.
+// unlimited is a service that states no limits of timeouts.
 type unlimited struct{ service }
 
 func (*unlimited) Limits() backend.Limits { return backend.Limits{} }
@@ -201,7 +200,7 @@ func (u *unlimited) Execute(ctx context.Context, w backend.Will) error {
 	return u.service.Execute(ctx, w)
 }
 
-// An agent takes the time of a will where its service knows no longest one.
+// An agent uses the TTL of a will if its service states no maximum.
 func TestServiceWithoutLimits(t *testing.T) {
 	w := newWorld(t)
 	w.agent = t.TempDir() + "/agent"

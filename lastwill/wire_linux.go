@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version is that of the messages. Programs of another one are refused: an agent and its processes
-// are of one release.
+// version is the version of the messages. Programs with another version are refused: an agent and its
+// processes must be of one release.
 const version = 1
 
 const (
-	kindHello   kind = "hello"   // of the process, first, with two descriptors: a pidfd of itself, and its gate
-	kindWelcome kind = "welcome" // of the companion: it has seen who the process is. Nothing is told before
-	kindRefused kind = "refused" // of the companion: it does not take the process, or a will
+	kindHello   kind = "hello"   // from the process, first, with two descriptors: a pidfd of itself, and its gate
+	kindWelcome kind = "welcome" // from the companion: it has verified the process. Nothing is sent before
+	kindRefused kind = "refused" // from the companion: it does not accept the process, or a will
 )
 
 const (
 	most     = 16 << 10         // bytes of a message
-	patience = time.Second      // for the kernel to take a message: it keeps some hundred
+	patience = time.Second      // for the kernel to accept a message: it buffers some hundred
 	greeting = 10 * time.Second // for a companion to start, and for hellos
 )
 
@@ -54,8 +54,8 @@ var past = time.Unix(1, 0) // a deadline that ends a wait
 
 var packets = sync.Pool{New: func() any { return new([most]byte) }}
 
-// write sends a message. A companion that does not read makes it fail after a second, once the
-// kernel keeps no more for it.
+// write sends a message. If a companion does not read, it fails after a second, once the kernel's buffer
+// is full.
 func write(conn *net.UnixConn, m message, descriptors ...int) error {
 	packet, err := m.encode()
 	if err != nil {
@@ -75,8 +75,8 @@ func write(conn *net.UnixConn, m message, descriptors ...int) error {
 	return err
 }
 
-// read waits for a message, until the connection's deadline. It needs no memory while it waits. It
-// returns io.EOF at the end. The caller closes the files.
+// read waits for a message until the connection's deadline. It needs no memory while it waits. It returns
+// io.EOF at the end. The caller must close the files.
 func read(conn *net.UnixConn) (m message, files []*os.File, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -92,13 +92,13 @@ func read(conn *net.UnixConn) (m message, files []*os.File, err error) {
 	return m, files, err
 }
 
-// rest returns a message that has arrived, and unix.EAGAIN if there is none, whatever the deadline.
+// rest returns a message that has arrived, or unix.EAGAIN if there is none. It ignores the deadline.
 func rest(conn *net.UnixConn) (m message, files []*os.File, err error) {
 	err = control(conn, func(fd uintptr) (err error) { m, files, err = receive(int(fd)); return err })
 	return m, files, err
 }
 
-// control has do use the descriptor of c, and not wait.
+// control calls do with the descriptor of c, without waiting.
 func control(c syscall.Conn, do func(fd uintptr) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -113,11 +113,11 @@ func control(c syscall.Conn, do func(fd uintptr) error) error {
 func receive(fd int) (m message, files []*os.File, err error) {
 	packet := packets.Get().(*[most]byte)
 	defer packets.Put(packet)
-	defer clear(packet[:]) // it may hold a secret
+	defer clear(packet[:]) // it may contain a secret
 	var control [64]byte   // a dozen descriptors at most: the kernel closes others
 	const how = unix.MSG_DONTWAIT | unix.MSG_CMSG_CLOEXEC
 	n, controls, flags, _, err := unix.Recvmsg(fd, packet[:], control[:], how)
-	if errors.Is(err, unix.ECONNRESET) { // it died with something unread; what it said before comes after this
+	if errors.Is(err, unix.ECONNRESET) { // it died with something unread; what it sent before comes after this
 		n, controls, flags, _, err = unix.Recvmsg(fd, packet[:], control[:], how)
 	}
 	switch {
@@ -160,10 +160,10 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// identify tells which process is at the other end, and makes certain that pidfd is one of that
-// process. Both come from the kernel, and the process has no say in them: SO_PEERCRED is of whoever
-// has connected (or made the pair), and /proc has the process of a pidfd. Neither can change to
-// another process that has the same number later: a pidfd of a dead process has the number -1.
+// identify returns which process is at the other end, and ensures that pidfd belongs to that process. Both
+// facts come from the kernel, and the process cannot influence them: SO_PEERCRED is of the process that
+// connected (or made the pair), and /proc has the process of a pidfd. Neither can change to another
+// process that has the same number later: a pidfd of a dead process has the number -1.
 func identify(conn *net.UnixConn, pidfd *os.File) (pid int, err error) {
 	peer, err := peerOf(conn)
 	if err != nil {
@@ -186,7 +186,7 @@ func identify(conn *net.UnixConn, pidfd *os.File) (pid int, err error) {
 	return claimed, nil
 }
 
-// peerOf returns what the kernel says of whoever has connected, listens or has made the pair.
+// peerOf returns what the kernel knows about the process that has connected, listens or has made the pair.
 func peerOf(conn *net.UnixConn) (peer *unix.Ucred, err error) {
 	err = control(conn, func(fd uintptr) (err error) {
 		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -195,7 +195,7 @@ func peerOf(conn *net.UnixConn) (peer *unix.Ucred, err error) {
 	return peer, err
 }
 
-// pidfdOf returns the process of a pidfd, -1 if it has been dead and forgotten.
+// pidfdOf returns the process of a pidfd, -1 if it is dead and has been waited for.
 func pidfdOf(f *os.File) (pid, flags int, err error) {
 	var info []byte
 	err = control(f, func(fd uintptr) (err error) {
@@ -216,7 +216,7 @@ func pidfdOf(f *os.File) (pid, flags int, err error) {
 	return 0, 0, errors.New("what was sent is no pidfd")
 }
 
-// awaitDeath blocks until the process of a pidfd is dead, with all its threads, or until the file's
+// awaitDeath blocks until the process of a pidfd is dead with all its threads, or until the file's
 // deadline.
 func awaitDeath(pidfd *os.File) error {
 	raw, err := pidfd.SyscallConn()
@@ -224,8 +224,9 @@ func awaitDeath(pidfd *os.File) error {
 		return err
 	}
 	failed := raw.Read(func(fd uintptr) bool {
-		// Twice: a poll at the instant at which another thread than the first executes a program
-		// can see the first one dead (seen on Linux 6.18). The program is the process then, and lives.
+		// Poll twice: if a thread other than the first executes a program, a poll at that instant can
+		// report the first thread as dead (seen on Linux 6.18). The program is then the process, and
+		// lives.
 		dead := true
 		for range 2 {
 			ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

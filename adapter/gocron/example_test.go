@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// Every process has the same jobs. They run in the one that leads.
+// Every process has the same jobs. They run in the process that leads.
 func Example() {
 	e, err := elector.New(elector.Config{
 		Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/jobs", ID: "host-1",
@@ -28,7 +28,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background()) // of signal.NotifyContext, in a service
+	ctx, stop := context.WithCancel(context.Background()) // from signal.NotifyContext, in a service
 	_, err = s.NewJob(gocron.DurationJob(10*time.Millisecond), g.Task(func(ctx context.Context, t *elector.Term) error {
 		defer stop()
 		_, err := t.Commit(ctx, elector.Put("/jobs-state/last", []byte("done"))) // refused once the term is over
@@ -39,7 +39,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	s.Start()
-	err = elector.Run(ctx, e, g.Lead) // returns when the job has
+	err = elector.Run(ctx, e, g.Lead) // returns when the job has returned
 	fmt.Println("stopped:", errors.Is(err, context.Canceled))
 	if err := errors.Join(s.Shutdown(), e.Close(context.Background())); err != nil {
 		log.Fatal(err)

@@ -1,5 +1,5 @@
-// Package electorgocron has the jobs of github.com/go-co-op/gocron run in one process of many: the one
-// that leads an election.
+// Package electorgocron runs the jobs of github.com/go-co-op/gocron in one process of many: the one that
+// leads an election.
 //
 //	var g electorgocron.Elector
 //	s, err := gocron.NewScheduler(gocron.WithDistributedElector(&g))
@@ -10,17 +10,17 @@
 //
 // # What it guarantees
 //
-// gocron starts a job only while this process's term holds, as Term.Valid tells: a process that was
-// paused past its trust window starts none. A job of Task has its ctx end when the term does, before
-// anyone else can lead, and a leader that resigns gives its seat back only after that job has returned.
+// gocron starts a job only while this process's term holds, as Term.Valid reports: a process that was
+// paused past its trust window starts none. The ctx of a job made by Task ends when the term does, before
+// anyone else can lead, and a leader that resigns releases its seat only after that job has returned.
 //
-// # What it does not
+// # What it does not guarantee
 //
-// Time passes between gocron's question and the job's first statement, and a job that has begun goes on.
-// One that was not made by Task, or ignores its ctx, runs on while the next leader starts its own. What
-// such a job writes has to be fenced: by Term.Commit, or by the term's token.
+// Time passes between gocron's check and the job's first statement, and a job that has begun continues. A
+// job that was not made by Task, or ignores its ctx, continues while the next leader starts its own. What
+// such a job writes must be fenced, with Term.Commit or with the term's token.
 //
-// A run that falls between two leaders is left out: gocron does not catch up.
+// A run that falls between two leaders is skipped: gocron does not catch up.
 package electorgocron
 
 import (
@@ -33,11 +33,11 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// ErrNotLeader: this process does not lead, so that no job may begin.
+// ErrNotLeader: this process does not lead, so no job may begin.
 var ErrNotLeader = errors.New("electorgocron: this process does not lead")
 
-// An Elector tells gocron's schedulers whether this process leads. The zero Elector says no, until Lead
-// is called. Its methods may be called from any goroutine. Do not copy it.
+// An Elector tells gocron's schedulers whether this process leads. The zero Elector does not lead until
+// Lead is called. Its methods may be called from any goroutine. Do not copy it.
 type Elector struct {
 	mu     sync.Mutex
 	tenure *tenure // nil while this process does not lead
@@ -49,18 +49,18 @@ var _ gocron.Elector = (*Elector)(nil)
 type tenure struct {
 	ctx  context.Context
 	term *elector.Term
-	jobs sync.WaitGroup // those of Task that run
+	jobs sync.WaitGroup // running jobs made by Task
 }
 
 func (t *tenure) holds() bool { return t != nil && t.ctx.Err() == nil && t.term.Valid() }
 
-// Lead has jobs run until ctx ends, and blocks until those of Task have returned. It is the lead function
-// of elector.Run, or a part of it.
+// Lead lets jobs run until ctx ends, and blocks until those made by Task have returned. It is the lead
+// function of elector.Run, or a part of it.
 func (g *Elector) Lead(ctx context.Context, t *elector.Term) error {
 	now := &tenure{ctx: ctx, term: t}
 	g.set(now)
 	<-ctx.Done()
-	g.set(nil) // before the wait: no job begins any more
+	g.set(nil) // before the wait, so that no job begins any more
 	now.jobs.Wait()
 	return nil
 }
@@ -71,8 +71,8 @@ func (g *Elector) set(t *tenure) {
 	g.tenure = t
 }
 
-// IsLeader implements gocron.Elector: ErrNotLeader unless this process leads at this instant. It does not
-// block.
+// IsLeader implements gocron.Elector. It returns ErrNotLeader unless this process leads at this instant.
+// It does not block.
 func (g *Elector) IsLeader(context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,9 +82,9 @@ func (g *Elector) IsLeader(context.Context) error {
 	return nil
 }
 
-// Task returns a task for gocron.Scheduler.NewJob whose ctx ends with the term that it runs in, and as
-// gocron's own does. It asks again whether the process leads, and fails with ErrNotLeader if not: the job
-// may have waited since gocron has asked. t is for writes that are fenced.
+// Task returns a task for gocron.Scheduler.NewJob. The job's ctx ends with the term that it runs in, and
+// with gocron's own ctx. The task checks again whether the process leads, and fails with ErrNotLeader if
+// not: the job may have waited since gocron's check. t is for fenced writes.
 func (g *Elector) Task(job func(ctx context.Context, t *elector.Term) error) gocron.Task {
 	return gocron.NewTask(func(ctx context.Context) error {
 		now, err := g.begin()
@@ -99,7 +99,7 @@ func (g *Elector) Task(job func(ctx context.Context, t *elector.Term) error) goc
 	})
 }
 
-// begin counts a job into the tenure, which then waits for it.
+// begin adds a job to the tenure, which then waits for it.
 func (g *Elector) begin() (*tenure, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,14 +20,14 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A candidate is a process with a scheduler of jobs, on memory.
+// A candidate is a process with a scheduler of jobs, on the memory service.
 type candidate struct {
 	electorgocron.Elector
 	e      elector.Elector
 	client *memory.Client
 	s      gocron.Scheduler
 	stop   context.CancelFunc
-	ended  chan error // what Run has returned
+	ended  chan error // what Run returned
 }
 
 func start(t *testing.T, service *memory.Service, id string) *candidate {
@@ -54,7 +54,7 @@ func (p *candidate) every(t *testing.T, task gocron.Task) {
 	must.Get(p.s.NewJob(gocron.DurationJob(time.Second), task, gocron.WithSingletonMode(gocron.LimitModeReschedule)))(t)
 }
 
-// Jobs run where the leader is, also after it has lost its session.
+// Jobs run in the process that leads, even after it has lost its session.
 func TestJobsFollowTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -85,8 +85,8 @@ func TestJobsFollowTheLeader(t *testing.T) {
 	})
 }
 
-// IsLeader asks the clock: it says no at the end of the window, whether or not anything has run that
-// ends the term's ctx.
+// IsLeader checks the clock: it fails at the end of the window, even if nothing has run that ends the
+// term's ctx.
 func TestIsLeaderAsksTheClock(t *testing.T) {
 	var g electorgocron.Elector
 	assert.ErrorIs(t, g.IsLeader(t.Context()), electorgocron.ErrNotLeader)
@@ -107,7 +107,7 @@ func TestIsLeaderAsksTheClock(t *testing.T) {
 	})
 }
 
-// A leader that is asked to go stops its job, and the next one leads only when that has returned.
+// A leader that is asked to go stops its job, and the next candidate leads only when the job has returned.
 func TestSeatWaitsForTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -116,7 +116,7 @@ func TestSeatWaitsForTheJob(t *testing.T) {
 		a.every(t, a.Task(func(ctx context.Context, _ *elector.Term) error {
 			<-ctx.Done()
 			told <- context.Cause(ctx)
-			time.Sleep(5 * time.Second) // it tidies up
+			time.Sleep(5 * time.Second) // it cleans up
 			assert.ErrorIs(t, b.IsLeader(ctx), electorgocron.ErrNotLeader)
 			return nil
 		}))
@@ -129,8 +129,8 @@ func TestSeatWaitsForTheJob(t *testing.T) {
 	})
 }
 
-// A job that had to wait since gocron has asked does not begin once the term is over, and one is ended by
-// gocron, too.
+// A job that had to wait after gocron's check does not begin once the term is over, and gocron can end a
+// job, too.
 func TestTaskAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -140,7 +140,7 @@ func TestTaskAsksAgain(t *testing.T) {
 		_, err := p.s.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()),
 			p.Task(func(context.Context, *elector.Term) error { t.Error("it has begun"); return nil }),
 			gocron.WithEventListeners(
-				gocron.BeforeJobRuns(func(_ uuid.UUID, _ string) { <-waits }), // after gocron has asked
+				gocron.BeforeJobRuns(func(_ uuid.UUID, _ string) { <-waits }), // after gocron's check
 				gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { outcome <- err }),
 			))
 		require.NoError(t, err)

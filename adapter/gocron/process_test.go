@@ -28,7 +28,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// What a process of the test is told by its environment.
+// Environment variables for a process of the test.
 const (
 	envID     = "ELECTOR_TEST_ID"
 	envServer = "ELECTOR_TEST_SERVER"
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// work is one process: it appends a line to the log with each job that begins, until SIGTERM.
+// work is a process: it appends a line to the log for each job that begins, until SIGTERM.
 func work(id, server, path string) (err error) {
 	log, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func work(id, server, path string) (err error) {
 		}),
 		gocron.NewTask(func() { fmt.Fprintln(log, id, "plain 0") }),
 	} {
-		// One run at a time: of what has begun before a pause one run at most shows after it.
+		// One run at a time: of the runs that began before a pause, at most one shows after it.
 		_, err := s.NewJob(gocron.DurationJob(20*time.Millisecond), task, gocron.WithSingletonMode(gocron.LimitModeReschedule))
 		if err != nil {
 			return err
@@ -89,13 +89,13 @@ func work(id, server, path string) (err error) {
 	return errors.Join(s.Shutdown(), e.Close(closing))
 }
 
-// A run is a job that has begun: where, of which kind, and for a task by which token.
+// A run is a job that has begun: where, of which kind, and, for a task, with which token.
 type run struct {
 	id, kind string
 	token    uint64
 }
 
-// runs returns those that the log has, in the order in which they have begun.
+// runs returns the runs in the log, in the order in which they began.
 func runs(t *testing.T, log string) (all []run) {
 	t.Helper()
 	text := must.Get(os.ReadFile(log))(t)
@@ -108,8 +108,8 @@ func runs(t *testing.T, log string) (all []run) {
 	return all
 }
 
-// awaitRuns blocks until both kinds of jobs have begun ten times in a process, of those after the first
-// n runs, and returns how many there are by then.
+// awaitRuns blocks until both kinds of jobs have begun ten times in a process, after the first n runs, and
+// returns how many runs there are then.
 func awaitRuns(t *testing.T, log, id string, n int) (now int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -126,8 +126,8 @@ func awaitRuns(t *testing.T, log, id string, n int) (now int) {
 	return now
 }
 
-// Jobs go on in the other process when the leader is frozen or killed, and a process whose term is over
-// starts none.
+// When the leader is frozen or killed, jobs continue in the other process, and a process whose term is
+// over starts none.
 func TestTwoProcesses(t *testing.T) {
 	servertest.Long(t, "the time in which two sessions run out")
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{QuickStart: true, NoSync: true})
@@ -151,7 +151,7 @@ func TestTwoProcesses(t *testing.T) {
 	a := launch("a")
 	awaitRuns(t, log, "a", 0)
 	b := launch("b")
-	awaitRuns(t, log, "a", awaitRuns(t, log, "a", 0)) // b has had its time to start one
+	awaitRuns(t, log, "a", awaitRuns(t, log, "a", 0)) // b has had time to start one
 
 	for _, r := range runs(t, log) {
 		require.Equal(t, "a", r.id, "b stands by")
@@ -175,7 +175,7 @@ func TestTwoProcesses(t *testing.T) {
 	awaitRuns(t, log, "a", killed)
 	launch("b")
 	awaitRuns(t, log, "a", awaitRuns(t, log, "a", len(runs(t, log))))
-	require.NoError(t, a.Stop(wait.Patience)) // SIGTERM: it gives the seat back
+	require.NoError(t, a.Stop(wait.Patience)) // SIGTERM: it releases the seat
 	awaitRuns(t, log, "b", len(runs(t, log)))
 	since := runs(t, log)[killed:]
 	again := slices.IndexFunc(since, func(r run) bool { return r.id == "b" })

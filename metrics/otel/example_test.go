@@ -14,8 +14,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A program has an exporter of its own in place of tracetest's, and as a rule OpenTelemetry's global
-// providers.
+// A program uses its own exporter in place of tracetest's, and usually OpenTelemetry's global providers.
 func Example() {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
@@ -41,7 +40,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := e.Close(ctx); err != nil { // the term's span has ended when it returns
+	if err := e.Close(ctx); err != nil { // the term's span has ended when Close returns
 		log.Fatal(err)
 	}
 	for _, span := range exporter.GetSpans() {

@@ -1,5 +1,5 @@
-// Package electorotel tells OpenTelemetry what an elector does: metrics, and spans of its campaigns, terms
-// and commits. It uses OpenTelemetry's API only; which SDK and exporters there are is the program's choice.
+// Package electorotel reports to OpenTelemetry what an elector does: metrics, and spans of its campaigns,
+// terms and commits. It uses only OpenTelemetry's API; the program chooses the SDK and the exporters.
 //
 //	telemetry, err := electorotel.New(electorotel.Options{Election: cfg.Election})
 //	…
@@ -11,22 +11,22 @@
 //
 // # Metrics
 //
-// They are those of docs/observability.md, with dots: "elector.commit.duration" in seconds is
-// elector_commit_duration_seconds there. Attributes have few values, all known beforehand.
+// The metrics are those of docs/operations.md, with dots: "elector.commit.duration" in seconds is
+// elector_commit_duration_seconds there. Attributes have few values, all known in advance.
 //
 // # Spans
 //
-// A campaign's span is a child of the one in the ctx of Campaign, and lasts until that returns. Each try
-// that fails is an event in it.
+// A campaign's span is a child of the span in the ctx of Campaign, and lasts until Campaign returns. Each
+// failed try is an event in it.
 //
-// A term's span begins a trace of its own, and has a link to the campaign's. A term may last for weeks: as
-// a child it would keep the caller's trace open for as long, and what its work does would be one trace
-// without an end, which no backend can show or sample. Exporters get a span when it has ended, so that of a
-// term that goes on the campaign's span tells, by its outcome and its token.
+// A term's span begins a trace of its own, with a link to the campaign's span. A term may last for weeks:
+// as a child, it would keep the caller's trace open as long, and its work would be one endless trace,
+// which no backend can show or sample. Exporters get a span when it has ended; until then, the campaign's
+// span shows the term, with its outcome and token.
 //
-// A commit's span is a child of the one in the ctx of Commit, which is what wanted the write, and has a link
-// to the term's. For spans of your own take TermLink. A commit's span is made when it has ended: spans of
-// the service's client are its siblings.
+// A commit's span is a child of the span in the ctx of Commit, which caused the write, with a link to the
+// term's span. For spans of your own, use TermLink. A commit's span is made when the commit has ended:
+// spans of the service's client are its siblings.
 package electorotel
 
 import (
@@ -50,17 +50,18 @@ const Scope = "github.com/elector-go/elector/metrics/otel"
 
 // Options say where telemetry goes, and which attributes it has.
 type Options struct {
-	// Election is the attribute "elector.election" of all metrics and spans. Electors of several elections
-	// in one process need it to differ.
+	// Election is the attribute "elector.election" of all metrics and spans. It must differ between
+	// electors of several elections in one process.
 	Election string
-	// Attributes are further ones of all metrics and spans. Each of their values makes a series of its own.
+	// Attributes are further attributes of all metrics and spans. Each of their values makes a separate
+	// series.
 	Attributes []attribute.KeyValue
-	// MeterProvider and TracerProvider are by default OpenTelemetry's global ones.
+	// MeterProvider and TracerProvider default to OpenTelemetry's global ones.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 }
 
-// Telemetry is what is told of one elector. Its methods may be called from any goroutine.
+// Telemetry reports on one elector. Its methods may be called from any goroutine.
 type Telemetry struct {
 	observer     *measure.Observer
 	spans        *spans
@@ -70,7 +71,7 @@ type Telemetry struct {
 	registration metric.Registration
 }
 
-// New makes the instruments of one elector. An error is the provider's.
+// New makes the instruments of one elector. An error comes from the provider.
 func New(o Options) (*Telemetry, error) {
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()
@@ -92,7 +93,6 @@ func New(o Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// instrument makes all instruments.
 func (t *Telemetry) instrument(meter metric.Meter) error {
 	states := make(map[*measure.Metric]metric.Int64ObservableUpDownCounter)
 	gauges := make(map[*measure.Metric]metric.Float64ObservableGauge)
@@ -132,7 +132,7 @@ func (t *Telemetry) instrument(meter metric.Meter) error {
 	return err
 }
 
-// with is the attributes of a measurement.
+// with returns the attributes of a measurement.
 func (t *Telemetry) with(m *measure.Metric, label string) metric.MeasurementOption {
 	if m.Label == "" {
 		return metric.WithAttributes(t.common...)
@@ -140,21 +140,21 @@ func (t *Telemetry) with(m *measure.Metric, label string) metric.MeasurementOpti
 	return metric.WithAttributes(append(slices.Clone(t.common), attribute.String("elector."+m.Label, label))...)
 }
 
-// Hooks are to be among those of the elector: see elector.Hooks.Join.
+// Hooks returns hooks that must be among those of the elector: see elector.Hooks.Join.
 func (t *Telemetry) Hooks() elector.Hooks { return t.observer.Hooks().Join(t.spans.hooks()) }
 
-// Follow names the elector that was made with Hooks. Until then there are no gauges.
+// Follow sets the elector that was made with Hooks. Until then there are no gauges.
 func (t *Telemetry) Follow(e elector.Elector) { t.observer.Follow(e) }
 
-// TermLink is a link to the span of a term, for spans of the leader's work. It is the zero Link for another
-// term than the latest.
+// TermLink returns a link to the span of a term, for spans of the leader's work. It is the zero Link
+// except for the latest term.
 func (t *Telemetry) TermLink(term *elector.Term) trace.Link { return t.spans.link(term) }
 
-// Close ends the gauges, so that the meter's provider does not hold the elector any more. What hooks tell
-// goes on. It does not block.
+// Close ends the gauges, so that the meter's provider no longer holds the elector. The hooks continue to
+// report. It does not block.
 func (t *Telemetry) Close() error { return t.registration.Unregister() }
 
-// sink is where the observer counts.
+// sink receives the observer's counts.
 type sink struct{ t *Telemetry }
 
 func (s sink) Add(m *measure.Metric, label string) {

@@ -26,7 +26,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A fixture is an elector on memory whose telemetry is kept.
+// A fixture is an elector on the memory service whose telemetry is kept.
 type fixture struct {
 	elector.Elector
 	service   *memory.Service
@@ -99,7 +99,7 @@ func points(t *testing.T, m metricdata.Metrics) (all []point) {
 	return all
 }
 
-// value is what the series with a label is worth, "" for a metric without.
+// value returns the value of the series with a label, "" for a metric without labels.
 func value(t *testing.T, metrics map[string]metricdata.Metrics, m *measure.Metric, label string) float64 {
 	t.Helper()
 	for _, p := range points(t, metrics[m.Name]) {
@@ -111,7 +111,7 @@ func value(t *testing.T, metrics map[string]metricdata.Metrics, m *measure.Metri
 	return -1
 }
 
-// spansOf returns the spans of an operation that have ended.
+// spansOf returns the ended spans of an operation.
 func (f *fixture) spansOf(operation string) (all []sdktrace.ReadOnlySpan) {
 	for _, s := range f.spans.Ended() {
 		if s.Name() == operation+" /e" {
@@ -131,7 +131,7 @@ func text(s sdktrace.ReadOnlySpan, key attribute.Key) string {
 	return v.AsString()
 }
 
-// Metrics have name, unit, kind and attributes as they are defined, and none from outside.
+// Metrics have the name, unit, kind and attributes of their definition, and no others.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
@@ -191,8 +191,8 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// A campaign belongs to its caller's trace, a term is one of its own that is linked to the campaign, and
-// a commit belongs to what wanted it and is linked to the term.
+// A campaign belongs to its caller's trace, a term is a separate trace that is linked to the campaign, and
+// a commit belongs to its caller's trace and is linked to the term.
 func TestSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
@@ -265,7 +265,7 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// A campaign that its caller ends has not failed, and one that is refused has.
+// A campaign that its caller ends has not failed, and a campaign that is refused has.
 func TestSpansOfCampaignsThatAreNotWon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := start(t)
@@ -289,7 +289,7 @@ func TestSpansOfCampaignsThatAreNotWon(t *testing.T) {
 	})
 }
 
-// What is compiled into a program is OpenTelemetry's API, and no SDK.
+// The package compiles only OpenTelemetry's API into a program, and no SDK.
 func TestImports(t *testing.T) {
 	out := must.Get(exec.Command("go", "list", "-deps", ".").Output())(t)
 	assert.Contains(t, string(out), "go.opentelemetry.io/otel/metric")

@@ -15,14 +15,14 @@ import (
 	"github.com/elector-go/elector/internal/measure"
 )
 
-// spans are those of one elector: of one campaign and one term at a time.
+// spans are the spans of one elector: one campaign and one term at a time.
 type spans struct {
 	tracer   trace.Tracer
 	election string
 	common   []attribute.KeyValue
 
 	mu       sync.Mutex
-	campaign trace.Span // the latest
+	campaign trace.Span // the latest campaign's
 	term     *elector.Term
 	tenure   trace.Span // of term
 }
@@ -84,7 +84,7 @@ func (s *spans) campaigns(c elector.CampaignEvent) {
 	span.End()
 }
 
-// latestCampaign is the latest campaign's span.
+// latestCampaign returns the latest campaign's span.
 func (s *spans) latestCampaign() trace.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,14 +111,14 @@ func (s *spans) ended(_ *elector.Term, err error) {
 	span.End()
 }
 
-// event adds one to the span of the term; to one that has ended it adds nothing.
+// event adds an event to the span of the term; it adds nothing to a span that has ended.
 func (s *spans) event(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tenure.AddEvent(name)
 }
 
-// commits makes the span of a commit that has ended.
+// commits makes the span of a completed commit.
 func (s *spans) commits(c elector.CommitEvent) {
 	outcome := measure.CommitOutcome(c.Err)
 	span := s.start(c.Context, "commit", trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Began),
@@ -130,7 +130,7 @@ func (s *spans) commits(c elector.CommitEvent) {
 	span.End(trace.WithTimestamp(c.Began.Add(c.Took)))
 }
 
-// link leads to the span of a term, if it is the latest.
+// link returns a link to the span of a term, if it is the latest.
 func (s *spans) link(t *elector.Term) trace.Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,11 +7,11 @@
 //	m.Follow(e)
 //	registry.MustRegister(m) // a prometheus.Registry of your own, or prometheus.DefaultRegisterer
 //
-// Counters and histograms come from the elector's hooks, and gauges from its Status when they are
-// scraped. There is no goroutine, and nothing to close. docs/observability.md lists the metrics. alerts.yml
-// and dashboard.json beside this package are alert rules for Prometheus and a dashboard for Grafana.
+// Counters and histograms come from the elector's hooks, and gauges from its Status at each scrape. There
+// is no goroutine, and nothing to close. docs/operations.md lists the metrics. alerts.yml and
+// dashboard.json beside this package are alert rules for Prometheus and a dashboard for Grafana.
 //
-// Labels have few values, all known beforehand: no ID, no value, no error's text.
+// Labels have few values, all known in advance: no ID, no value, no error text.
 package electorprom
 
 import (
@@ -27,15 +27,16 @@ import (
 
 // Options say which labels all metrics have.
 type Options struct {
-	// Election is the value of the label "election". Electors of several elections in one registry need
-	// it to differ.
+	// Election is the value of the label "election". It must differ between electors of several elections
+	// in one registry.
 	Election string
-	// Labels are further labels, the same for all metrics of this process, such as the candidate's ID.
-	// One that a metric has already, such as "outcome", makes Register fail.
+	// Labels are further labels, the same for all metrics of this process, such as the candidate's ID. A
+	// label that a metric already has, such as "outcome", makes Register fail.
 	Labels prometheus.Labels
 }
 
-// Metrics are those of one elector: a prometheus.Collector. Its methods may be called from any goroutine.
+// Metrics are the metrics of one elector: a prometheus.Collector. Its methods may be called from any
+// goroutine.
 type Metrics struct {
 	observer   *measure.Observer
 	counters   map[*measure.Metric]*prometheus.CounterVec
@@ -43,7 +44,7 @@ type Metrics struct {
 	gauges     map[*measure.Metric]*prometheus.Desc
 }
 
-// New makes the metrics of one elector, in no registry. What is wrong with the labels Register says.
+// New makes the metrics of one elector, in no registry. Register reports errors in the labels.
 func New(o Options) *Metrics {
 	m := &Metrics{
 		counters:   make(map[*measure.Metric]*prometheus.CounterVec),
@@ -63,7 +64,7 @@ func New(o Options) *Metrics {
 			if metric.Label == "" {
 				vec.WithLabelValues()
 			}
-			for _, value := range metric.Values { // rate() needs the 0 before the first event
+			for _, value := range metric.Values { // rate() needs a 0 before the first event
 				vec.WithLabelValues(value)
 			}
 		case measure.Histogram:
@@ -79,10 +80,10 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// Hooks are to be among those of the elector: see elector.Hooks.Join.
+// Hooks returns hooks that must be among those of the elector: see elector.Hooks.Join.
 func (m *Metrics) Hooks() elector.Hooks { return m.observer.Hooks() }
 
-// Follow names the elector that was made with Hooks. Until then there are no gauges.
+// Follow sets the elector that was made with Hooks. Until then there are no gauges.
 func (m *Metrics) Follow(e elector.Elector) { m.observer.Follow(e) }
 
 // Describe implements prometheus.Collector.
@@ -95,7 +96,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It asks nobody, and does not block.
+// Collect implements prometheus.Collector. It sends no requests, and does not block.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(to)
@@ -119,7 +120,7 @@ func (m *Metrics) collectors() (all []prometheus.Collector) {
 	return all
 }
 
-// labels is what a metric's only label is to have, or nothing.
+// labels returns the value of a metric's only label, or nothing if it has no label.
 func labels(metric *measure.Metric, of string) []string {
 	if metric.Label == "" {
 		return nil
@@ -127,7 +128,7 @@ func labels(metric *measure.Metric, of string) []string {
 	return []string{of}
 }
 
-// sink is where the observer counts.
+// sink receives the observer's counts.
 type sink struct{ m *Metrics }
 
 func (s sink) Add(metric *measure.Metric, label string) {

@@ -41,7 +41,7 @@ func instrumented(t *testing.T, b backend.Backend, id string, labels prometheus.
 	return e, registry
 }
 
-// scrape reads a registry as Prometheus does, by HTTP.
+// scrape reads a registry as Prometheus does, over HTTP.
 func scrape(t *testing.T, registry *prometheus.Registry) (text string, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	exporter := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
@@ -55,7 +55,7 @@ func scrape(t *testing.T, registry *prometheus.Registry) (text string, families 
 	return string(body), families
 }
 
-// value is what a counter or gauge is worth that has the label, "" for none.
+// value returns the value of a counter or gauge that has the label, "" for none.
 func value(t *testing.T, families map[string]*dto.MetricFamily, name, label string) float64 {
 	t.Helper()
 	require.Contains(t, families, name)
@@ -74,7 +74,7 @@ func value(t *testing.T, families map[string]*dto.MetricFamily, name, label stri
 	return 0
 }
 
-// A leader is scraped that has written, with errors whose texts nobody should see.
+// A scrape of a leader that has written shows its metrics, but no texts of errors.
 func TestScrape(t *testing.T) {
 	service := memory.New(memory.Options{})
 	e, registry := instrumented(t, service.Client("a"), "host-1", prometheus.Labels{"zone": "east"})
@@ -119,7 +119,7 @@ func TestScrape(t *testing.T) {
 	})
 }
 
-// The linters of client_golang and of promtool have nothing to say.
+// The linters of client_golang and of promtool report nothing.
 func TestLint(t *testing.T) {
 	service := memory.New(memory.Options{})
 	e, registry := instrumented(t, service, "a", nil)
@@ -132,8 +132,8 @@ func TestLint(t *testing.T) {
 	assert.Empty(t, promtool(t, text, "check", "metrics"))
 }
 
-// Two electors of a process are told apart by their election; twice the same is refused, as are labels
-// that the metrics have already.
+// Electors of one process are distinguished by their election; the same metrics twice are refused, as are
+// labels that the metrics already have.
 func TestRegister(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(electorprom.New(electorprom.Options{Election: "/a"})))

@@ -29,8 +29,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// promtool, which comes with Prometheus, reads the text. promtool returns what the program says, and
-// fails if it does.
+// promtool runs the promtool of Prometheus on text, and returns its output. It fails if the program fails.
 func promtool(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	servertest.Long(t, "promtool")
@@ -42,7 +41,7 @@ func promtool(t *testing.T, text string, args ...string) string {
 	return string(said)
 }
 
-// alerts are the names of the rules.
+// alerts returns the names of the rules.
 func alerts(t *testing.T) (names []string) {
 	t.Helper()
 	var file struct {
@@ -58,7 +57,7 @@ func alerts(t *testing.T) (names []string) {
 	return names
 }
 
-// The alerts are sound, and each is tried: by series that make it fire, and by some that do not.
+// The alerts are valid, and each is tested with series that make it fire, and with some that do not.
 func TestAlerts(t *testing.T) {
 	promtool(t, "", "check", "rules", "alerts.yml")
 	promtool(t, "", "test", "rules", "alerts_test.yml")
@@ -102,7 +101,7 @@ func TestObservabilityPage(t *testing.T) {
 
 var metricName = regexp.MustCompile(`\belector_[a-z_]+`)
 
-// bases are the names in a query, without what a histogram puts behind its own.
+// bases returns the names in a query, without the suffixes that histograms add.
 func bases(query string) (names []string) {
 	for _, name := range metricName.FindAllString(query, -1) {
 		for _, suffix := range []string{"_bucket", "_count", "_sum"} {
@@ -113,7 +112,7 @@ func bases(query string) (names []string) {
 	return names
 }
 
-// The alerts and the dashboard name only metrics that there are, and the dashboard shows all.
+// The alerts and the dashboard name only existing metrics, and the dashboard shows all.
 func TestNames(t *testing.T) {
 	var known []string
 	for _, m := range measure.All {
@@ -129,7 +128,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// dashboard returns what Grafana would ask Prometheus, with its variables filled in.
+// dashboard returns the queries that Grafana would send to Prometheus, with its variables filled in.
 func dashboard(t *testing.T) (queries []string) {
 	t.Helper()
 	text := must.Get(os.ReadFile("dashboard.json"))(t)
@@ -172,10 +171,10 @@ func dashboard(t *testing.T) (queries []string) {
 	return queries
 }
 
-// A sample is one of a query's answer.
+// A sample is one sample of a query's answer.
 type sample struct {
 	Metric map[string]string
-	Value  [2]any // when, and the number as text
+	Value  [2]any // the time, and the number as text
 }
 
 func ask(t *testing.T, p *servertest.Server, query string) []sample {
@@ -206,8 +205,8 @@ func startPrometheus(config string) (*servertest.Server, error) {
 	})
 }
 
-// A real Prometheus scrapes two candidates. The dashboard's queries all have an answer, and the alert
-// fires when nobody leads, and ends when somebody does again.
+// A real Prometheus scrapes two candidates: each query of the dashboard has an answer, and the alert fires
+// when nobody leads, and ends when somebody leads again.
 func TestPrometheus(t *testing.T) {
 	servertest.Long(t, "Prometheus")
 	service := memory.New(memory.Options{DefaultTTL: 10 * time.Second})
@@ -222,7 +221,7 @@ func TestPrometheus(t *testing.T) {
 		running.Go(func() {
 			_ = elector.Run(ctx, e, func(ctx context.Context, term *elector.Term) error {
 				for ctx.Err() == nil {
-					_, _ = term.Commit(ctx, elector.Put("/state", nil)) // its outcome is measured
+					_, _ = term.Commit(ctx, elector.Put("/state", nil)) // so that its outcome is measured
 					time.Sleep(50 * time.Millisecond)
 				}
 				return nil
@@ -232,7 +231,7 @@ func TestPrometheus(t *testing.T) {
 	t.Cleanup(running.Wait)
 	t.Cleanup(stop)
 
-	// The rules in fast motion.
+	// The rules with shorter times.
 	text := must.Get(os.ReadFile("alerts.yml"))(t)
 	rules := filepath.Join(t.TempDir(), "alerts.yml")
 	fast := strings.Replace(string(text), "(elector_leaderless_seconds) > 60\n        for: 30s", "(elector_leaderless_seconds) > 2\n        for: 1s", 1)
