@@ -28,17 +28,17 @@
 //  5. Lost replies. Commit does not return before it has resolved a write whose reply was lost. Where it
 //     cannot (ctx ended, session lost, others deleted or overwrote the evidence), the error is
 //     [ErrIndeterminate], never a plain failure. The error is also ErrIndeterminate if somebody has since
-//     deleted an ephemeral entry that the write created: an entry that Commit returns still existed then,
-//     or was created again. A write that returned ErrIndeterminate may still be applied. Once a later
-//     commit of the session with an op on one of its keys has succeeded, it can no longer be.
+//     deleted an ephemeral entry that the write created: so an entry that Commit returns after a lost reply
+//     still existed then, or was created again. A write that returned ErrIndeterminate may still be
+//     applied. Once a later commit of the session with an op on one of its keys has succeeded, it can no
+//     longer be.
 //  6. No ghost. The session removes in the background an ephemeral entry whose creation Commit did not
 //     report; the entry dies with the session at the latest. The same holds for an entry whose Discard
 //     failed, for any reason. What a session stores for itself does not grow with its commits, and goes
 //     with it.
 //  7. Incarnations. Conditions, Update, Delete and Discard name an incarnation of an entry (Key and Rev). A
 //     late one never hits a successor under the same key.
-//  8. Foreign data. Keys, values and children that others left in the service never crash, block or
-//     mislead.
+//  8. Foreign data. Keys, values and children of others never crash, block or mislead.
 //  9. Errors are the sentinels below by [errors.Is]; the client's own error is reachable by [errors.As] or
 //     Is. The Session wraps errors once, with backend, operation and key; the Backend wraps those of Open.
 //  10. Wills, if supported. Execute returns nil when the service has confirmed that the will's session is
@@ -72,8 +72,7 @@ type Backend interface {
 // OpenOptions are the options of a new session.
 type OpenOptions struct {
 	// TTL is the requested session timeout: how long after the last heartbeat the service drops the
-	// session's entries. Zero means Limits.DefaultTTL. The service may grant another timeout: see
-	// Session.TTL.
+	// session's entries. Zero means Limits.DefaultTTL. The service may grant another one (Session.TTL).
 	TTL time.Duration
 }
 
@@ -141,8 +140,7 @@ func (e Entry) Is(o Entry) bool {
 func (e Entry) Same(o Entry) bool { return e.Is(o) && e.Version == o.Version }
 
 // Unknown returns the entry under key before anybody has read it: it is never Same as the entry that is
-// there. Session.Await of it returns at once, subscribed: use it for a read that a wait is likely to
-// follow.
+// there. Session.Await of it returns at once, subscribed: use it for a read before a likely wait.
 func Unknown(key string) Entry { return Entry{Key: key, Rev: math.MaxUint64} }
 
 // IsUnknown reports whether Unknown made e. To wait for such an entry is to read it.

@@ -73,9 +73,9 @@ type Op struct {
 // Ephemeral reports whether the op creates an entry that dies with the session.
 func (o Op) Ephemeral() bool { return o.Kind == OpCreateEphemeral || o.Kind == OpEnqueue }
 
-// Check reports why no service can do the op, or nil: its kind, its key (CheckKey) or, for Enqueue, a
-// directory that has no room for keys, with more than MaxDir bytes or MaxSegments segments. The error is
-// ErrBadKey, except for an unknown kind.
+// Check reports why no service can do the op, or nil. It checks the kind, the key (CheckKey) and, for
+// Enqueue, that keys have room in the directory: at most MaxDir bytes and fewer than MaxSegments segments.
+// The error is ErrBadKey, except for an unknown kind.
 func (o Op) Check() error {
 	if o.Kind < OpCreateEphemeral || o.Kind > OpDelete {
 		return fmt.Errorf("unknown operation %v: make it with CreateEphemeral, Enqueue, CompareAndSet, Update or Delete", o.Kind)

@@ -18,8 +18,8 @@ type Life interface {
 }
 
 // A Driver makes the calls of a Session natively. The methods are those of Session, whose comments are the
-// contract. The driver keeps a subscription of Await that has not fired for the next call, and does not
-// list the directory for each Predecessor. The Session checks its arguments: keys by CheckKey, ops by
+// contract. The driver keeps a subscription of Await, if it has not fired, for the next call, and does not
+// list the directory for each Predecessor. The Session checks arguments first: keys by CheckKey, ops by
 // Op.Check, and that a Discard is of an entry of this session. It also drops keys from Children that
 // CheckKey refuses. A driver's errors have no name, operation or key: the Session adds them, once.
 type Driver interface {
@@ -67,8 +67,8 @@ type Call struct {
 	Conditions   []Condition        // Commit
 	Ops          []Op               // Commit
 
-	// Results: none beside an error. A layer may change them. Await has one entry per known entry, Commit
-	// one per op.
+	// Results, empty if the call fails. A layer may change them. Await has one entry per known entry,
+	// Commit one per op.
 	Found     Entry    // Get, Survey, Predecessor
 	Strangers []string // Survey
 	Children  []string // Children
@@ -119,7 +119,7 @@ func (c *Call) check(id string) error {
 	return nil
 }
 
-// forget clears the results: there are none beside an error.
+// forget clears the results of a call that fails.
 func (c *Call) forget() {
 	c.Found, c.Strangers, c.Children, c.More, c.Listing, c.Entries = Entry{}, nil, nil, false, Listing{}, nil
 }
@@ -188,9 +188,9 @@ type Layer struct {
 	Call Interceptor
 }
 
-// An Interceptor makes a call by calling next. It may not call next at all, or call it several times, one
-// after the other: none may be pending when it returns. It is called without locks, on the caller's
-// goroutine, which is not always the user's. Its own errors are passed on unchanged.
+// An Interceptor makes a call by calling next. It may skip next, or call it several times, one after the
+// other: none may be pending when it returns. It is called without locks, on the caller's goroutine, which
+// is not always the user's. Its own errors are passed on unchanged.
 type Interceptor func(ctx context.Context, c *Call, next func(context.Context) error) error
 
 // DoneBy returns a layer in which d makes all calls, usually on the session below. What d does by itself is

@@ -162,8 +162,8 @@ func TestShareRefusesAnotherTTL(t *testing.T) {
 	assert.ErrorContains(t, err, "1s")
 }
 
-// A layer that only replaces a session's Life leaves its calls and their errors as they are, and results
-// beside an error are not passed on.
+// A layer that only replaces a session's Life leaves its calls and their errors as they are, and the
+// results of a call that fails are not passed on.
 func TestLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, memory.New(memory.Options{}))

@@ -91,7 +91,7 @@ func (s *Session) Will() (Will, error) {
 
 // An Executor is a [Backend] that can end sessions of other processes.
 type Executor interface {
-	// Execute is the function [Execute].
+	// Execute implements the function [Execute].
 	Execute(ctx context.Context, w Will) error
 }
 
@@ -120,7 +120,7 @@ func Execute(ctx context.Context, b Backend, w Will) error {
 // A Rehearser is an [Executor] whose first execution in a process takes much longer than later ones,
 // because code that nothing has used yet must be set up.
 type Rehearser interface {
-	// Rehearse is the function [Rehearse].
+	// Rehearse implements the function [Rehearse].
 	Rehearse(ctx context.Context) error
 }
 

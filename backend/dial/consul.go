@@ -41,7 +41,7 @@ func consulClient(t *target, o options) (client *api.Client, closeIdle func(), e
 	if err := env.err(); err != nil {
 		return nil, nil, err
 	}
-	config := api.DefaultConfig() // with what the environment says
+	config := api.DefaultConfig() // reads the environment
 	config.Token = trimNewline(config.Token)
 	if config.HttpAuth != nil {
 		config.HttpAuth.Password = trimNewline(config.HttpAuth.Password)

@@ -15,7 +15,7 @@ import (
 )
 
 // A login adds the token of a user to all requests to etcd. The client library can do that, too, but its
-// New then waits for a server, and keeps the password that it was given for good.
+// New then waits for a server, and keeps for good the password that it was given.
 type login struct {
 	user     string
 	password func() string
@@ -97,7 +97,7 @@ func (l *login) unary(ctx context.Context, method string, request, answer any, c
 	return invoke(bearing(ctx, token), method, request, answer, conn, opts...)
 }
 
-// stream adds the token to a stream, which keeps it. Only the stream's replies tell that the token is
+// stream adds the token to a stream, which keeps it. Only the stream's replies show that the token is
 // refused, as when it has run out; then the next stream has another one. With a password each login takes
 // the servers tens of milliseconds of processor time, and many streams are opened at once.
 func (l *login) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {

@@ -19,7 +19,7 @@ import (
 type scheme struct {
 	name   string
 	port   string   // of a host without one
-	params []string // that it takes
+	params []string // that it accepts
 	secret string   // where credentials belong
 	open   func(*target, options) (b backend.Backend, close func() error, err error)
 }

@@ -326,7 +326,7 @@ func (l *Life) Close(ctx context.Context) error {
 	case <-l.done:
 	case <-ctx.Done():
 		l.stop()
-		// What is left ends by itself: nothing of it waits for the network now.
+		// What is left ends by itself: none of it waits for the network now.
 		return fmt.Errorf("session %s: %w: %w", l.id, l.o.Unconfirmed, ContextError(ctx))
 	}
 	asynclog.Flush(ctx, l.o.Logger, asynclog.LastWords)

@@ -18,9 +18,9 @@ type Past struct {
 	mu     sync.Mutex
 	seed   maphash.Seed
 	gone   []departed
-	added  int            // so far
+	added  int            // how many so far
 	next   int            // the oldest, once there are PastMost
-	places map[string]int // and how many of gone were there
+	places map[string]int // how many of gone were at each place
 }
 
 type departed struct {

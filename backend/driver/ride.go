@@ -7,8 +7,7 @@ import (
 )
 
 // A Pause is the time between two tries of a request. It grows from some 20 milliseconds to half a second,
-// and is random, so that requests refused together do not come back together. Its zero value is ready to
-// use.
+// and is random, so that requests refused together do not return together. Its zero value is ready.
 type Pause struct{ tries int }
 
 const (

@@ -248,10 +248,10 @@ func (n *session) revoke() {
 	}
 }
 
-// Kill is the death of the process. It sends nothing more, for good: its sessions are Lost at once to
-// anybody who still holds one, and calls return backend.ErrSessionLost. Messages on their way arrive. The
-// service drops the sessions when they time out, or before that if somebody executes their wills, which
-// Kill returns, as a companion of the process does:
+// Kill makes the process die. It sends nothing more, for good: its sessions are Lost at once to anybody who
+// still holds one, and calls return backend.ErrSessionLost. Messages on their way arrive. The service drops
+// the sessions when they time out, or before that if somebody executes their wills, which Kill returns, as
+// a companion of the process does:
 //
 //	for _, will := range dead.Kill() {
 //		err := backend.Execute(ctx, service, will)

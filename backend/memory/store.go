@@ -56,7 +56,7 @@ type dir struct {
 	n             int      // children in all
 	rev           uint64   // of the last change to queue
 	keys          []string // of queue, if it was listed since; immutable
-	numbered      bool     // left counts
+	numbered      bool     // left applies
 	left          int      // how many more can be enqueued, if they are numbered
 	watches       list[watch]
 }

@@ -19,7 +19,7 @@ func (c *Client) Execute(ctx context.Context, w backend.Will) error {
 	}
 	s := c.svc
 	s.step(Step{Client: c.name, Session: w.Session, Kind: StepExecute})
-	from := &session{svc: s, client: c} // which has the delays of a link
+	from := &session{svc: s, client: c} // it has the delays of a link
 	if s.opts.Latency != nil {
 		from.delays = new(delays)
 	}
