@@ -22,7 +22,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// open opens a URL, and closes it with the test.
+// open opens a URL, and closes it at the end of the test.
 func open(t *testing.T, url string, opts ...dial.Option) *dial.Backend {
 	t.Helper()
 	b := must.Get(dial.Open(t.Context(), url, opts...))(t)

@@ -45,7 +45,7 @@ func win(t *testing.T, urls ...string) {
 	}
 }
 
-// session opens a session at a URL, and closes it with the test.
+// session opens a session at a URL, and closes it at the end of the test.
 func session(t *testing.T, url string) *backend.Session {
 	t.Helper()
 	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)

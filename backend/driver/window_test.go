@@ -25,7 +25,7 @@ func TestWindow(t *testing.T) {
 		passes   int
 	}{
 		"it counts from the sending":           {3, 3, nil, 9},
-		"it is extended, and never back":       {0, 8, []int{6, 2}, 15}, // the older answer was overtaken
+		"it is extended, and never back":       {0, 8, []int{6, 2}, 15}, // the older reply was overtaken
 		"a late answer does not bring it back": {0, 10, []int{10}, 9},
 		// In a bubble timers run only when all goroutines wait: here the window's has not run.
 		"nor does one at the deadline itself": {9, 9, []int{8}, 9},

@@ -23,8 +23,8 @@ type Options struct {
 	// gets the nearest one. Zero means 10 ms, 24 h and 10 s.
 	MinTTL, MaxTTL, DefaultTTL time.Duration
 
-	// Margin is how long before the service drops the session the trust window ends. Zero means a tenth of
-	// the session's TTL; more than half of the TTL counts as half.
+	// Margin is the time between the end of the trust window and the moment when the service drops the
+	// session. Zero means a tenth of the session's TTL; more than half of the TTL counts as half.
 	Margin time.Duration
 
 	// MaxOps and MaxBytes limit one commit: its conditions and ops together, and the bytes in their keys

@@ -57,7 +57,7 @@ func TestMessagesTakeTime(t *testing.T) {
 	})
 }
 
-// A read returns the state at which the service was asked.
+// A read returns the state at the moment when its request arrives.
 func TestAnswersAreOld(t *testing.T) {
 	alone(t, each(time.Second), func(t *testing.T, svc *Service, _ *Client, s *session) {
 		require.NoError(t, svc.Put("/p", []byte("1")))

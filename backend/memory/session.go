@@ -52,8 +52,8 @@ const (
 	fromService
 )
 
-// Open implements backend.Backend. It blocks only while its message is on its way: a stopped service and a
-// suspended process get ErrUnavailable.
+// Open implements backend.Backend. It blocks only while its message is on its way: if the service is
+// stopped or the process is suspended, it returns ErrUnavailable.
 func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s := c.svc
 	s.step(Step{Client: c.name, Kind: StepOpen})
@@ -284,8 +284,7 @@ func (n *session) travel(ctx context.Context, to direction) (arrived bool, err e
 	return true, nil
 }
 
-// way returns how long a message of the session takes if it is sent now. It is called with the service
-// locked.
+// way returns how long a message of the session takes from now. It is called with the service locked.
 func (n *session) way(to direction) time.Duration {
 	if n.delays == nil {
 		return 0
@@ -312,7 +311,7 @@ func (n *session) sleep(ctx context.Context, d time.Duration) error {
 }
 
 // send sends a message that takes effect even if nobody waits for it. at is called when it arrives, later
-// than others by late, and reports whether the message is answered. send and at are called with the service
+// than others by late, and reports whether the message is answered. send and at run with the service
 // locked.
 func (n *session) send(late time.Duration, at func() (answered bool)) answer {
 	if n.delays == nil && late == 0 {

@@ -209,8 +209,7 @@ func (s *Service) remove(n *node) {
 	s.forget(n)
 }
 
-// changed wakes the waiters for the entry n, which comes or goes, and for the directory that it is enqueued
-// in.
+// changed wakes the waiters for the entry n, which comes or goes, and for its directory if it is enqueued.
 func (s *Service) changed(n *node) {
 	s.wake(&n.watches)
 	if n.queued {
