@@ -93,7 +93,7 @@ func TestDiscard(t *testing.T) {
 	})
 }
 
-// A lost session logs why, and why it was out of touch; one that its user closes logs nothing.
+// A lost session logs why, and why it was out of touch; one that its user closes logs only at debug level.
 func TestWhatIsLogged(t *testing.T) {
 	said := func(do func(*Life)) string {
 		var out bytes.Buffer
