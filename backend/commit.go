@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// A Condition is a condition that must hold at the instant of a Commit.
+// A Condition must hold at the instant of a Commit.
 type Condition struct {
 	// Entry names the incarnation by Key and Rev.
 	Entry Entry
-	// Exact asks for the same Version, too.
+	// Exact requires the same Version, too.
 	Exact bool
 }
 
-// IfExists is the condition that this incarnation of e still exists, whatever its value.
+// IfExists is the condition that this incarnation of e still exists, with any value.
 func IfExists(e Entry) Condition { return Condition{Entry: e} }
 
-// IfUnchanged is the condition that e still exists at this very version.
+// IfUnchanged is the condition that e still exists at exactly this version.
 func IfUnchanged(e Entry) Condition { return Condition{Entry: e, Exact: true} }
 
-// CheckConditions reports which condition no service can hold, as its key is none: ErrBadKey.
+// CheckConditions returns ErrBadKey for the first condition whose key is not valid, or nil.
 func CheckConditions(conditions []Condition) error {
 	for _, g := range conditions {
 		if err := CheckKey(g.Entry.Key); err != nil {
@@ -30,7 +30,7 @@ func CheckConditions(conditions []Condition) error {
 	return nil
 }
 
-// OpKind tells what an Op does.
+// OpKind is the kind of an Op.
 type OpKind int
 
 const (
@@ -64,18 +64,18 @@ type Op struct {
 	// Key is the entry's key; for Enqueue the directory's.
 	Key   string
 	Value []byte
-	// Rev is the incarnation that Update and Delete are about.
+	// Rev names the incarnation for Update and Delete.
 	Rev uint64
-	// Version is what CompareAndSet expects.
+	// Version is the version that CompareAndSet expects.
 	Version uint64
 }
 
-// Ephemeral tells whether the op makes an entry that dies with the session.
+// Ephemeral reports whether the op creates an entry that dies with the session.
 func (o Op) Ephemeral() bool { return o.Kind == OpCreateEphemeral || o.Kind == OpEnqueue }
 
-// Check reports why no service can do the op, or nil: its kind, its key (CheckKey) or,
-// for Enqueue, a directory of more than MaxDir bytes or with MaxSegments segments, in which
-// no key has room. The error is ErrBadKey, but for an unknown kind.
+// Check reports why no service can do the op, or nil. It checks the kind, the key (CheckKey) and, for
+// Enqueue, that keys have room in the directory: at most MaxDir bytes and fewer than MaxSegments segments.
+// The error is ErrBadKey, except for an unknown kind.
 func (o Op) Check() error {
 	if o.Kind < OpCreateEphemeral || o.Kind > OpDelete {
 		return fmt.Errorf("unknown operation %v: make it with CreateEphemeral, Enqueue, CompareAndSet, Update or Delete", o.Kind)
@@ -92,11 +92,11 @@ func (o Op) Check() error {
 	return nil
 }
 
-// checkOps reports the first op that no service can do, and a key that two of them are about.
+// checkOps reports the first op that no service can do, or that is about the same key as an earlier one.
 func checkOps(ops []Op) error {
 	type subject struct {
 		key     string
-		enqueue bool // in it, which is not about it
+		enqueue bool // an op that enqueues in key is not about key
 	}
 	about := make(map[subject]bool)
 	for _, op := range ops {
@@ -115,35 +115,35 @@ func checkOps(ops []Op) error {
 	return nil
 }
 
-// CreateEphemeral makes an ephemeral entry under key, unless there is one (ErrExists). The
-// parent of key must exist (ErrNoParent).
+// CreateEphemeral is the op that creates an ephemeral entry under key. The error is ErrExists if there is
+// one, and ErrNoParent if the parent of key does not exist.
 func CreateEphemeral(key string, value []byte) Op {
 	return Op{Kind: OpCreateEphemeral, Key: key, Value: value}
 }
 
-// Enqueue makes an ephemeral entry in dir, under a new key chosen by the backend
-// and younger than all entries there. dir must exist (ErrNoParent). From some moment
-// on it may take no more entries (ErrUsedUp).
+// Enqueue is the op that creates an ephemeral entry in dir, under a new key that the backend chooses,
+// younger than all entries there. dir must exist (ErrNoParent). From some moment on dir may take no more
+// entries (ErrUsedUp).
 func Enqueue(dir string, value []byte) Op {
 	return Op{Kind: OpEnqueue, Key: dir, Value: value}
 }
 
-// CompareAndSet writes a persistent entry by compare-and-set: version is the one that must
-// be there, or 0 for a key that must not exist; ErrConflict otherwise. Missing
-// ancestors of key are made, and stand for the ops after it. Where a lost reply must
-// be told from another's write, the value has to be unique, for example by a random
-// part. An ephemeral entry under key is written like any other, and stays its session's.
+// CompareAndSet is the op that writes a persistent entry if the version under key is the given one, where 0
+// means that key must not exist; otherwise the error is ErrConflict. Missing ancestors of key are created,
+// and exist for the ops after it. If a lost reply must be told from another's write, the value must be
+// unique, for example by a random part. An ephemeral entry under key is written like any other, and remains
+// its session's.
 func CompareAndSet(key string, value []byte, version uint64) Op {
 	return Op{Kind: OpCompareAndSet, Key: key, Value: value, Version: version}
 }
 
-// Update writes a new value to this incarnation of e, whatever its version. An ephemeral entry
-// stays its session's, whichever session writes.
+// Update is the op that writes a new value to this incarnation of e, at any version. An ephemeral entry
+// remains its session's, whichever session writes.
 func Update(e Entry, value []byte) Op {
 	return Op{Kind: OpUpdate, Key: e.Key, Rev: e.Rev, Value: value}
 }
 
-// Delete removes this incarnation of e, unless it has children (ErrConflict).
+// Delete is the op that removes this incarnation of e, unless it has children (ErrConflict).
 func Delete(e Entry) Op { return Op{Kind: OpDelete, Key: e.Key, Rev: e.Rev} }
 
 func cloned(ops []Op) []Op {

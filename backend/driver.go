@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Life is what a session tells of itself without asking the service. The methods are those
-// of Session.
+// Life is what a session knows about itself without asking the service. The methods are those of Session.
 type Life interface {
 	ID() string
 	TTL() time.Duration
@@ -18,12 +17,11 @@ type Life interface {
 	AwaitState(ctx context.Context, prev State) (State, error)
 }
 
-// A Driver does the calls of a Session natively. The methods are those of Session, whose
-// comments are the contract. It keeps a subscription of Await that has not fired for the next
-// call, and does not list the directory for each Predecessor. What it is asked has been checked:
-// keys by CheckKey, ops by Op.Check, and what Discard is about is of this session. The keys that Children
-// returns are checked, too: those of others may be no keys. Its errors bear
-// neither name, operation nor key: the Session puts them before, once.
+// A Driver makes the calls of a Session natively. The methods are those of Session, whose comments are the
+// contract. The driver keeps a subscription of Await, if it has not fired, for the next call, and does not
+// list the directory for each Predecessor. The Session checks arguments first: keys by CheckKey, ops by
+// Op.Check, and that a Discard is of an entry of this session. It also drops keys from Children that
+// CheckKey refuses. A driver's errors have no name, operation or key: the Session adds them, once.
 type Driver interface {
 	Life
 	Get(ctx context.Context, key string) (Entry, error)
@@ -57,10 +55,10 @@ const (
 // A Call is one call of a session on its way through its layers.
 type Call struct {
 	Kind CallKind
-	// Key is what it is about, the first one where there are several; "" if nothing.
+	// Key is the key that the call is about, the first if there are several; "" if none.
 	Key string
 
-	// What is asked. A layer must not change it.
+	// Arguments. A layer must not change them.
 	Known        func(Entry) string // Survey
 	Entry        Entry              // Predecessor, Discard
 	KnownEntries []Entry            // Await
@@ -69,8 +67,8 @@ type Call struct {
 	Conditions   []Condition        // Commit
 	Ops          []Op               // Commit
 
-	// What is answered: nothing beside an error. A layer may change it. Await has an entry for each
-	// that is known, and Commit one for each op.
+	// Results, empty if the call fails. A layer may change them. Await has one entry per known entry,
+	// Commit one per op.
 	Found     Entry    // Get, Survey, Predecessor
 	Strangers []string // Survey
 	Children  []string // Children
@@ -79,7 +77,7 @@ type Call struct {
 	Entries   []Entry  // Await, Commit
 }
 
-// check reports what no service can do. id is the session's.
+// check returns an error for a call that no service can do. id is the session's.
 func (c *Call) check(id string) error {
 	switch c.Kind {
 	case CallAwait:
@@ -121,14 +119,14 @@ func (c *Call) check(id string) error {
 	return nil
 }
 
-// forget leaves no answers beside an error.
+// forget clears the results of a call that fails.
 func (c *Call) forget() {
 	c.Found, c.Strangers, c.Children, c.More, c.Listing, c.Entries = Entry{}, nil, nil, false, Listing{}, nil
 }
 
-// By has a driver do the call.
+// By makes the call on d.
 func (c *Call) By(ctx context.Context, d Driver) (err error) {
-	switch c.Kind { // those that wait need little stack
+	switch c.Kind { // calls that wait need little stack
 	case CallAwait:
 		c.Entries, err = d.Await(ctx, c.KnownEntries...)
 	case CallAwaitList:
@@ -171,8 +169,7 @@ func (c *Call) by(ctx context.Context, d Driver) (err error) {
 	return err
 }
 
-// Waits tells whether the call blocks until something changes. An Await of an entry that is
-// Unknown is a read.
+// Waits reports whether the call blocks until something changes. An Await of an Unknown entry is a read.
 func (c *Call) Waits() bool {
 	switch c.Kind {
 	case CallAwaitList:
@@ -183,28 +180,27 @@ func (c *Call) Waits() bool {
 	return false
 }
 
-// A Layer stands around a session: it sees its calls, and may tell of its life.
+// A Layer wraps a session: it sees the session's calls, and may replace its Life.
 type Layer struct {
-	// Life tells of the session instead of itself; nil: it is asked itself.
+	// Life replaces the session's own; nil: the session's own remains.
 	Life Life
-	// Call sees the calls; nil: all pass.
+	// Call sees the calls; nil: all calls pass.
 	Call Interceptor
 }
 
-// An Interceptor makes a call by calling next, which it may leave out, or call several times, one
-// after the other: none may be under way when it returns. It is called without locks, on the
-// goroutine of whoever called, which is not always that of the user. Errors of its own are passed on
-// as they are.
+// An Interceptor makes a call by calling next. It may skip next, or call it several times, one after the
+// other: none may be pending when it returns. It is called without locks, on the caller's goroutine, which
+// is not always the user's. Its own errors are passed on unchanged.
 type Interceptor func(ctx context.Context, c *Call, next func(context.Context) error) error
 
-// DoneBy is a layer in which d does all calls, as a rule with the session below: what it does by
-// itself is neither checked nor wrapped.
+// DoneBy returns a layer in which d makes all calls, usually on the session below. What d does by itself is
+// neither checked nor wrapped.
 func DoneBy(d Driver) Layer {
 	return Layer{Life: d, Call: func(ctx context.Context, c *Call, _ func(context.Context) error) error { return c.By(ctx, d) }}
 }
 
-// Around returns a session with a layer around s: the same session of the service, for all
-// functions that take one.
+// Around returns a session with a layer around s. It is the same session of the service for all functions
+// that take one.
 func (s *Session) Around(l Layer) *Session {
 	around := *s
 	if l.Life != nil {
@@ -216,18 +212,18 @@ func (s *Session) Around(l Layer) *Session {
 	return &around
 }
 
-// Driver returns what does the session's calls, below all layers and checks, for functions of a
-// backend's package that take a Session.
+// Driver returns the driver that makes the session's calls, below all layers and checks. It is for
+// functions of a backend's package that take a Session.
 func (s *Session) Driver() Driver { return s.driver }
 
-// Life returns what tells of the session's life: its driver, or what a layer has in its place.
+// Life returns the session's Life: its driver, or the one that a layer put in its place.
 func (s *Session) Life() Life { return s.life }
 
-// Around returns a Backend that opens sessions of b with a layer around each: around is called
-// for each session that was opened, and returns its layer.
+// Around returns a Backend that opens sessions of b with a layer around each. It calls around for each
+// session that was opened, to get its layer.
 func Around(b Backend, around func(*Session) Layer) Backend { return &layered{b, around} }
 
-// Intercept returns a Backend that opens sessions of b, whose calls pass through i.
+// Intercept returns a Backend that opens sessions of b whose calls pass through i.
 func Intercept(b Backend, i Interceptor) Backend {
 	return Around(b, func(*Session) Layer { return Layer{Call: i} })
 }

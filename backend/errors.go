@@ -2,8 +2,7 @@ package backend
 
 import "errors"
 
-// The sentinels of the contract, for errors.Is. Each says in which state the
-// service may be.
+// The sentinels of the contract, for errors.Is. Each says which state the service may be in.
 var (
 	// ErrNoEntry: there is no entry under the key, or not this incarnation.
 	// Nothing was written.
@@ -15,10 +14,9 @@ var (
 	// ErrNoParent: the parent of a new entry does not exist. Nothing was written.
 	ErrNoParent = errors.New("parent entry does not exist")
 
-	// ErrUsedUp: the service has no more numbers for entries enqueued in the directory,
-	// for as long as that stands. Nothing of the commit is left, or will be in a moment.
-	// The entries that are there keep their order. Only ZooKeeper's numbers end, after
-	// some 2^31 creations in one directory.
+	// ErrUsedUp: the service has no more numbers for entries enqueued in the directory, for as long as the
+	// directory exists. Nothing of the commit is left, or will be in a moment. Existing entries keep their
+	// order. Only ZooKeeper's numbers end, after some 2^31 creations in one directory.
 	ErrUsedUp = errors.New("directory is used up")
 
 	// ErrCondition: a condition did not hold. Nothing was written.
@@ -28,33 +26,31 @@ var (
 	// found another version, or a Delete found children. Nothing was written.
 	ErrConflict = errors.New("entry is not as expected")
 
-	// ErrIndeterminate: the write may or may not have happened, or may yet happen, until a
-	// later commit of the session with an op on the same key has succeeded: rule 5. An
-	// ephemeral entry it may have made is being removed by the session.
+	// ErrIndeterminate: the write may have happened, may not have, or may still happen, until a later
+	// commit of the session with an op on the same key has succeeded (rule 5). The session removes an
+	// ephemeral entry that the write may have created.
 	ErrIndeterminate = errors.New("outcome unknown")
 
-	// ErrSessionLost: the session is over. Its entries are gone, or go when the
-	// service times it out; nothing more can be done with it.
+	// ErrSessionLost: the session is over. Its entries are gone, or go when the service times it out.
+	// Nothing more can be done with it.
 	ErrSessionLost = errors.New("session lost")
 
-	// ErrStanding: entries of a user of a shared session (Share) could not be removed when
-	// that user closed its part. The session lives on for others, and the entries with it.
-	// The session goes on with removing them. Another Close tries again.
+	// ErrStanding: a user of a shared session (Share) closed its part, but some of its entries could not be
+	// removed. The session lives on for others, and the entries with it. The session continues to remove
+	// them. Another Close tries again.
 	ErrStanding = errors.New("entries still stand in the shared session")
 
-	// ErrUnavailable: no server could be reached, or those that answer have not done
-	// what was asked for, for a session timeout. Nothing was written; trying again
-	// later is of use.
+	// ErrUnavailable: no server could be reached, or the servers that answer have not done what was asked
+	// for one session timeout. Nothing was written; trying again later may help.
 	ErrUnavailable = errors.New("service unavailable")
 
-	// ErrDenied: the service refuses the credentials, or the credentials do not
-	// allow the operation. Nothing was written; trying again is of no use.
+	// ErrDenied: the service refuses the credentials, or the credentials do not allow the operation.
+	// Nothing was written; trying again does not help.
 	ErrDenied = errors.New("access denied")
 
 	// ErrBadKey: the key cannot be stored. Nothing was sent.
 	ErrBadKey = errors.New("key not storable")
 
-	// ErrTooLarge: the commit is over a limit of the service, which the error names.
-	// Nothing was sent.
+	// ErrTooLarge: the commit exceeds a limit of the service, which the error names. Nothing was sent.
 	ErrTooLarge = errors.New("commit too large")
 )

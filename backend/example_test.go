@@ -11,8 +11,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// A process that stands in many elections needs one session, one connection and one heartbeat
-// for all of them. To close one elector leaves the others alone.
+// A process that stands in many elections needs one session, one connection and one heartbeat for all of
+// them. Closing one elector leaves the others alone.
 func ExampleShare() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})

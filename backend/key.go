@@ -9,23 +9,22 @@ import (
 
 // Limits of keys, the same on every backend.
 const (
-	// MaxKey is the longest key in bytes.
+	// MaxKey is the maximum length of a key in bytes.
 	MaxKey = 512
-	// MaxDir is the longest directory in bytes that entries can be enqueued in. It leaves
-	// room for the names that backends choose.
+	// MaxDir is the maximum length in bytes of a directory that entries can be enqueued in. It leaves room
+	// for the names that backends choose.
 	MaxDir = MaxKey - 64
-	// MaxSegments is how many segments a key has at most. A key is made in one commit with
-	// all that is missing above it, and etcd and Consul take 128 operations in one.
+	// MaxSegments is the maximum number of segments of a key. A key is created in one commit with all its
+	// missing ancestors, and etcd and Consul take 128 operations in one.
 	MaxSegments = 64
 )
 
-// CheckKey reports why key cannot be one on every service, or nil. A key is an
-// absolute path such as "/jobs/reindex": segments separated by single slashes,
-// none of them "." or "..", printable valid UTF-8 (see CheckText), at most MaxKey bytes
-// and MaxSegments segments. Keys at "/zookeeper" and "/.elector", and below, belong to
-// services: to ZooKeeper's servers, and to sessions on Consul. The rule is the same for
-// all backends, so that a name that is good on one is good on another; nothing is ever
-// rewritten silently. The error is ErrBadKey.
+// CheckKey returns nil if key is valid, and otherwise ErrBadKey with the reason. A key is an absolute path
+// such as "/jobs/reindex": segments separated by single slashes, none of them "." or "..", in printable
+// valid UTF-8 (see CheckText), with at most MaxKey bytes and MaxSegments segments. Keys at "/zookeeper" and
+// "/.elector", and below, belong to services: to ZooKeeper's servers, and to sessions on Consul. The rule
+// is the same for all backends, so that a name that is valid on one is valid on another; no name is ever
+// silently rewritten.
 func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return fmt.Errorf("key of %d bytes is too long: at most %d: %w", len(key), MaxKey, ErrBadKey)
@@ -36,7 +35,7 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// brokenBy says what is wrong with a key, or nothing.
+// brokenBy returns what is wrong with a key, or "".
 func brokenBy(key string) (rule string) {
 	switch {
 	case key == "":
@@ -69,11 +68,10 @@ func brokenBy(key string) (rule string) {
 	return ""
 }
 
-// CheckText reports the first character of s that not every service can store in
-// a name: what cannot be printed, which Consul refuses in paths (controls, all spaces but
-// U+0020, such as U+00A0, and what has no width, such as U+200B); and what ZooKeeper
-// refuses: private use, specials, and all beyond U+FFFF, such as emoji, because it looks
-// at UTF-16 surrogates one by one.
+// CheckText returns the first character of s that not every service can store in a name, and false, or true
+// if there is none. Consul refuses characters in paths that cannot be printed: controls, all spaces except
+// U+0020, such as U+00A0, and characters without width, such as U+200B. ZooKeeper refuses private use,
+// specials, and all beyond U+FFFF, such as emoji, because it checks UTF-16 surrogates one by one.
 func CheckText(s string) (rune, bool) {
 	for _, r := range s {
 		if !unicode.IsPrint(r) || r >= 0xfff0 {
@@ -83,7 +81,7 @@ func CheckText(s string) (rune, bool) {
 	return 0, true
 }
 
-// Parent returns the key of key's parent, and "/" for a key of one segment.
+// Parent returns the key of key's parent, or "/" for a key of one segment.
 func Parent(key string) string {
 	if i := strings.LastIndexByte(key, '/'); i > 0 {
 		return key[:i]

@@ -15,8 +15,8 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// readable tells why a message is no good for a log, or "": it must be one line that can
-// be printed, and not as long as whatever somebody else has made up.
+// readable returns why a message is no good for a log, or "": it must be one printable line, of a bounded
+// length.
 func readable(message string) string {
 	switch {
 	case message == "":
@@ -29,7 +29,7 @@ func readable(message string) string {
 	return ""
 }
 
-// storable is the rule of CheckKey in other words.
+// storable is the rule of CheckKey, written another way.
 func storable(key string) bool {
 	if len(key) < 2 || len(key) > backend.MaxKey || !utf8.ValidString(key) || !path.IsAbs(key) || path.Clean(key) != key {
 		return false
@@ -44,8 +44,8 @@ func storable(key string) bool {
 	return at[1] != "zookeeper" && at[1] != ".elector" && len(at) <= 1+backend.MaxSegments
 }
 
-// FuzzCheckKey holds that a key is accepted if it can be stored everywhere, that its
-// parents can be stored, too, and that a refusal can be read.
+// FuzzCheckKey checks that a key is accepted exactly if every service can store it, that its parents can be
+// stored, too, and that a refusal is readable.
 func FuzzCheckKey(f *testing.F) {
 	for _, key := range []string{
 		"", "/", "/a", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/..", "/...", "/jobs/reindex", "/ä/日本", "/a\x00", "/a\u0085",

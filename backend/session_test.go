@@ -11,8 +11,8 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// Services differ in what they make of two ops on one key, so that none is asked. An entry that is
-// enqueued has a key of its own.
+// Two ops on one key are refused before the service is asked, since services treat them differently. An
+// enqueued entry has a key of its own.
 func TestCommitOfTwoOpsOnOneKey(t *testing.T) {
 	s := must.Get(memory.New(memory.Options{}).Client("c").Open(t.Context(), backend.OpenOptions{}))(t)
 	defer func() { require.NoError(t, s.Close(context.Background())) }()

@@ -10,16 +10,14 @@ import (
 	"time"
 )
 
-// Share returns a Backend whose Open calls share one session of b, so that many
-// elections of one process cost one connection and one heartbeat. The session is
-// opened by the first Open, ends with the last Close, and is replaced at the next
-// Open once it is lost. When it is lost, it is lost for all who share it.
+// Share returns a Backend whose Open calls share one session of b, so that many elections of one process
+// cost one connection and one heartbeat. The first Open opens the session and the last Close ends it. A
+// lost session is lost for all its users, and the next Open replaces it.
 //
-// What Open returns behaves like a session of its own: closing it drops the
-// entries that were made through it, and only those. An entry that cannot be removed
-// stands for as long as the others use the session: then Close is ErrStanding, and
-// another Close tries again. ttl is the timeout of the shared session; zero means b's
-// default. The TTL given to Open must be zero or the same.
+// A session that Open returns behaves like a session of its own: closing it drops the entries that were
+// created through it, and only those. An entry that cannot be removed exists for as long as the others use
+// the session: then Close returns ErrStanding, and another Close tries again. ttl is the timeout of the
+// shared session; zero means b's default. The TTL given to Open must be zero or the same.
 func Share(b Backend, ttl time.Duration) *Shared {
 	if ttl == 0 {
 		ttl = b.Limits().DefaultTTL
@@ -37,16 +35,16 @@ type Shared struct {
 	present *shared // nil: none
 }
 
-// shared is one session that is shared.
+// shared is one shared session.
 type shared struct {
 	session *Session
 	users   int // guarded by Shared.mu
 }
 
-// String names the backend that is shared.
+// String returns the name of the shared backend.
 func (b *Shared) String() string { return b.backend.String() }
 
-// Limits are those of the one TTL that the shared session has.
+// Limits returns limits that allow only the TTL of the shared session.
 func (b *Shared) Limits() Limits {
 	return Limits{MinTTL: b.ttl, MaxTTL: b.ttl, DefaultTTL: b.ttl, Waits: b.backend.Limits().Waits}
 }
@@ -65,7 +63,7 @@ func (b *Shared) Open(ctx context.Context, o OpenOptions) (*Session, error) {
 	if h := b.join(nil); h != nil {
 		return h, nil
 	}
-	// The handles of a lost session close it when the last of them goes.
+	// The handles of a lost session close it.
 	s, err := b.backend.Open(ctx, OpenOptions{TTL: b.ttl})
 	if err != nil {
 		return nil, err
@@ -73,9 +71,8 @@ func (b *Shared) Open(ctx context.Context, o OpenOptions) (*Session, error) {
 	return b.join(s), nil
 }
 
-// join returns a handle on opened, or on the present session if opened is nil and
-// there is one that lives. Looking and joining are one step, so that the last user
-// cannot leave in between and take the session along.
+// join returns a handle on opened, or, if opened is nil, on the present session if it lives. It looks and
+// joins in one step, so that the last user cannot leave in between and end the session.
 func (b *Shared) join(opened *Session) *Session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +80,7 @@ func (b *Shared) join(opened *Session) *Session {
 	case opened != nil:
 		b.present = &shared{session: opened}
 	case b.present == nil || b.present.session.State() == Lost,
-		!time.Now().Before(b.present.session.Deadline()): // and its timer is late, as the process was stopped
+		!time.Now().Before(b.present.session.Deadline()): // its timer is late: the process was stopped
 		return nil
 	}
 	b.present.users++
@@ -92,7 +89,7 @@ func (b *Shared) join(opened *Session) *Session {
 	return h.Session.Around(Layer{Life: h, Call: h.call})
 }
 
-// leave gives up one use of s and returns its session if that has to be closed.
+// leave gives up one use of s and returns its session if the caller must close it.
 func (b *Shared) leave(s *shared) *Session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,14 +113,14 @@ type handle struct {
 
 	mu   sync.Mutex
 	left bool
-	last *Session // to be closed with this handle, as it was the last
-	// made are the ephemeral entries made through this handle that may stand, without their
-	// values; doubted are those of them whose removal is not confirmed yet.
+	last *Session // to be closed with this handle, the last one
+	// made are the ephemeral entries created through this handle that may still exist, without their
+	// values. doubted are those of them whose removal is not confirmed yet.
 	made    map[string]Entry
 	doubted map[string]Entry
 }
 
-// bound runs what ends with the handle, too.
+// bound calls do with a ctx that also ends with the handle.
 func (h *handle) bound(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -156,7 +153,7 @@ func (h *handle) AwaitState(ctx context.Context, prev State) (state State, err e
 	return state, err
 }
 
-// call makes a call, and notes what it tells of the entries that were made through the handle.
+// call makes a call, and notes what it says about the entries created through the handle.
 func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) error) error {
 	switch c.Kind {
 	case CallDiscard:
@@ -166,14 +163,14 @@ func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) e
 	case CallCommit:
 		return h.bound(ctx, func(ctx context.Context) error { return h.commit(ctx, c, next) })
 	}
-	had := h.own(c.Key).Rev // before: what is made meanwhile may not be there yet
+	had := h.own(c.Key).Rev // before the call, which may miss what is created meanwhile
 	err := h.bound(ctx, next)
 	h.note(c, had, err)
 	return err
 }
 
-// note takes what a call tells of the entries that were made through the handle. had is the revision of the
-// one under the call's key before.
+// note learns from a call which entries of the handle are gone. had is the revision of the handle's entry
+// under the call's key before the call.
 //
 //go:noinline
 func (h *handle) note(c *Call, had uint64, err error) {
@@ -214,16 +211,16 @@ func (h *handle) commit(ctx context.Context, c *Call, next func(context.Context)
 	late := h.left
 	h.mu.Unlock()
 	if late {
-		// Close may have been through h.made already. The commit is done all the same:
-		// what it wrote for good stays. Of an error another Close tells; the session
-		// goes on with removing the rest.
+		// Close may have gone through h.made already. The commit is done all the same: its persistent
+		// writes remain. If dropAll fails, another Close reports it; the session continues to remove the
+		// rest.
 		_ = h.dropAll(ctx)
 	}
 	return nil
 }
 
-// Discard asks again for what it could not remove before, once it can remove something: the
-// session may have done it since, in the background, and does not tell.
+// Discard also tries again to remove earlier entries, once it can remove something: the session may have
+// removed them in the background since, and does not report that.
 func (h *handle) Discard(ctx context.Context, e Entry) error {
 	if err := h.drop(ctx, e); err != nil {
 		return err
@@ -233,7 +230,7 @@ func (h *handle) Discard(ctx context.Context, e Entry) error {
 	h.mu.Unlock()
 	for _, d := range doubted {
 		if h.drop(ctx, d) != nil {
-			break // e is gone, and that is what was asked for
+			break // e is gone, which is all the caller asked for
 		}
 	}
 	return nil
@@ -251,22 +248,22 @@ func (h *handle) drop(ctx context.Context, e Entry) error {
 	return err
 }
 
-// own returns the entry under key that was made through the handle, if it may stand.
+// own returns the entry under key that was created through the handle, if it may still exist.
 func (h *handle) own(key string) Entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.made[key]
 }
 
-// gone notes that an incarnation has been seen to be gone, whoever has removed it.
+// gone notes that an incarnation was seen to be gone, removed by anybody.
 func (h *handle) gone(e Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.forget(e.Key, e.Rev)
 }
 
-// forget is for entries that are known to be gone, or to go with the session. Any other
-// blocks its election as long as somebody uses the session, so that Close has to tell.
+// forget is for entries that are known to be gone, or to go with the session. Any other entry blocks its
+// election as long as anybody uses the session, so Close must report it.
 func (h *handle) forget(key string, rev uint64) {
 	if h.made[key].Rev == rev {
 		delete(h.made, key)
@@ -289,8 +286,8 @@ func (h *handle) Close(ctx context.Context) error {
 	return h.dropAll(ctx)
 }
 
-// dropAll drops the entries of the handle. Those whose removal is not confirmed stay
-// noted, so that another Close can ask again.
+// dropAll drops the entries of the handle. Those whose removal is not confirmed stay noted, so that another
+// Close can try again.
 func (h *handle) dropAll(ctx context.Context) error {
 	h.mu.Lock()
 	made := slices.Collect(maps.Values(h.made))

@@ -13,8 +13,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// refusing is a backend whose sessions fail the next few calls of Discard with an error, and
-// do nothing of what was asked.
+// refusing is a backend whose sessions fail the next few calls of Discard with an error, and do nothing.
 type refusing struct {
 	backend.Backend
 	times int
@@ -31,8 +30,8 @@ func (b *refusing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Se
 	}).Open(ctx, o)
 }
 
-// An entry that could not be removed stands as long as anybody uses the session. So each
-// Close tries again, and says nil only once the entry is gone.
+// An entry that could not be removed exists as long as anybody uses the session, so each Close tries again,
+// and returns nil only once the entry is gone.
 func TestShareKeepsWhatCouldNotBeDropped(t *testing.T) {
 	for name, drop := range map[string]bool{"after a Drop": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +57,7 @@ func TestShareKeepsWhatCouldNotBeDropped(t *testing.T) {
 	}
 }
 
-// What stands goes with the session at the latest. Then there is nothing left to report.
+// An entry that could not be removed goes with the session, so that there is nothing left to report.
 func TestShareForgetsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := memory.New(memory.Options{}).Client("c")

@@ -60,13 +60,13 @@ func TestShareIsLostForAllAndReplaced(t *testing.T) {
 		c := open(t, shared)
 		assert.Equal(t, backend.Live, c.State())
 		assert.NotEqual(t, a.ID(), c.ID())
-		// What is left of the lost session must not close the new one.
+		// Closing the handles of the lost session must not close the new one.
 		assert.NoError(t, errors.Join(a.Close(t.Context()), b.Close(t.Context())))
 		create(t, c, "/c")
 	})
 }
 
-// A session whose window has passed is given to nobody, though it may not be lost yet: its process was stopped, say.
+// Open shares no session whose window has passed, even if it is not lost yet.
 func TestShareReplacesAnOverdueSession(t *testing.T) {
 	var passed atomic.Bool
 	shared := backend.Share(backend.Around(memory.New(memory.Options{}).Client("c"), func(s *backend.Session) backend.Layer {
@@ -119,8 +119,8 @@ func TestShareClosedHandle(t *testing.T) {
 	})
 }
 
-// late returns a backend whose commits are answered when answer is closed; done is closed when
-// a commit is done in the service.
+// late returns a backend whose commits return when answer is closed; it closes done when the service has
+// done a commit.
 func late(b backend.Backend) (slow backend.Backend, done, answer chan struct{}) {
 	done, answer = make(chan struct{}), make(chan struct{})
 	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
@@ -133,15 +133,15 @@ func late(b backend.Backend) (slow backend.Backend, done, answer chan struct{}) 
 	}), done, answer
 }
 
-// A commit that is answered after Close is done, and says so: an error would say that
-// nothing was written. What is ephemeral goes with the handle.
+// A commit that is answered after Close returns nil: an error would say that nothing was written. Its
+// ephemeral entries go with the handle.
 func TestShareCommitBesideClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
 		slow, done, answer := late(service)
 		shared := backend.Share(slow, 0)
 		a, other := open(t, shared), open(t, service)
-		defer open(t, shared).Close(t.Context()) // so that the session goes on
+		defer open(t, shared).Close(t.Context()) // keeps the session open
 		committed := wait.Later(func() ([]backend.Entry, error) {
 			return a.Commit(t.Context(), nil, backend.CompareAndSet("/for-good", nil, 0), backend.CreateEphemeral("/seat", nil))
 		})
@@ -162,8 +162,8 @@ func TestShareRefusesAnotherTTL(t *testing.T) {
 	assert.ErrorContains(t, err, "1s")
 }
 
-// A layer that only tells of a session's life leaves its calls, and their errors, as they are.
-// What is answered beside an error is not passed on.
+// A layer that only replaces a session's Life leaves its calls and their errors as they are, and the
+// results of a call that fails are not passed on.
 func TestLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, memory.New(memory.Options{}))

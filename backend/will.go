@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// A Will says how a session is ended from outside its process, once that is dead: [Execute] does
-// it. It names one session for good: executed late, or twice, it ends no other. As text (JSON) it
-// goes to another process, through a pipe or a socket. Keep it from others: whoever has it can end
-// the session, and on ZooKeeper use it. Printed and logged it does not show its secret.
+// A Will says how to end a session from outside its process, once the process is dead: [Execute] does it.
+// It names one session for good: executed late, or twice, it ends no other. Its text (JSON) can be sent to
+// another process through a pipe or a socket. Keep it secret: anybody who has it can end the session, and
+// on ZooKeeper use it. Printing and logging a Will do not show its secret.
 type Will struct {
-	// Service is the name of the backend, as [Backend.String] has it.
+	// Service is the name of the backend, as [Backend.String] returns it.
 	Service string
 	// Session is [Session.ID].
 	Session string
-	// TTL is [Session.TTL]. The service itself ends the session so long after the last heartbeat
-	// (Consul: up to twice as long).
+	// TTL is [Session.TTL]. The service itself ends the session this long after the last heartbeat (Consul:
+	// up to twice as long).
 	TTL time.Duration
-	// Secret is what the service asks for beside what the backend is configured with: nil, or in
-	// a form of the backend's own.
+	// Secret is what the service asks for besides the backend's configuration: nil, or in a format of the
+	// backend's own.
 	Secret []byte
 }
 
-// willVersion is that of a will's text.
+// willVersion is the version of a will's text.
 const willVersion = 1
 
 // willText is a will's text.
@@ -43,7 +43,7 @@ func (w Will) MarshalJSON() ([]byte, error) {
 	return json.Marshal(willText{willVersion, w.Service, w.Session, w.TTL.String(), w.Secret})
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It refuses versions that it does not know.
+// UnmarshalJSON implements json.Unmarshaler. It refuses unknown versions.
 func (w *Will) UnmarshalJSON(text []byte) error {
 	var t willText
 	if err := json.Unmarshal(text, &t); err != nil {
@@ -72,15 +72,15 @@ func (w Will) GoString() string { return w.String() }
 // LogValue leaves the secret out.
 func (w Will) LogValue() slog.Value { return slog.StringValue(w.String()) }
 
-// A Testator is a [Driver] whose session can be ended by an [Executor].
+// A Testator is a [Driver] whose session an [Executor] can end.
 type Testator interface {
-	// WillSecret is [Will.Secret]. It does not block, and may be asked when the session is lost.
+	// WillSecret returns [Will.Secret]. It does not block, and may be called when the session is lost.
 	WillSecret() []byte
 }
 
-// Will returns how the session is ended from outside. It does not block. A session keeps its will
-// for as long as it is there, and one that is opened in its place has another. Sessions of [Share]
-// have that of the shared one. The error is errors.ErrUnsupported where the backend has none.
+// Will returns the will that ends the session from outside. It does not block. A session keeps its will for
+// as long as it lives; one opened in its place has another. Sessions of [Share] have the will of the shared
+// session. The error is errors.ErrUnsupported if the backend has no wills.
 func (s *Session) Will() (Will, error) {
 	t, ok := s.driver.(Testator)
 	if !ok {
@@ -91,18 +91,18 @@ func (s *Session) Will() (Will, error) {
 
 // An Executor is a [Backend] that can end sessions of other processes.
 type Executor interface {
-	// Execute is the function [Execute].
+	// Execute implements the function [Execute].
 	Execute(ctx context.Context, w Will) error
 }
 
-// Execute ends the session of a will at the service of b, which may be another Backend, of another
-// process, than the one that opened it. It returns nil once the service has confirmed that the
-// session is over, whoever has ended it; its entries are gone then. It tries until ctx ends or the
-// service refuses it (ErrDenied). The error is errors.ErrUnsupported where b cannot end sessions.
+// Execute ends the session of a will at the service of b, which may be another Backend, in another process,
+// than the one that opened it. It returns nil once the service has confirmed that the session is over,
+// ended by anybody; its entries are gone then. It tries until ctx ends or the service refuses (ErrDenied).
+// The error is errors.ErrUnsupported if b cannot end sessions.
 //
-// The caller must be certain that the process of the session is dead. A living one trusts its
-// session until Deadline, and another would lead before that: two leaders. A pidfd proves death;
-// a closed connection, a missing heartbeat and a process id prove nothing.
+// The caller must be certain that the session's process is dead. A living process trusts its session until
+// Deadline, and another would lead before that: two leaders. A pidfd proves death; a closed connection, a
+// missing heartbeat and a process ID prove nothing.
 func Execute(ctx context.Context, b Backend, w Will) error {
 	e, ok := b.(Executor)
 	switch {
@@ -117,16 +117,15 @@ func Execute(ctx context.Context, b Backend, w Will) error {
 	return nil
 }
 
-// A Rehearser is an [Executor] to which the first execution in a process takes much longer than the
-// next, as code has to be set up that nothing has used yet.
+// A Rehearser is an [Executor] whose first execution in a process takes much longer than later ones,
+// because code that nothing has used yet must be set up.
 type Rehearser interface {
-	// Rehearse is the function [Rehearse].
+	// Rehearse implements the function [Rehearse].
 	Rehearse(ctx context.Context) error
 }
 
-// Rehearse sees to it that b can execute a will at once, and that the service can be reached for that.
-// It ends no session, writes nothing, and blocks until it is done or ctx ends. It does nothing where b
-// is no [Rehearser].
+// Rehearse makes sure that b can execute a will without delay and can reach the service for it. It ends no
+// session, writes nothing, and blocks until it is done or ctx ends. It does nothing if b is no [Rehearser].
 func Rehearse(ctx context.Context, b Backend) error {
 	if r, ok := b.(Rehearser); ok {
 		return r.Rehearse(ctx)
@@ -140,13 +139,13 @@ func (b *layered) Execute(ctx context.Context, w Will) error { return ExecuteBel
 // Rehearse implements Rehearser.
 func (b *layered) Rehearse(ctx context.Context) error { return Rehearse(ctx, b.Backend) }
 
-// Execute implements Executor, if the Backend that is shared does.
+// Execute implements Executor, if the shared Backend does.
 func (b *Shared) Execute(ctx context.Context, w Will) error { return ExecuteBelow(ctx, b.backend, w) }
 
 // Rehearse implements Rehearser.
 func (b *Shared) Rehearse(ctx context.Context) error { return Rehearse(ctx, b.backend) }
 
-// ExecuteBelow is Executor.Execute of a Backend around b, which passes it on. Errors are as b's are.
+// ExecuteBelow is Executor.Execute of a Backend around b: it passes the call on. Errors are b's.
 func ExecuteBelow(ctx context.Context, b Backend, w Will) error {
 	if e, ok := b.(Executor); ok {
 		return e.Execute(ctx, w)

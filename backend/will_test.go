@@ -47,7 +47,7 @@ func TestWillHidesItsSecret(t *testing.T) {
 	assert.Contains(t, said, "1a2b")
 }
 
-// Neither a session nor a Backend has to know of wills.
+// Neither a session nor a Backend has to support wills.
 func TestWillUnsupported(t *testing.T) {
 	s := backend.NewSession("other", driver{})
 	assert.ErrorIs(t, must.Err(s.Will()), errors.ErrUnsupported)

@@ -14,8 +14,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// TestCauses holds that all who cannot open a session say what is wrong with the service: the session
-// of a call that has a time limit, and a candidate, which goes on trying.
+// TestCauses checks that the error says what is wrong with the service, for an Open with a time limit and
+// for a candidate that continues to try.
 func TestCauses(t *testing.T) {
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
 		t.Run(scheme, func(t *testing.T) {

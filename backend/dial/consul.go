@@ -41,7 +41,7 @@ func consulClient(t *target, o options) (client *api.Client, closeIdle func(), e
 	if err := env.err(); err != nil {
 		return nil, nil, err
 	}
-	config := api.DefaultConfig() // with what the environment says
+	config := api.DefaultConfig() // reads the environment
 	config.Token = trimNewline(config.Token)
 	if config.HttpAuth != nil {
 		config.HttpAuth.Password = trimNewline(config.HttpAuth.Password)
@@ -50,23 +50,22 @@ func consulClient(t *target, o options) (client *api.Client, closeIdle func(), e
 	if secured != nil {
 		config.Scheme = "https"
 	}
-	// Over HTTP/2, which TLS brings along, all requests share a connection: one that is dead is used
-	// on, and why TLS has refused it is not told.
+	// Over HTTP/2, which TLS brings along, all requests share a connection: a dead one continues to be
+	// used, and the reason why TLS has refused it is not reported.
 	config.Transport.ForceAttemptHTTP2 = false
 	if o.dial != nil {
 		config.Transport.DialContext = o.dial
 	}
 	client, err = api.NewClient(config)
 	if err == nil && secured != nil && secured.GetClientCertificate != nil {
-		own := config.Transport.TLSClientConfig // of what the environment says, too
+		own := config.Transport.TLSClientConfig // with the environment's settings, too
 		own.Certificates, own.GetClientCertificate = nil, secured.GetClientCertificate
 	}
 	return client, config.Transport.CloseIdleConnections, err
 }
 
-// secureConsul checks what the client library reads from the environment by itself: its own errors do
-// not say which variable they are about, and some it only logs. It returns nil where TLS is
-// not wanted.
+// secureConsul checks what the client library reads from the environment by itself: the library's errors do
+// not name the variable, and it only logs some. secureConsul returns nil if TLS is not wanted.
 func (e *environment) secureConsul(t *target) *tls.Config {
 	e.secretFile(api.HTTPTokenFileEnvName)
 	e.flag(api.HTTPSSLVerifyEnvName)

@@ -11,23 +11,22 @@ import (
 	"github.com/elector-go/elector/internal/asynclog"
 )
 
-// Usage explains a flag that takes a URL.
+// Usage is the help text of a flag that takes a URL.
 const Usage = "coordination service: zk://host[:port],.../chroot, etcd://host[:port],.../prefix, consul://host[:port], or mem:// (in this process); " +
 	"with ?timeout=10s for the session timeout, &tls=true, and for consul &check=2s"
 
-// A Backend is an opened backend, with what was opened for it. It is a backend.Backend
-// itself. It is safe for concurrent use.
+// A Backend is an opened backend, with what Open made for it. It is a backend.Backend itself. It is safe
+// for concurrent use.
 type Backend struct {
 	backend.Backend
 	close func() error
 }
 
-// Close lets go of what Open made: the client of etcd or Consul, with its connections.
-// Whoever called Open closes, and the electors and sessions first: what they have to
-// tell the service goes through that client. Open no session after it: etcd's client refuses
-// that, and the others allow it. Close may be called several times, and on nil. It does not
-// wait for servers; etcd's client may not come to an end (docs/backends.md), of which an error
-// tells after five seconds.
+// Close releases what Open made: the client of etcd or Consul, with its connections. The caller of Open
+// must Close the Backend, after the electors and sessions: their last messages go through that client. Do
+// not open a session after Close: etcd's client refuses that, and the others allow it. Close may be called
+// several times, and on nil. It does not wait for servers; etcd's client may not come to an end
+// (docs/backends.md), which an error reports after five seconds.
 func (b *Backend) Close() error {
 	if b == nil {
 		return nil
@@ -55,17 +54,16 @@ type options struct {
 // concurrent use.
 type DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 
-// WithLogger has the backend and the service's client log there: the client at debug
-// level. By default nothing is logged.
+// WithLogger makes the backend and the service's client log to log, the client at debug level. By default
+// nothing is logged.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithDialContext has all connections to the service opened by dial, for example to have
-// them break in a test. With TLS, TLS is spoken on what it returns. mem:// has none.
+// WithDialContext makes dial open all connections to the service, for example to break them in a test. TLS,
+// if it is used, is spoken on the connections that dial returns. mem:// has none.
 func WithDialContext(dial DialContext) Option { return func(o *options) { o.dial = dial } }
 
-// Open returns the backend that a URL names; see the package comment. The caller must
-// Close it. Open does not connect and does not block; an ended ctx is an error all the
-// same, and ctx is not kept.
+// Open returns the backend that a URL names; see the package comment. The caller must Close it. Open does
+// not connect and does not block. It returns an error if ctx has ended, and does not keep ctx.
 func Open(ctx context.Context, url string, opts ...Option) (*Backend, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("dial: %w", err)

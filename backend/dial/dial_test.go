@@ -22,7 +22,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// open opens a URL, and closes it with the test.
+// open opens a URL, and closes it at the end of the test.
 func open(t *testing.T, url string, opts ...dial.Option) *dial.Backend {
 	t.Helper()
 	b := must.Get(dial.Open(t.Context(), url, opts...))(t)
@@ -49,7 +49,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestServers holds that each server of a URL has a URL of its own, which Open takes.
+// TestServers checks that each server of a URL has a URL of its own, which Open takes.
 func TestServers(t *testing.T) {
 	for url, want := range map[string][]dial.Server{
 		"zk://h1,[::1]:99/a%20b?timeout=3s": {{"h1:2181", "zk://h1:2181/a%20b?timeout=3s"}, {"[::1]:99", "zk://[::1]:99/a%20b?timeout=3s"}},
@@ -149,7 +149,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAllAtOnce has several things wrong.
+// TestAllAtOnce checks that Open reports all that is wrong at once.
 func TestAllAtOnce(t *testing.T) {
 	_, err := dial.Open(t.Context(), "zk://h:0,:1/a/?timeout=x&tls=x&x=x")
 	for _, says := range []string{`port "0"`, "before the port", "empty segment", `"timeout"`, `"tls"`, `unknown parameter "x"`} {
@@ -165,7 +165,7 @@ func TestEndedContext(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// TestClose closes twice, and nothing.
+// TestClose checks that Close may be called twice, and on nil.
 func TestClose(t *testing.T) {
 	for _, url := range []string{"zk://h", "etcd://h/a", "consul://h", "mem://"} {
 		b := must.Get(dial.Open(t.Context(), url, dial.WithLogger(slog.Default())))(t)
@@ -176,7 +176,7 @@ func TestClose(t *testing.T) {
 	assert.NoError(t, none.Close())
 }
 
-// TestLogger holds that what etcd's client has to say is logged where it was told to.
+// TestLogger checks that the messages of etcd's client go to the given logger.
 func TestLogger(t *testing.T) {
 	said, log := listen(t)
 	b := open(t, "etcd://127.0.0.1:1", dial.WithLogger(log))
@@ -191,16 +191,15 @@ func TestLogger(t *testing.T) {
 	assert.Contains(t, line, "method=/etcdserverpb.Lease/LeaseGrant")
 }
 
-// TestConsulEnvironment holds that a setting of the environment that is no good is
-// found out about: it is read.
+// TestConsulEnvironment checks that a wrong setting in the environment is an error.
 func TestConsulEnvironment(t *testing.T) {
 	t.Setenv("CONSUL_CACERT", "/no/such/file")
 	_, err := dial.Open(t.Context(), "consul://h")
 	assert.ErrorContains(t, err, "/no/such/file")
 }
 
-// FuzzOpen holds that every URL gets an error or a backend, one of them, without panic
-// and without a goroutine that Close leaves behind.
+// FuzzOpen checks that every URL gives either an error or a backend, without panic and without a goroutine
+// that Close leaves behind.
 func FuzzOpen(f *testing.F) {
 	for _, url := range []string{
 		"mem://name", "zk://h1:2181,h2:2181/chroot?timeout=10s", "etcd://h1:2379,[::1]:2379/prefix?tls=true",
@@ -219,7 +218,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// leases is as much of an etcd server as Open needs.
+// leases is the part of an etcd server that Open needs.
 type leases struct {
 	etcdserverpb.UnimplementedLeaseServer
 	asked atomic.Int64
@@ -230,7 +229,7 @@ func (l *leases) LeaseGrant(context.Context, *etcdserverpb.LeaseGrantRequest) (*
 	return nil, status.Error(codes.Canceled, "a proxy's trouble")
 }
 
-// serveEtcd serves as much of an etcd server as is registered, and returns its URL.
+// serveEtcd serves the parts of an etcd server that register registers, and returns its URL.
 func serveEtcd(t *testing.T, register func(*grpc.Server)) (url string) {
 	t.Helper()
 	server := grpc.NewServer()
@@ -241,7 +240,7 @@ func serveEtcd(t *testing.T, register func(*grpc.Server)) (url string) {
 	return "etcd://" + listener.Addr().String()
 }
 
-// The client sends nothing again by itself that may have been done.
+// The client never repeats by itself a request that may have been done.
 func TestEtcdRequestsAreSentOnce(t *testing.T) {
 	var l leases
 	url := serveEtcd(t, func(s *grpc.Server) { etcdserverpb.RegisterLeaseServer(s, &l) })

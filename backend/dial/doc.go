@@ -1,5 +1,5 @@
-// Package dial opens a backend by URL, for programs that leave the choice of the
-// coordination service to whoever starts them: a flag, a setting.
+// Package dial opens a backend by URL, for programs that leave the choice of the coordination service to
+// their users, by a flag or a setting.
 //
 //	zk://h1:2181,h2:2181/chroot?timeout=10s     ZooKeeper
 //	etcd://h1:2379,h2:2379/prefix?timeout=10s   etcd
@@ -7,39 +7,36 @@
 //	mem://                                      a new service in this process
 //	mem://name                                  the service of that name in this process
 //
-// What it guarantees: a URL that is wrong is refused with an error that names what
-// is wrong and what there is; nothing is ignored, guessed or rewritten. No part of a
-// URL that may be a secret is repeated in an error.
+// What it guarantees: a wrong URL is refused with an error that says what is wrong and what is allowed;
+// nothing is ignored, guessed or rewritten. No error repeats a part of a URL that may be a secret.
 //
-// What it does not: it connects to nothing, so that a server which cannot be reached
-// is found out about when a session is opened. It does not offer all that a service's
-// client can do. If you need more, make the client, and call New of the backend's own
-// package.
+// What it does not: it connects to nothing, so that an unreachable server is found only when a session is
+// opened. It does not offer everything that a service's client can do. If you need more, make the client,
+// and call New of the backend's own package.
 //
 // # Parts of a URL
 //
-// A host without a port is meant at the service's own port: 2181, 2379 or 8500. An
-// IPv6 address stands in brackets.
+// A host without a port gets the service's own port: 2181, 2379 or 8500. An IPv6 address needs brackets.
 //
-// The path is put before all keys: as a chroot (zk) or a prefix (etcd), of which
-// candidates know nothing. All candidates of an election must use the same one. Consul
-// has no such thing: there a path is refused, and belongs into the election's name.
+// The path is put before all keys, as a chroot (zk) or a prefix (etcd) that candidates do not see. All
+// candidates of an election must use the same path. Consul has no such thing: a path is refused there and
+// belongs in the election's name.
 //
 // Parameters:
 //
-//	timeout   the session timeout for who asks for none, such as 10s; by default the
-//	          backend's own. What the service grants counts.
+//	timeout   the session timeout for sessions that ask for none, such as 10s; by default
+//	          the backend's own. What the service grants counts.
 //	check     consul only: tie sessions to a health check with this time to live, such
 //	          as 2s, for failover in seconds; see backend/consul for the price. timeout
-//	          is then how long entries stay when the agent is gone, too.
-//	tls       true: TLS; false: none. By default TLS is spoken where a certificate or an
+//	          is then how long entries stay if the agent is gone, too.
+//	tls       true: TLS; false: none. By default TLS is used if a certificate or an
 //	          authority is set, see below. Without an authority those of the system count
 //	          (on Unix the environment variable SSL_CERT_FILE names others).
 //
 // # Secured services
 //
-// Credentials are refused in URLs, since those are printed and logged. They come from the
-// environment and from files, by the names that the services' own tools have:
+// URLs with credentials are refused, since URLs are printed and logged. Credentials come from the
+// environment and from files, by the names that the services' own tools use:
 //
 //	what                   ZooKeeper             etcd                    Consul
 //	user and password      ZOOKEEPER_AUTH        ETCDCTL_USER            CONSUL_HTTP_AUTH
@@ -52,20 +49,20 @@
 //	its key                ZOOKEEPER_KEY         ETCDCTL_KEY             CONSUL_CLIENT_KEY
 //
 // The last three are paths of PEM files. A variable that ends in _FILE is the path of a file with the
-// secret; newlines at its end are no part of it.
+// secret; newlines at its end are ignored.
 //
-//   - ZOOKEEPER_AUTH is scheme:credentials, such as digest:user:password. The nodes that are then
-//     made are for these credentials alone: all candidates of an election need the same.
-//   - ETCDCTL_USER is user:password, or the user where one of the others has the password. Without
-//     them the common name of the client certificate is the user, if the servers want one.
-//   - What else Consul's tools read counts as well: CONSUL_CAPATH, CONSUL_NAMESPACE and so on. The URL's
-//     host wins over CONSUL_HTTP_ADDR, and its tls over CONSUL_HTTP_SSL.
+//   - ZOOKEEPER_AUTH is scheme:credentials, such as digest:user:password. Nodes created with it are for
+//     these credentials alone: all candidates of an election need the same ones.
+//   - ETCDCTL_USER is user:password, or the user if one of the others has the password. Without them the
+//     user is the common name of the client certificate, if the servers want one.
+//   - The other variables of Consul's tools count as well: CONSUL_CAPATH, CONSUL_NAMESPACE and so on. The
+//     URL's host wins over CONSUL_HTTP_ADDR, and its tls over CONSUL_HTTP_SSL.
 //
-// Open refuses what is wrong, or half there, with an error that names the variable and the file, and
-// has no secret in it. A client certificate with its key is read again for each connection, and
-// etcd's password file each time that a token is fetched, so that they may be renewed while the
-// process runs. All else is read once.
+// Open refuses wrong and incomplete settings with an error that names the variable and the file, and
+// contains no secret. A client certificate and its key are read again for each connection, and etcd's
+// password file each time a token is fetched, so that they may be renewed while the process runs.
+// Everything else is read once.
 //
-// Importing this package compiles the clients of all services. Libraries, and
-// programs that know their service, import its backend alone.
+// Importing this package compiles the clients of all services. Libraries, and programs that know their
+// service, import its backend alone.
 package dial

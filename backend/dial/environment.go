@@ -10,18 +10,17 @@ import (
 	"strings"
 )
 
-// An environment reads what does not belong into a URL, and collects all that is wrong with it.
-// No error has a secret in it.
+// An environment reads what does not belong in a URL, and collects all errors. No error contains a secret.
 type environment struct{ errs []error }
 
 func (e *environment) fault(format string, args ...any) {
 	e.errs = append(e.errs, fmt.Errorf(format, args...))
 }
 
-// err is all that is wrong, or nil.
+// err returns all errors, or nil.
 func (e *environment) err() error { return errors.Join(e.errs...) }
 
-// secret is the value of a variable, or what the file has that the variable NAME_FILE names.
+// secret returns the value of a variable, or the content of the file that the variable NAME_FILE names.
 func (e *environment) secret(name string) string {
 	value, fromFile := trimNewline(os.Getenv(name)), name+"_FILE"
 	switch {
@@ -34,9 +33,9 @@ func (e *environment) secret(name string) string {
 	return e.secretFile(fromFile)
 }
 
-// secretFile is what the file has that a variable names, without the newline at its end: editors put
-// one there. (So it comes into a variable, too, from a Secret that kubectl has made of a file.) It is ""
-// where the variable is not set.
+// secretFile returns the content of the file that a variable names, without the newline at its end: editors
+// put one there. (It also gets into a variable, from a Secret that kubectl has made of a file.) It returns
+// "" if the variable is not set.
 func (e *environment) secretFile(name string) string {
 	if os.Getenv(name) == "" {
 		return ""
@@ -65,7 +64,7 @@ func (e *environment) read(name string) (text []byte, ok bool) {
 	return text, err == nil
 }
 
-// flag is the value of a variable that is true or false.
+// flag returns the value of a variable that is true or false.
 func (e *environment) flag(name string) (on, set bool) {
 	value := os.Getenv(name)
 	if value == "" {
@@ -81,13 +80,13 @@ func (e *environment) flag(name string) (on, set bool) {
 // certificates are the names of the variables that name files for TLS.
 type certificates struct{ ca, cert, key string }
 
-// set tells whether one of them is.
+// set reports whether one of them is set.
 func (c certificates) set() bool {
 	return os.Getenv(c.ca) != "" || os.Getenv(c.cert) != "" || os.Getenv(c.key) != ""
 }
 
-// tls is nil where TLS is not wanted. It is where the URL says so, or else where there are
-// certificates.
+// tls returns nil if TLS is not wanted. It is wanted if the URL says so, or, where the URL says nothing, if
+// there are certificates.
 func (e *environment) tls(t *target, names certificates) *tls.Config {
 	if t.tls != nil && !*t.tls || t.tls == nil && !names.set() {
 		return nil
@@ -107,8 +106,8 @@ func (e *environment) tlsConfig(names certificates) *tls.Config {
 	return config
 }
 
-// clientCertificate reads a certificate and its key, and does so again for each connection: both
-// may be renewed while the process runs. It is nil where there is none.
+// clientCertificate checks a certificate and its key, and returns a function that reads them for each
+// connection: both may be renewed while the process runs. It returns nil if there is none.
 func (e *environment) clientCertificate(names certificates) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	cert, key := os.Getenv(names.cert), os.Getenv(names.key)
 	for _, half := range [][2]string{{names.cert, names.key}, {names.key, names.cert}} {

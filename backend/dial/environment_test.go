@@ -11,8 +11,8 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 )
 
-// TestWrongSettings holds that settings which are wrong, or half there, are refused by Open: the
-// error names each variable and file, and no secret.
+// TestWrongSettings checks that Open refuses wrong and incomplete settings: the error names each variable
+// and file, and no secret.
 func TestWrongSettings(t *testing.T) {
 	ca := authority(t)
 	good, other := ca.ForTest(t, "ann"), ca.ForTest(t, "bob")
@@ -73,7 +73,7 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
-// TestOthersSettings holds that a service's variables are nothing to the other services.
+// TestOthersSettings checks that a service's variables do not affect the other services.
 func TestOthersSettings(t *testing.T) {
 	missing := filepath.Join(os.TempDir(), "missing", "file")
 	for url, variables := range map[string][]string{

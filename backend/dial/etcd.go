@@ -17,9 +17,9 @@ import (
 	"github.com/elector-go/elector/internal/etcdclient"
 )
 
-// pingAfter is how long nothing has come from a server before its client asks whether it
-// is there: gRPC takes nothing shorter. What was sent and is not acknowledged ends a
-// connection sooner, where the system offers that: see DialKeepAliveTimeout below.
+// pingAfter is how long a server may be silent before its client asks whether it is there: gRPC takes
+// nothing shorter. Where the system offers that, sent data that is not acknowledged ends a connection
+// sooner: see DialKeepAliveTimeout below.
 const pingAfter = 10 * time.Second
 
 func openEtcd(t *target, o options) (backend.Backend, func() error, error) {

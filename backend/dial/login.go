@@ -14,29 +14,29 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A login has all requests to etcd bear the token of a user. The client library can do that, too,
-// but its New then waits for a server, and what it was given is the password for good.
+// A login adds the token of a user to all requests to etcd. The client library can do that, too, but its
+// New then waits for a server, and keeps for good the password that it was given.
 type login struct {
 	user     string
 	password func() string
 
-	turn  chan struct{}         // taken by who logs in
+	turn  chan struct{}         // held while logging in
 	token atomic.Pointer[token] // nil before the first
 }
 
 type token struct {
-	text  string      // "" where the servers want none
+	text  string      // "" if the servers want none
 	stale atomic.Bool // a stream that bore it was refused
 }
 
-// outlives tells whether the token is good although a request that bore it was refused with err. One that
-// is a name for what a server remembers has no revision of its own: the request was overtaken by a change of users.
-// A JSON Web Token, of three parts, names the revision that it was made at.
+// outlives reports whether the token is good although a request with it was refused with err. A token that
+// is a name for what a server remembers has no revision of its own: a change of users has overtaken the
+// request. A JSON Web Token, of three parts, names the revision at which it was made.
 func (t *token) outlives(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrAuthOldRevision) && strings.Count(t.text, ".") == 1
 }
 
-// login reads the user and the password, with etcdctl's rules. It is nil where there is none.
+// login reads the user and the password, by etcdctl's rules. It returns nil if there is none.
 func (e *environment) login() *login {
 	const (
 		userVariable = "ETCDCTL_USER"
@@ -69,9 +69,9 @@ func (e *environment) login() *login {
 	return l
 }
 
-// unary has a request bear the token. One that is refused for it was not done, and is sent once
-// more, with the next token. One that a change of users has overtaken may bear the same token: many
-// are then, and a login for each process would keep the servers busy for seconds.
+// unary adds the token to a request. A request that is refused for its token was not done, and is sent
+// again with the next token. If a change of users has overtaken it, it may bear the same token: many
+// requests are refused then, and a login for each process would keep the servers busy for seconds.
 func (l *login) unary(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if method == pb.Auth_Authenticate_FullMethodName {
 		return invoke(ctx, method, request, answer, conn, opts...)
@@ -97,9 +97,9 @@ func (l *login) unary(ctx context.Context, method string, request, answer any, c
 	return invoke(bearing(ctx, token), method, request, answer, conn, opts...)
 }
 
-// stream has a stream bear the token, which it keeps. Only the stream's answers tell that it is
-// refused, as when it has run out: then the next stream has another one. With a password the servers
-// take tens of milliseconds of a processor for each login, and many streams are opened at once.
+// stream adds the token to a stream, which keeps it. Only the stream's replies show that the token is
+// refused, as when it has run out; then the next stream has another one. With a password each login takes
+// the servers tens of milliseconds of processor time, and many streams are opened at once.
 func (l *login) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	token := l.token.Load()
 	if token == nil || token.stale.Load() {
@@ -133,14 +133,14 @@ func (s *bearer) RecvMsg(answer any) error {
 	return err
 }
 
-// refusals are what the servers refuse tokens with, by the text that tells a watch.
+// refusals are the errors with which servers refuse tokens, by the text that a watch reports.
 var refusals = map[string]error{
 	rpctypes.ErrGRPCInvalidAuthToken.Error(): rpctypes.ErrGRPCInvalidAuthToken,
 	rpctypes.ErrGRPCAuthOldRevision.Error():  rpctypes.ErrGRPCAuthOldRevision,
 	rpctypes.ErrGRPCUserEmpty.Error():        rpctypes.ErrGRPCUserEmpty,
 }
 
-// bearing is ctx for a request that bears the token.
+// bearing returns ctx for a request that bears the token.
 func bearing(ctx context.Context, token *token) context.Context {
 	if token.text == "" {
 		return ctx
@@ -148,15 +148,15 @@ func bearing(ctx context.Context, token *token) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token.text)
 }
 
-// refused tells whether the servers do not take a token: it has run out, the server was
-// restarted, users were changed, or authentication was switched on.
+// refused reports whether the servers do not accept a token: it has run out, the server was restarted,
+// users were changed, or authentication was switched on.
 func refused(err error) bool {
 	err = rpctypes.Error(err)
 	return errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) || errors.Is(err, rpctypes.ErrUserEmpty)
 }
 
-// renew logs in, unless somebody has done so since the old token was read. It blocks while no
-// server can be reached, until ctx ends.
+// renew logs in, unless another request has done so since the old token was read. It blocks while no server
+// can be reached, until ctx ends.
 func (l *login) renew(ctx context.Context, conn *grpc.ClientConn, old *token) (*token, error) {
 	select {
 	case l.turn <- struct{}{}:

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// A request that a change of users has overtaken says nothing against a token that the servers
-// remember. It is sent again, and costs no login: without a connection, one would crash here.
+// A request that a change of users has overtaken does not invalidate a token that the servers remember. It
+// is sent again without a login, which would crash here: there is no connection.
 func TestOvertakenRequestKeepsItsToken(t *testing.T) {
 	l := &login{user: "ann", turn: make(chan struct{}, 1)}
 	l.token.Store(&token{text: "XrmAmqgFsUxVDWEj.21"})

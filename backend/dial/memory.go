@@ -7,7 +7,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// named are the services of this process that have a name. They live as long as it.
+// named are the services of this process that have a name. They live as long as the process.
 var named sync.Map // of *memory.Service, by name
 
 func openMemory(t *target, _ options) (backend.Backend, func() error, error) {

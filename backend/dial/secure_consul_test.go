@@ -19,7 +19,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// What docs/settings.md has for the elections below jobs, and for sessions without and with check=.
+// The rules in docs/operations.md for the elections below jobs, and for sessions without and with check=.
 const (
 	consulKeys = `
 key "jobs"             { policy = "write" }
@@ -50,7 +50,7 @@ func TestConsulToken(t *testing.T) {
 	plain, token := tokenFor("jobs", consulRules), tokenFor("checked-jobs", consulCheckRules)
 	url := "consul://" + server.Addr()
 
-	_, err := refusal(t, url+"?check=2s") // told late by a longer one
+	_, err := refusal(t, url+"?check=2s") // a longer check reports it late
 	assert.ErrorIs(t, err, backend.ErrDenied)
 	assert.ErrorContains(t, err, "Permission denied")
 

@@ -25,14 +25,14 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// startEtcd starts a server to which a login costs little.
+// startEtcd starts a server on which a login costs little.
 func startEtcd(t *testing.T, c servertest.EtcdConfig) *servertest.Etcd {
 	c.NoSync, c.Args = true, append(c.Args, "--bcrypt-cost=4")
 	return servertest.EtcdForTest(t, c)
 }
 
-// guard switches authentication on. There is a user ann beside root, who may hold the elections below /jobs, and write
-// there, as docs/settings.md has it, and no more.
+// guard switches authentication on. Besides root there is a user ann, who may hold the elections below
+// /jobs and write there, as in docs/operations.md, and no more.
 func guard(t *testing.T, server *servertest.Etcd, password string) {
 	t.Helper()
 	operator, readwrite := etcdtest.Operator(t, server.Addr()), clientv3.PermissionType(clientv3.PermReadWrite)
@@ -56,7 +56,7 @@ func guardedEtcd(t *testing.T, args ...string) (url string, server *servertest.E
 	return "etcd://" + server.Addr(), server
 }
 
-// etcdRoot is a client that may do everything.
+// etcdRoot returns a client that may do everything.
 func etcdRoot(t *testing.T, server *servertest.Etcd) *clientv3.Client {
 	return etcdtest.NewClient(t, []string{server.Addr()}, func(cfg *clientv3.Config) { cfg.Username, cfg.Password = "root", "root" }).Client
 }
@@ -83,8 +83,8 @@ func TestEtcdUser(t *testing.T) {
 	})
 }
 
-// A password costs the servers a processor's time. Sessions that are opened together share a login,
-// though each has a stream or two.
+// Sessions that are opened together share a login, though each has a stream or two: a login with a password
+// costs the servers processor time.
 func TestEtcdStreamsShareALogin(t *testing.T) {
 	url, server := guardedEtcd(t)
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)
@@ -108,8 +108,8 @@ func TestEtcdStreamsShareALogin(t *testing.T) {
 	assert.Equal(t, 1, logins()-before)
 }
 
-// etcdTokensRunOut holds that a leader goes on when its token has run out, after two seconds, and so does one
-// that waits for it; and who is refused when the password has changed.
+// etcdTokensRunOut checks that a leader continues when its token has run out, after two seconds, and so
+// does a candidate that waits; and who is refused when the password has changed.
 func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 	passwords := file(t, secret+"\n")
 	setenv(t, "ETCDCTL_USER", "ann", "ETCDCTL_PASSWORD_FILE", passwords)
@@ -124,7 +124,7 @@ func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 	assert.ErrorIs(t, must.Err(changed.Commit(t.Context(), elector.Put("/jobs-state", nil))), backend.ErrDenied)
 	assert.NoError(t, must.Err(changed.Commit(t.Context(), elector.Put("/jobs/state", nil))))
 
-	// The password is changed, in the file, too. Whoever has the old one alone is refused.
+	// The password is changed, in the file, too. A process that has only the old one is refused.
 	require.NoError(t, os.WriteFile(passwords, []byte(secret+"-new\n"), 0o600))
 	must.Get(etcdRoot(t, server).UserChangePassword(t.Context(), "ann", secret+"-new"))(t)
 	wait.Receive(t, "the term ends", stays.Context().Done())
@@ -136,12 +136,12 @@ func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 	require.NoError(t, changed.Resign(t.Context()))
 }
 
-// TestEtcdCertificates has clients present certificates, whose names are users; and servers some
-// that are not to be trusted.
+// TestEtcdCertificates checks clients' certificates, whose names are users, and servers' certificates that
+// must not be trusted.
 func TestEtcdCertificates(t *testing.T) {
 	url, term := certificates(t, "ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY", func(files certtest.Files, asks bool) string {
 		address, args := at(port(t)), []string{"--cert-file", files.Cert, "--key-file", files.Key}
-		if asks { // others are clients of their own at times, and would refuse themselves
+		if asks { // other servers are their own clients at times, and would refuse themselves
 			args = append(args, "--client-cert-auth", "--trusted-ca-file", files.CA)
 		}
 		server := startEtcd(t, servertest.EtcdConfig{Listen: []string{"https://" + address}, Args: args})
@@ -154,8 +154,8 @@ func TestEtcdCertificates(t *testing.T) {
 	fails(t, url+"&tls=true", "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", "", "ETCDCTL_CERT", "", "ETCDCTL_KEY", "")
 }
 
-// JSON Web Tokens are old with each change of users. A stream that is refused for that is opened again with a
-// new one, at once, however young the old one is. A watch that is refused is told in an answer.
+// A change of users makes JSON Web Tokens old. A stream that is refused for that is opened again with a new
+// token, at once, however young the old one is. A watch is refused in a reply.
 func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
 	key := file(t, strings.Repeat("k", 32))
 	url, server := guardedEtcd(t, "--auth-token", "jwt,sign-method=HS256,ttl=1h,priv-key="+key)
@@ -190,7 +190,7 @@ func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
 	}
 }
 
-// A server that starts again has forgotten all tokens. Sessions go on, and one that waits is told.
+// A server that starts again has forgotten all tokens. Sessions continue, and a wait still returns.
 func TestEtcdForgetsTokens(t *testing.T) {
 	url, server := guardedEtcd(t)
 	t.Setenv("ETCDCTL_USER", "ann:"+secret)

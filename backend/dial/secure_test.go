@@ -27,17 +27,17 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// secret is what nobody may say.
+// secret must not appear in any message.
 const secret = "S3cr3t"
 
-// listen returns a logger at debug level for all that is said in the test, and holds that no secret is in it.
+// listen returns a logger at debug level for everything in the test, and checks that no secret is logged.
 func listen(t *testing.T) (*wait.Log, *slog.Logger) {
 	s := new(wait.Log)
 	t.Cleanup(func() { assert.NotContains(t, s.String(), secret) })
 	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// port is a free one, for a server.
+// port returns a free port for a server.
 func port(t *testing.T) int {
 	t.Helper()
 	ports := must.Get(loopback.Ports(1))(t)
@@ -51,7 +51,7 @@ func authority(t *testing.T) *certtest.Authority {
 	return must.Get(certtest.New())(t)
 }
 
-// setenv sets the variables of the test that are given in pairs.
+// setenv sets variables, given in pairs, for the test.
 func setenv(t *testing.T, pairs ...string) {
 	t.Helper()
 	for pair := range slices.Chunk(pairs, 2) {
@@ -93,12 +93,12 @@ func stand(t *testing.T, b backend.Backend, election string, hooks elector.Hooks
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = e.Close(ctx) // the service may have withdrawn the rights to be told
+		_ = e.Close(ctx) // the credentials may have lost the right to confirm
 	})
 	return e
 }
 
-// refusal is the error of a session that cannot be opened, and how long it took to be told.
+// refusal returns the error of a session that cannot be opened, and how long it took.
 func refusal(t *testing.T, url string) (time.Duration, error) {
 	t.Helper()
 	b, s := secured(t, url)
@@ -114,11 +114,11 @@ func refusal(t *testing.T, url string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// at is the address of a port of this machine.
+// at returns the address of a port of this machine.
 func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// fails holds that a session cannot be opened with these variables, and that the error says why. What
-// the client itself finds out about the server is said before the session timeout is over.
+// fails checks that a session cannot be opened with these variables, and that the error says why. What the
+// client itself finds out about the server is reported before the session timeout is over.
 func fails(t *testing.T, url, says string, variables ...string) {
 	t.Helper()
 	t.Run(says, func(t *testing.T) {
@@ -138,8 +138,8 @@ func fails(t *testing.T, url, says string, variables ...string) {
 	})
 }
 
-// certificates holds what a server with certificates takes and refuses, which asks clients for theirs if it is to.
-// ca, cert and key are the variables of ann's, by which term leads.
+// certificates checks what a server with certificates accepts and refuses. If asks is true it asks clients
+// for theirs. ca, cert and key are the variables of ann's files, with which term leads.
 func certificates(t *testing.T, ca, cert, key string, start func(server certtest.Files, asks bool) (url string)) (url string, term *elector.Term) {
 	t.Helper()
 	own := authority(t)
@@ -162,8 +162,8 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 	return url, term
 }
 
-// renewed holds that a certificate and its key which are written over count from the next connection
-// on. The variables are the names of those that hold the paths.
+// renewed checks that an overwritten certificate and its key count from the next connection on. certificate
+// and key are the variables that hold the paths.
 func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
 	t.Helper()
 	copied := func(from, to string) { require.NoError(t, os.WriteFile(to, must.Get(os.ReadFile(from))(t), 0o600)) }

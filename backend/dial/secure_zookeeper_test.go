@@ -20,8 +20,8 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// TestZooKeeperDigest holds that nodes belong to the user that has made them, and that other credentials are
-// refused with a word about it.
+// TestZooKeeperDigest checks that nodes belong to the user that created them, and that other credentials
+// are refused with a clear error.
 func TestZooKeeperDigest(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
 	url := fmt.Sprintf("zk://%s/secure-%d?timeout=30s", server.Addr(), time.Now().UnixNano())

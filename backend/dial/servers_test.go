@@ -45,7 +45,7 @@ func win(t *testing.T, urls ...string) {
 	}
 }
 
-// session opens a session at a URL, and closes it with the test.
+// session opens a session at a URL, and closes it at the end of the test.
 func session(t *testing.T, url string) *backend.Session {
 	t.Helper()
 	s := must.Get(open(t, url).Open(t.Context(), backend.OpenOptions{}))(t)
@@ -53,7 +53,7 @@ func session(t *testing.T, url string) *backend.Session {
 	return s
 }
 
-// exists tells what stands under keys, for who opens the URL.
+// exists reports which keys have an entry, as seen through the URL.
 func exists(t *testing.T, url string, keys ...string) (there []bool) {
 	t.Helper()
 	s := session(t, url)
@@ -95,8 +95,8 @@ func TestConsul(t *testing.T) {
 	assert.ErrorIs(t, must.Err(open(t, url).Open(t.Context(), backend.OpenOptions{})), backend.ErrDenied)
 }
 
-// TestWithDialContext holds that a session of each service has no other connections than
-// those it was given: once they are cut and refused, the service ends it.
+// TestWithDialContext checks that a session of each service has no connections except those it was given:
+// once they are cut and refused, the service ends it.
 func TestWithDialContext(t *testing.T) {
 	for _, url := range []string{
 		"zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=10s",
@@ -129,8 +129,7 @@ func TestMemory(t *testing.T) {
 	assert.Same(t, open(t, "mem://a").Backend, open(t, "mem://a").Backend)
 }
 
-// TestTLS opens sessions with a server whose certificate nobody knows: they speak TLS,
-// and refuse it.
+// TestTLS checks that sessions speak TLS, and refuse a server whose certificate nobody knows.
 func TestTLS(t *testing.T) {
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
 		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -146,7 +145,7 @@ func TestTLS(t *testing.T) {
 				}
 				err = tls.Server(conn, &tls.Config{Certificates: unknown.TLS.Certificates, NextProtos: []string{"h2"}}).Handshake()
 				_ = conn.Close()
-				if !errors.Is(err, io.EOF) { // else the client has given this link up for the next
+				if !errors.Is(err, io.EOF) { // otherwise the client has given up this link for the next
 					refused <- err
 					return
 				}

@@ -18,13 +18,13 @@ import (
 // A scheme is one way to begin a URL.
 type scheme struct {
 	name   string
-	port   string   // of a host that is given without
-	params []string // that it takes
+	port   string   // of a host without one
+	params []string // that it accepts
 	secret string   // where credentials belong
 	open   func(*target, options) (b backend.Backend, close func() error, err error)
 }
 
-// schemes returns all there are.
+// schemes returns all schemes.
 func schemes() []*scheme {
 	return []*scheme{
 		{name: "zk", port: "2181", params: []string{"timeout", "tls"}, open: openZooKeeper,
@@ -38,7 +38,7 @@ func schemes() []*scheme {
 	}
 }
 
-// A target is a URL in its parts.
+// A target is a parsed URL.
 type target struct {
 	scheme  *scheme
 	servers []string // host:port
@@ -46,11 +46,11 @@ type target struct {
 	path    string   // "" or a key
 	timeout time.Duration
 	check   time.Duration
-	tls     *bool // nil: not said
+	tls     *bool // nil: not given
 }
 
-// parse takes a URL to pieces. Package net/url takes no list of hosts with ports, and
-// repeats the URL in its errors.
+// parse parses a URL. Package net/url accepts no list of hosts with ports, and repeats the URL in its
+// errors.
 func parse(raw string) (*target, error) {
 	name, rest, isURL := strings.Cut(raw, "://")
 	var names []string
@@ -81,14 +81,14 @@ func parse(raw string) (*target, error) {
 	return t, nil
 }
 
-// A Server is one of those that a URL names.
+// A Server is one server of a URL.
 type Server struct {
 	Address string // host:port
 	URL     string // names this server alone, and is otherwise the same
 }
 
-// Servers returns the servers that a URL names, in its order, for programs that ask each by itself. mem:// has
-// none. It looks no names up, and the error is the one of Open for a URL that is wrong.
+// Servers returns the servers that a URL names, in its order, for programs that ask each of them. mem://
+// has none. Servers resolves no names. The error for a wrong URL is that of Open.
 func Servers(url string) ([]Server, error) {
 	t, err := parse(url)
 	if err != nil {
@@ -103,7 +103,7 @@ func Servers(url string) ([]Server, error) {
 	return all, nil
 }
 
-// parse reads what comes after the scheme, and reports all that is wrong with it.
+// parse parses what comes after the scheme, and reports everything that is wrong with it.
 func (t *target) parse(rest string) error {
 	if strings.Contains(rest, "#") {
 		return errors.New(`"#" has no meaning here: a path has %23 for it`)
@@ -138,7 +138,7 @@ func (t *target) parse(rest string) error {
 	return errors.Join(append(errs, t.parseQuery(query))...)
 }
 
-// parseHost completes a host, with or without a port.
+// parseHost returns host:port for a host with or without a port.
 func parseHost(s, port string) (string, error) {
 	if s == "" {
 		return "", fmt.Errorf("a host is missing: give host or host:port, such as 127.0.0.1:%s", port)
@@ -164,7 +164,7 @@ func parseHost(s, port string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// plain tells whether s consists of what host names do.
+// plain reports whether s has only characters of host names.
 func plain(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_", r)

@@ -38,9 +38,8 @@ func format(t *target) string {
 	return strings.ReplaceAll(u, "@", "%40")
 }
 
-// FuzzParse holds that a URL means what it says: written anew from what was understood it
-// means the same; what was understood can be dialled and stored; a scheme that is unknown
-// is refused by its name.
+// FuzzParse checks that a URL means what it says: formatted again from its parts it means the same, its
+// parts can be dialled and stored, and an unknown scheme is refused by its name.
 func FuzzParse(f *testing.F) {
 	for _, url := range []string{
 		"mem://name", "mem://", "zk://h1:2181,h2/chroot?timeout=10s", "etcd://h1:2379,[::1]:2379/a/b%20%40%2f?tls=true", "etcd://[fe80::1%25eth0]",
@@ -77,10 +76,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-type protocol = scheme // which is the name of a variable, too
+type protocol = scheme // scheme is also the name of a variable
 
-// FuzzSecret holds that what may be a secret is never in an error: what stands before an
-// "@", what stands after a "#", and the value of a parameter that there is not.
+// FuzzSecret checks that no error contains what may be a secret: text before an "@", text after a "#", and
+// the value of an unknown parameter.
 func FuzzSecret(f *testing.F) {
 	f.Add("zk", "user", "host:1", "/path", "token", "s3cret/?#,:;%")
 	f.Add("redis", "", "h", "", "password", "%zz%zz%zz")

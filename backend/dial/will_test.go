@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// What a URL opens executes wills, of sessions that another has opened, too.
+// What a URL opens executes wills, also of sessions that another Backend has opened.
 func TestWill(t *testing.T) {
 	s := must.Get(open(t, "mem://wills").Open(t.Context(), backend.OpenOptions{}))(t)
 	require.NoError(t, backend.Execute(t.Context(), open(t, "mem://wills"), must.Get(s.Will())(t)))

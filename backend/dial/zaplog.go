@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// zapCore logs what etcd's client says, at debug level: what matters is reported by
-// the backend, and a client that retries is loud.
+// zapCore logs the messages of etcd's client at debug level: the backend reports what matters, and a client
+// that retries is loud.
 type zapCore struct{ to *slog.Logger }
 
 func (c zapCore) Enabled(zapcore.Level) bool {

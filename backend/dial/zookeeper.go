@@ -22,7 +22,7 @@ func openZooKeeper(t *target, o options) (backend.Backend, func() error, error) 
 	return b, func() error { return nil }, err // connections are the sessions' own
 }
 
-// dialer is nil where nothing is said about how to connect.
+// dialer returns nil if no DialContext was given.
 func (o options) dialer() zookeeper.Dialer {
 	if o.dial == nil {
 		return nil
@@ -34,7 +34,7 @@ func (o options) dialer() zookeeper.Dialer {
 	}
 }
 
-// auth reads the credentials. It is nil where there are none.
+// auth reads the credentials. It returns nil if there are none.
 func (e *environment) auth() []zookeeper.Auth {
 	const name = "ZOOKEEPER_AUTH"
 	value := e.secret(name)

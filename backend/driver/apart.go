@@ -10,12 +10,12 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Apart runs a call that needs a deep stack on a goroutine of its own, and waits for it. The
-// caller may be a campaign, which goes on to wait for days: Go would leave it the stack that one
-// deep call has taken, up to 16 KB for a request to etcd or Consul, of which waiting needs 4.
+// Apart runs a call that needs a deep stack on a goroutine of its own, and waits for it. The caller may be
+// a campaign, which then waits for days: Go would leave it the stack that one deep call took, up to 16 KB
+// for a request to etcd or Consul, where waiting needs 4.
 //
-// A panic, or the end of the goroutine (runtime.Goexit, as by FailNow of a test in a trace), is the
-// caller's, as it would be without.
+// A panic, or the end of the goroutine (runtime.Goexit, as by FailNow of a test in a trace), becomes the
+// caller's.
 func Apart[T any](do func() (T, error)) (done T, err error) {
 	panicked, returned := "", false
 	ended := make(chan struct{})
@@ -39,9 +39,9 @@ func Apart[T any](do func() (T, error)) (done T, err error) {
 	return done, err
 }
 
-// OpenApart is Open for a backend all of whose requests need a deep stack: the opening and each request
-// of the session run on goroutines of their own. What waits (Await, AwaitList), discards or closes does not: the backend keeps
-// its depth from the caller.
+// OpenApart is Open for a backend whose requests all need a deep stack: the opening and each request of the
+// session run on goroutines of their own. Calls that wait (Await, AwaitList), discard or close do not:
+// there the backend keeps deep stacks from the caller.
 func OpenApart[D backend.Driver](ctx context.Context, b backend.Backend, o backend.OpenOptions, open func(ctx context.Context, ttl time.Duration) (D, error)) (*backend.Session, error) {
 	s, err := Open(ctx, b, o, func(ctx context.Context, ttl time.Duration) (D, error) {
 		return Apart(func() (D, error) { return open(ctx, ttl) })

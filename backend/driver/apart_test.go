@@ -17,14 +17,14 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// goroutine names the one that calls it.
+// goroutine returns the name of the calling goroutine.
 func goroutine() string {
 	b := make([]byte, 64)
 	name, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), " [")
 	return name
 }
 
-// openApart opens a session of memory's whose calls, and whose opening, call at.
+// openApart opens a session of memory's whose opening and calls run at.
 func openApart(t *testing.T, at func()) *backend.Session {
 	t.Helper()
 	b := memory.New(memory.Options{}).Client("c")
@@ -36,7 +36,7 @@ func openApart(t *testing.T, at func()) *backend.Session {
 	}))(t)
 }
 
-// The opening and a request run on goroutines of their own, and what waits, discards or closes on the
+// The opening and requests run on goroutines of their own; calls that wait, discard or close run on the
 // caller's.
 func TestOpenApart(t *testing.T) {
 	var at string
@@ -64,8 +64,8 @@ func TestOpenApart(t *testing.T) {
 	}
 }
 
-// A panic below a request, of a client's interceptor for example, is the caller's to recover, and so is
-// the end of the goroutine.
+// A panic below a request, for example in a client's interceptor, reaches the caller, and so does the end
+// of the goroutine.
 func TestApartPanics(t *testing.T) {
 	end := func() {}
 	s := openApart(t, func() { end() })

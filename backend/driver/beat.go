@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Beat sends the session's heartbeats, on a goroutine of its own, until it is over: one after the
-// other, so far apart, and sooner while they fail. renew sends one, and returns nil when the service
-// has acknowledged it: then the window moves by when that was sent. It must heed ctx, which ends when
-// the next one is due. A service that takes more than this, such as a proof that the one who answers
-// may do so, has heartbeats of its own.
+// Beat sends the session's heartbeats, on a goroutine of its own, until the session is over: one after the
+// other, with pauses of apart, shorter while they fail. renew sends one, and returns nil when the service
+// has acknowledged it; the window then counts from when it was sent. renew must heed ctx, which ends when
+// the next heartbeat is due. A service that needs more than this, such as a proof that the server that
+// answers may do so, has heartbeats of its own.
 func (l *Life) Beat(apart time.Duration, renew func(ctx context.Context) error) {
 	l.Run(func() {
 		var pause Pause

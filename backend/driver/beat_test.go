@@ -14,7 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// The window counts from when a heartbeat was sent that was acknowledged, and from nothing else.
+// The window counts from when an acknowledged heartbeat was sent, and from nothing else.
 func TestBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, margin, apart, slow = 20 * time.Second, time.Second, 2 * time.Second, 500 * time.Millisecond
@@ -22,7 +22,7 @@ func TestBeat(t *testing.T) {
 		began := time.Now()
 		l.Grant("s", began, ttl, margin)
 		var silent atomic.Bool
-		var last atomic.Int64 // when the last one that was acknowledged was sent, after began
+		var last atomic.Int64 // when the last acknowledged one was sent, after began
 		l.Beat(apart, func(ctx context.Context) error {
 			if silent.Load() {
 				<-ctx.Done()
@@ -41,7 +41,7 @@ func TestBeat(t *testing.T) {
 			assert.Equal(t, deadline, l.Deadline().Sub(began), time.Since(began))
 		}
 		time.Sleep(apart + slow/2)
-		expect(backend.Live, window) // it is sent, and not acknowledged yet
+		expect(backend.Live, window) // sent, and not acknowledged yet
 		time.Sleep(slow)
 		expect(backend.Live, apart+window)
 		time.Sleep(time.Minute)

@@ -2,19 +2,18 @@ package driver
 
 import "sync"
 
-// A Cache holds what a session has learned by key and can ask again: as it is bounded, so that a
-// session does not grow with its elections, all is forgotten where there is too much. None of it
-// may be trusted in a commit but what the service checks there. Its zero value is ready, and it is
-// safe for concurrent use.
+// A Cache holds, by key, what a session has learned and can ask again. It is bounded, so that a session
+// does not grow with its elections: when it is full, it forgets everything. A commit may trust none of it,
+// except what the service checks there. Its zero value is ready to use. It is safe for concurrent use.
 type Cache[V any] struct {
 	mu   sync.Mutex
 	held map[string]V
 }
 
-// CacheLimit is how many keys a Cache holds at most.
+// CacheLimit is the maximum number of keys in a Cache.
 const CacheLimit = 4096
 
-// Get returns what is known of a key, if anything is.
+// Get returns what is known of a key, and whether anything is.
 func (c *Cache[V]) Get(key string) (v V, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,7 +21,7 @@ func (c *Cache[V]) Get(key string) (v V, known bool) {
 	return v, known
 }
 
-// Has tells whether anything is known of a key.
+// Has reports whether anything is known of a key.
 func (c *Cache[V]) Has(key string) bool {
 	_, known := c.Get(key)
 	return known
@@ -33,8 +32,8 @@ func (c *Cache[V]) Put(key string, v V) {
 	c.Change(key, func(V, bool) (V, bool) { return v, true })
 }
 
-// Change puts in the place of what is known what change makes of it, with nobody between; if it
-// returns false all stays as it is. It must not call the Cache.
+// Change replaces what is known of a key by what change returns, as one step; if change returns false,
+// nothing changes. change must not call the Cache.
 func (c *Cache[V]) Change(key string, change func(v V, known bool) (V, bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +51,7 @@ func (c *Cache[V]) Change(key string, change func(v V, known bool) (V, bool)) {
 	c.held[key] = v
 }
 
-// Take is Get, and Forget.
+// Take is Get and Forget in one step.
 func (c *Cache[V]) Take(key string) (v V, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,10 +60,10 @@ func (c *Cache[V]) Take(key string) (v V, known bool) {
 	return v, known
 }
 
-// Forget is for what may be outdated.
+// Forget removes what may be outdated.
 func (c *Cache[V]) Forget(key string) { c.Take(key) }
 
-// Limit forgets all if there are so many keys, where less than CacheLimit are of use.
+// Limit forgets everything if there are most keys or more, where fewer than CacheLimit are useful.
 func (c *Cache[V]) Limit(most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,7 +76,7 @@ func (c *Cache[V]) limit(most int) {
 	}
 }
 
-// Len is how many keys there are.
+// Len returns the number of keys.
 func (c *Cache[V]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

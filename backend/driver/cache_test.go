@@ -34,8 +34,7 @@ func TestCache(t *testing.T) {
 	expect("a", 0, false)
 }
 
-// A session that meets new keys for ever does not grow, and one that meets the same ones forgets
-// none of them.
+// A session that meets ever new keys does not grow, and one that meets the same keys forgets none of them.
 func TestCacheIsBounded(t *testing.T) {
 	var c driver.Cache[int]
 	most := 0
@@ -55,7 +54,7 @@ func TestCacheIsBounded(t *testing.T) {
 	assert.Zero(t, c.Len(), "beyond the limit")
 }
 
-// No change of a key is lost among others.
+// No change of a key is lost among concurrent ones.
 func TestCacheChangesAreOneAfterTheOther(t *testing.T) {
 	var c driver.Cache[int]
 	var all sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 )
 
-// TestToy holds that the kit and seven small methods make a backend: the toy passes the suite.
+// TestToy checks that the kit and seven small methods make a backend: the toy passes the suite.
 func TestToy(t *testing.T) {
 	conformance.TestBackend(t, func(testing.TB) *conformance.Service {
 		service := newToy()
@@ -42,7 +42,7 @@ func TestToy(t *testing.T) {
 	})
 }
 
-// operate is an operator's doing.
+// operate makes a change as an operator does.
 func (t *toy) operate(do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Indeterminate is the error of a commit of which it is not known, for this reason,
-// whether it was applied. Only that a context has ended, or the session, is still to be
-// found in it: other sentinels say that nothing was written.
+// Indeterminate returns the error of a commit whose outcome is unknown for the reason why. Of why,
+// errors.Is finds only the end of a context or of the session: other sentinels say that nothing was
+// written.
 func Indeterminate(why error) error {
 	for _, end := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
 		if errors.Is(why, end) {
@@ -21,15 +21,15 @@ func Indeterminate(why error) error {
 	return fmt.Errorf("%w: %v", backend.ErrIndeterminate, why)
 }
 
-// ofCalls are all sentinels. What a call returns says by them what became of that call.
+// ofCalls are all sentinels. Each says what became of the call that returns it.
 var ofCalls = []error{
 	backend.ErrNoEntry, backend.ErrExists, backend.ErrNoParent, backend.ErrUsedUp, backend.ErrCondition, backend.ErrConflict, backend.ErrIndeterminate,
 	backend.ErrSessionLost, backend.ErrStanding, backend.ErrUnavailable, backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge,
 }
 
-// ContextError is the error of a context that has ended, with its cause. Of a cause that is
-// one of package backend's errors there is only the text: a context may end because another
-// session was lost, and the one that is asked live on.
+// ContextError returns the error of an ended context, with its cause. A cause that is one of package
+// backend's errors is there as text only: a context may end because another session was lost, while the
+// session of the call lives on.
 func ContextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	switch {

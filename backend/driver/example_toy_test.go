@@ -44,8 +44,8 @@ func Example() {
 	// toy: commit /nowhere/seat: parent entry does not exist
 }
 
-// A toy is the smallest service that keeps the contract: entries in a map, under a mutex. Whoever
-// waits looks again after each change.
+// A toy is the smallest service that keeps the contract: entries in a map, under a mutex. Waiters look
+// again after each change.
 type toy struct {
 	mu      sync.Mutex
 	rev     uint64 // of the last commit
@@ -56,14 +56,14 @@ type toy struct {
 
 type record struct {
 	backend.Entry
-	queued bool // Enqueue has made it, under a key that sorts by age
+	queued bool // created by Enqueue, under a key that sorts by age
 }
 
 func newToy() *toy {
 	return &toy{entries: make(map[string]record), expiry: make(map[string]*time.Timer)}
 }
 
-// at is what stands under a key.
+// at returns the entry under a key.
 func (t *toy) at(key string) backend.Entry {
 	e := t.entries[key].Entry
 	e.Key = key
@@ -121,7 +121,7 @@ type session struct {
 
 var errCut = errors.New("the link is cut")
 
-// arrives runs do at the service, if the link is there and the session lives.
+// arrives runs do at the service, if the link is up and the session lives.
 func (s *session) arrives(do func()) error {
 	s.toy.mu.Lock()
 	defer s.toy.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *session) arrives(do func()) error {
 	return nil
 }
 
-// end ends the session at the service, where the link is there.
+// end ends the session at the service, if the link is up.
 func (s *session) end(context.Context, error) {
 	if s.arrives(func() { s.toy.expiry[s.ID()].Stop() }) != errCut {
 		s.toy.end(s.ID())
@@ -144,7 +144,7 @@ func (s *session) end(context.Context, error) {
 	}
 }
 
-// ask runs do at the service, again after each change until it is done. Out of touch it waits.
+// ask runs do at the service, again after each change until it is done. Out of touch, it waits.
 func (s *session) ask(ctx context.Context, do func() (done bool)) error {
 	for {
 		if err := s.AwaitLive(ctx); err != nil {
@@ -158,7 +158,7 @@ func (s *session) ask(ctx context.Context, do func() (done bool)) error {
 		if done {
 			return nil
 		}
-		_ = s.Wait(ctx, changed) // what has ended it is seen above
+		_ = s.Wait(ctx, changed) // the loop finds what ended it
 	}
 }
 
@@ -244,7 +244,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) (now []back
 	return now, err
 }
 
-// Commit tries all ops on a copy of what there is, so that none or all are done.
+// Commit tries all ops on a copy of the entries, so that it does all or none.
 func (s *session) Commit(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) (made []backend.Entry, err error) {
 	t, refused := s.toy, error(nil)
 	err = s.ask(ctx, func() bool {
@@ -274,7 +274,7 @@ func (t *toy) commit(session string, conditions []backend.Condition, ops []backe
 	return made, nil
 }
 
-// do does the op that is the i-th of its commit.
+// do applies the i-th op of a commit.
 func (t *toy) do(session string, i int, op backend.Op) (backend.Entry, error) {
 	e, parent := t.at(op.Key), backend.Parent(op.Key)
 	queued := op.Kind == backend.OpEnqueue

@@ -1,11 +1,11 @@
-// Package driver is the kit for whoever implements a backend: what the sessions of all services
-// over a network have in common.
+// Package driver is the kit for implementing a backend: what the sessions of all services over a network
+// have in common.
 //
-// [Open] is a backend's Open, around what is the service's own. A backend.Driver embeds a [Life],
+// [Open] is a backend's Open, around the part that is the service's own. A backend.Driver embeds a [Life],
 // which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats. [Window] is the
-// arithmetic of trust; [Turns] has commits go one after the other where nothing could tell them apart;
-// a [Reaper] removes in the background what could not be removed at once. What may pass is ridden out
-// by [Pause] and [Bout], and a [Cache] holds what need not be asked again.
+// arithmetic of trust. [Turns] runs commits one after the other if nothing could tell them apart. A
+// [Reaper] removes in the background what could not be removed at once. [Pause] and [Bout] ride out
+// failures that may pass, and a [Cache] holds what need not be asked again.
 package driver
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/elector-go/elector/internal/asynclog"
 )
 
-// The reasons for which every session may be lost.
+// The reasons for which any session may be lost.
 var (
 	ErrClosed = errors.New("closed")
 	ErrWindow = errors.New("trust window has passed")
@@ -29,32 +29,31 @@ var (
 
 // LifeOptions say how a session begins and ends.
 type LifeOptions struct {
-	// Name is the backend's, for what Logger gets of the session's life and of what goes on in the
-	// background; nil: nothing is logged.
+	// Name is the backend's, for what Logger logs about the session's life and its background work. A nil
+	// Logger logs nothing.
 	Name   string
 	Logger *slog.Logger
-	// State is the first one: Live, where it is zero.
+	// State is the initial state; zero means Live.
 	State backend.State
-	// Lost, if not nil, is called at the moment at which the session is lost. It must not block:
-	// Mu is held.
+	// Lost, if not nil, is called at the moment the session is lost. It must not block: Mu is held.
 	Lost func()
-	// End ends the session at the service, on a goroutine of its own, and calls Confirm if the
-	// service has confirmed it. It is called however the session was lost. Its ctx ends when
-	// nobody waits in Close any more; after a loss nobody may ever have: bound it.
+	// End ends the session at the service, on a goroutine of its own, and calls Confirm if the service has
+	// confirmed it. It is called after every loss. Its ctx ends when nobody waits in Close any more. After
+	// a loss perhaps nobody ever does: use a time limit.
 	End func(ctx context.Context, cause error)
-	// Ended, if not nil, is called when End has returned, and all goroutines of the session have.
+	// Ended, if not nil, is called when End and all goroutines of the session have returned.
 	Ended func()
-	// Unconfirmed is what Close says without a Confirm.
+	// Unconfirmed is the error of Close without a Confirm.
 	Unconfirmed error
-	// Remove removes an incarnation of an entry, and returns nil once it is known to be gone, whoever
-	// has removed it. It may be called several times, and by several goroutines.
+	// Remove removes an incarnation of an entry. It returns nil once the incarnation is known to be gone,
+	// removed by anybody. It may be called several times, and by several goroutines.
 	Remove func(ctx context.Context, e backend.Entry) error
 }
 
-// A Life is the state of one session, its goroutines and its end. Embed it in a driver, and call
-// Init before anything else. It implements backend.Life, Discard and Close.
+// A Life is the state of one session, its goroutines and its end. Embed it in a driver, and call Init
+// before anything else. It implements backend.Life, Discard and Close.
 type Life struct {
-	// Ctx ends when the session is lost. Its cause is that of LostError.
+	// Ctx ends when the session is lost. Its cause is LostError.
 	Ctx    context.Context
 	Reaper *Reaper
 	Turns  Turns
@@ -66,7 +65,7 @@ type Life struct {
 	done   chan struct{} // closed when all its goroutines have ended
 	calls  sync.WaitGroup
 
-	// Mu guards what follows, and what a driver changes together with its state.
+	// Mu guards the fields below, and what a driver changes together with its state.
 	Mu        sync.Mutex
 	state     backend.State
 	changed   Signal // of Broadcast
@@ -80,8 +79,8 @@ type Life struct {
 	window *Window
 }
 
-// Init begins a life, once it is certain that End can be called: as a rule when the service has
-// granted the session. End, Unconfirmed and Remove have to be set.
+// Init begins a life, once it is certain that End can be called: usually when the service has granted the
+// session. End, Unconfirmed and Remove must be set.
 func (l *Life) Init(o LifeOptions) {
 	l.o, l.state = o, cmp.Or(o.State, backend.Live)
 	l.o.Logger = asynclog.New(o.Logger)
@@ -95,8 +94,8 @@ func (l *Life) log(level slog.Level, what string, err error) {
 	l.o.Logger.Log(context.Background(), level, l.o.Name+": "+what, "session", l.id, "error", err)
 }
 
-// Grant is for the answer to the request to open the session, which was sent at sent. The trust
-// window begins; when it has passed the session is lost. It returns false if it is lost already.
+// Grant handles the reply to the request to open the session, which was sent at sent. The trust window
+// begins; when it has passed, the session is lost. Grant returns false if the session is lost already.
 func (l *Life) Grant(id string, sent time.Time, ttl, margin time.Duration) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -126,14 +125,14 @@ func (l *Life) State() backend.State {
 	return state
 }
 
-// Look returns the state, and a channel that is closed at the next change of it, or Broadcast.
+// Look returns the state, and a channel that is closed at the next change of state or Broadcast.
 func (l *Life) Look() (backend.State, <-chan struct{}) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return l.Peek()
 }
 
-// Peek is Look for whoever holds Mu.
+// Peek is Look for a caller that holds Mu.
 func (l *Life) Peek() (backend.State, <-chan struct{}) { return l.state, l.changed.Next() }
 
 // AwaitState implements backend.Life.
@@ -151,7 +150,7 @@ func (l *Life) AwaitState(ctx context.Context, prev backend.State) (backend.Stat
 	}
 }
 
-// Wait blocks until it is woken. The error is that of Over.
+// Wait blocks until it is woken, ctx ends or the session is lost. The error is that of Over.
 func (l *Life) Wait(ctx context.Context, woken <-chan struct{}) error {
 	select {
 	case <-woken:
@@ -174,8 +173,7 @@ func (l *Life) AwaitLive(ctx context.Context) error {
 	}
 }
 
-// Set changes between Live and Suspended, and tells whether that was a change. The caller holds
-// Mu.
+// Set changes between Live and Suspended, and reports whether that was a change. The caller holds Mu.
 func (l *Life) Set(state backend.State) bool {
 	if l.state == backend.Lost || l.state == state {
 		return false
@@ -198,17 +196,17 @@ func (l *Life) Suspend(why error) {
 	}
 }
 
-// Resume notes that the session is in touch, and tells whether it was not.
+// Resume notes that the session is in touch, and reports whether it was not.
 func (l *Life) Resume() bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return l.Set(backend.Live)
 }
 
-// Broadcast wakes all who wait for a change. The caller holds Mu.
+// Broadcast wakes all that wait for a change. The caller holds Mu.
 func (l *Life) Broadcast() { l.changed.Fire() }
 
-// Lose ends the session for good, and tells whether it was not lost before. It does not block.
+// Lose ends the session for good, and returns false if it was lost already. It does not block.
 func (l *Life) Lose(cause error) bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -251,10 +249,10 @@ func (l *Life) end(cause error) {
 	close(l.done)
 }
 
-// LostError is what every call returns once the session is lost: backend.ErrSessionLost, and why.
+// LostError is the error of every call once the session is lost: backend.ErrSessionLost, and why.
 func (l *Life) LostError() error { return context.Cause(l.Ctx) }
 
-// Over is the error of a call that cannot go on, because the session is lost or ctx has ended.
+// Over returns the error of a call whose session is lost or whose ctx has ended, or nil.
 func (l *Life) Over(ctx context.Context) error {
 	switch {
 	case l.Ctx.Err() != nil:
@@ -265,15 +263,15 @@ func (l *Life) Over(ctx context.Context) error {
 	return nil
 }
 
-// Bind returns a context that ends with ctx and with the session.
+// Bind returns a context that ends when ctx ends or the session is lost.
 func (l *Life) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.Ctx, cancel)
 	return bound, func() { stop(); cancel() }
 }
 
-// Begin counts a goroutine of the session's, which Close waits for; it returns false once the
-// session is over. The goroutine calls Done.
+// Begin counts a goroutine of the session, which Close waits for. It returns false once the session is
+// over. The goroutine must call Done.
 func (l *Life) Begin() bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -284,10 +282,10 @@ func (l *Life) Begin() bool {
 	return true
 }
 
-// Done is for a goroutine that Begin has counted.
+// Done ends a goroutine that Begin has counted.
 func (l *Life) Done() { l.calls.Done() }
 
-// Run starts a goroutine of the session's; it returns false once that is over.
+// Run starts a goroutine of the session. It returns false once the session is over.
 func (l *Life) Run(do func()) bool {
 	if !l.Begin() {
 		return false
@@ -299,7 +297,7 @@ func (l *Life) Run(do func()) bool {
 	return true
 }
 
-// Confirm says that nothing of the session is left at the service.
+// Confirm notes that nothing of the session is left at the service.
 func (l *Life) Confirm() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -314,21 +312,21 @@ func (l *Life) Unconfirmed(why error) {
 	l.failed = why
 }
 
-// Confirmed tells whether Confirm was called.
+// Confirmed reports whether Confirm was called.
 func (l *Life) Confirmed() bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return l.confirmed
 }
 
-// Close is that of a backend.Driver.
+// Close implements backend.Driver.
 func (l *Life) Close(ctx context.Context) error {
 	l.Lose(ErrClosed)
 	select {
 	case <-l.done:
 	case <-ctx.Done():
 		l.stop()
-		// What is left ends by itself: nothing of it waits for the network now.
+		// What is left ends by itself: none of it waits for the network now.
 		return fmt.Errorf("session %s: %w: %w", l.id, l.o.Unconfirmed, ContextError(ctx))
 	}
 	asynclog.Flush(ctx, l.o.Logger, asynclog.LastWords)
@@ -337,13 +335,13 @@ func (l *Life) Close(ctx context.Context) error {
 	switch {
 	case l.confirmed:
 		return nil
-	case l.failed != nil: // in words only: whoever waits has not been refused what it asked for
+	case l.failed != nil: // as text only: the call to Close itself was not refused
 		return fmt.Errorf("session %s: %w: %v", l.id, l.o.Unconfirmed, l.failed)
 	}
 	return fmt.Errorf("session %s: %w", l.id, l.o.Unconfirmed)
 }
 
-// Discard is that of a backend.Driver. What Remove cannot remove the Reaper goes on with.
+// Discard implements backend.Driver. If Remove fails, the Reaper tries again.
 func (l *Life) Discard(ctx context.Context, e backend.Entry) error {
 	switch {
 	case l.Ctx.Err() != nil:
@@ -354,7 +352,7 @@ func (l *Life) Discard(ctx context.Context, e backend.Entry) error {
 	err := l.o.Remove(ctx, e)
 	switch {
 	case err == nil:
-	case l.Ctx.Err() != nil: // there is nothing left to do, though ctx may have ended, too
+	case l.Ctx.Err() != nil: // nothing is left to do, even if ctx has ended, too
 		err = l.LostError()
 	default:
 		l.Reap(e)
@@ -363,13 +361,13 @@ func (l *Life) Discard(ctx context.Context, e backend.Entry) error {
 	return err
 }
 
-// Reap has an entry removed in the background.
+// Reap removes an entry in the background.
 func (l *Life) Reap(e backend.Entry) { l.Reaper.ReapEntry(e, l.o.Remove) }
 
-// Abandon returns the error of a commit that is given up for this reason and may yet be, or have
-// been, done. In the background undo sees to it that nothing of it comes any more, and removes the
-// ephemeral entries that it has made; it is called again until it returns nil. Commits that begin
-// later on the same keys wait for that.
+// Abandon returns the error of a commit that is given up for the reason why, and that may have been done or
+// may still be. In the background undo makes sure that nothing of the commit arrives any more, and removes
+// the ephemeral entries that it created; it is called until it returns nil. Commits that begin later on the
+// same keys wait for that.
 func (l *Life) Abandon(ops []backend.Op, why error, undo func(context.Context) error) error {
 	if !errors.Is(why, backend.ErrSessionLost) { // else all that is left goes with the session
 		settled := l.Turns.Doubt(ops)

@@ -19,7 +19,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// Whoever waits for a session to be in touch hears of its end, at whatever moment that comes.
+// A call that waits for a session to be in touch returns when the session ends, at any moment.
 func TestAwaitLiveAmidLoss(t *testing.T) {
 	for range 2000 {
 		var l Life
@@ -33,8 +33,8 @@ func TestAwaitLiveAmidLoss(t *testing.T) {
 	}
 }
 
-// A commit that was given up holds up those after it on the same keys until what it left is settled,
-// and its error says of its reason no more than it may.
+// An abandoned commit holds up later ones on the same keys until what it left is settled, and its error
+// exposes no more of its reason than it may.
 func TestAbandon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Life
@@ -64,7 +64,7 @@ func TestAbandon(t *testing.T) {
 	})
 }
 
-// What cannot be discarded now is gone on with, unless it goes with the session.
+// What cannot be discarded now is discarded in the background, unless it goes with the session.
 func TestDiscard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Life
@@ -93,7 +93,7 @@ func TestDiscard(t *testing.T) {
 	})
 }
 
-// A session that is lost says why, and why it was out of touch; one that its user ends is no news.
+// A lost session logs why, and why it was out of touch; one that its user closes logs only at debug level.
 func TestWhatIsLogged(t *testing.T) {
 	said := func(do func(*Life)) string {
 		var out bytes.Buffer
@@ -113,7 +113,7 @@ func TestWhatIsLogged(t *testing.T) {
 	cut := errors.New("cut off")
 	for name, c := range map[string]struct {
 		do   func(*Life)
-		want []string // a line each, in their order
+		want []string // lines, in order
 	}{
 		"closed":      {grant, nil},
 		"not granted": {func(l *Life) { l.Lose(errors.New("no server")) }, nil},

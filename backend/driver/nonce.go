@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// NewNonce returns random bits, by which a commit is told from all others. It is never zero, which
-// is what a service may have where there is none.
+// NewNonce returns random bits that tell a commit from all others. It never returns zero, which a service
+// may have where there is no nonce.
 func NewNonce() uint64 {
 	var b [8]byte
 	for {
@@ -18,6 +18,5 @@ func NewNonce() uint64 {
 	}
 }
 
-// IsHex tells whether there are hexadecimal digits only, in lower case, as in the names of enqueued
-// entries.
+// IsHex reports whether s has only lower-case hexadecimal digits, as in the names of enqueued entries.
 func IsHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }

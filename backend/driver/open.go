@@ -11,8 +11,8 @@ import (
 	"github.com/elector-go/elector/internal/companion"
 )
 
-// Open is that of a backend.Backend: it fills in the timeout and checks it, and wraps the error. open
-// asks the service for a session.
+// Open is a backend.Backend's Open: it fills in the timeout and checks it, and wraps the error. open asks
+// the service for a session.
 func Open[D backend.Driver](ctx context.Context, b backend.Backend, o backend.OpenOptions, open func(ctx context.Context, ttl time.Duration) (D, error)) (*backend.Session, error) {
 	limits := b.Limits()
 	ttl, err := cmp.Or(o.TTL, limits.DefaultTTL), error(nil)
@@ -32,8 +32,8 @@ func Open[D backend.Driver](ctx context.Context, b backend.Backend, o backend.Op
 	return nil, fmt.Errorf("%s: open: %w", b, err)
 }
 
-// Of returns the driver of a session, below all layers, if it is a D, and else D's zero: for
-// functions of a backend's package that take a session of its own. s may be nil.
+// Of returns the driver of a session, below all layers, if it is a D, and otherwise D's zero value. It is
+// for functions of a backend's package that take a session of its own. s may be nil.
 func Of[D backend.Driver](s *backend.Session) (own D) {
 	if s != nil {
 		own, _ = s.Driver().(D)
@@ -41,8 +41,8 @@ func Of[D backend.Driver](s *backend.Session) (own D) {
 	return own
 }
 
-// RemoveBy is LifeOptions.Remove by a driver's Commit that takes no turns: what is removed may be what
-// a turn waits for.
+// RemoveBy returns a LifeOptions.Remove that calls a driver's Commit. commit must take no turns: a turn may
+// wait for what is removed.
 func RemoveBy(commit func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)) func(context.Context, backend.Entry) error {
 	return func(ctx context.Context, e backend.Entry) error {
 		_, err := commit(ctx, nil, backend.Delete(e))

@@ -9,18 +9,18 @@ import (
 // PastMost is how many entries a Past remembers.
 const PastMost = 4096
 
-// A Past holds the latest of a session's own entries that are known to be gone. An operator who restores the service
-// from a backup may bring them back. The session is in the backup and lives on, so they would stay, and all
-// candidates wait behind them: a session that finds one of them is better lost. This is never wrong, as no history has
-// the same incarnation twice, if the entry was known to be gone before the read was sent that finds it: see Mark. Its zero
-// value is ready.
+// A Past holds the latest of a session's own entries that are known to be gone. An operator who restores
+// the service from a backup may bring them back. The session is in the backup and lives on, so they would
+// stay, and all candidates would wait behind them: a session that finds one of them should be lost. This is
+// never wrong, as no history has the same incarnation twice, if the entry was known to be gone before the
+// read that finds it was sent: see Mark. Its zero value is ready to use.
 type Past struct {
 	mu     sync.Mutex
 	seed   maphash.Seed
 	gone   []departed
-	added  int            // so far
+	added  int            // how many so far
 	next   int            // the oldest, once there are PastMost
-	places map[string]int // and how many of gone were there
+	places map[string]int // how many of gone were at each place
 }
 
 type departed struct {
@@ -36,7 +36,7 @@ func (p *Past) hash(key string, rev uint64) uint64 {
 	}{key, rev})
 }
 
-// Add notes that an incarnation is gone, and where a backend is to look for it: see Places.
+// Add notes that an incarnation is gone, and the place where a backend must look for it: see Places.
 func (p *Past) Add(key string, rev uint64, place string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,14 +61,14 @@ func (p *Past) Add(key string, rev uint64, place string) {
 	p.added++
 }
 
-// Mark is for Has: what is added later does not count.
+// Mark returns a mark for Has: what is added later does not count.
 func (p *Past) Mark() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.added
 }
 
-// Has tells whether an incarnation was known to be gone at a Mark.
+// Has reports whether an incarnation was known to be gone at a Mark.
 func (p *Past) Has(key string, rev uint64, mark int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *Past) Has(key string, rev uint64, mark int) bool {
 	return slices.ContainsFunc(p.gone, func(d departed) bool { return d.hash == h && d.nr <= mark })
 }
 
-// Places are where those were that are gone.
+// Places returns the places of the entries that are gone.
 func (p *Past) Places() (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Reaper removes in the background what abandoned commits of a session may have
-// left, and what a Discard could not remove: rule 6. It is one goroutine, there only while
-// there is something to do. Make it with NewReaper.
+// A Reaper removes in the background what abandoned commits of a session may have left, and what a Discard
+// could not remove: rule 6. It is one goroutine, which runs only while there are jobs. Make it with
+// NewReaper.
 type Reaper struct {
 	ctx    context.Context
 	start  func(func()) bool
@@ -19,7 +19,7 @@ type Reaper struct {
 
 	mu      sync.Mutex
 	jobs    []*reaping
-	added   Waker // says that there is a new job
+	added   Waker // woken for a new job
 	running bool
 }
 
@@ -27,28 +27,28 @@ type Reaper struct {
 type reaping struct {
 	do    func(context.Context) error
 	entry backend.Entry // what it removes, if that is all
-	due   time.Time     // when it is to be tried again; zero: at once
+	due   time.Time     // when to try again; zero: at once
 	pause time.Duration // before the last try
 }
 
-// repeats tells whether j removes the same incarnation as another job.
+// repeats reports whether j removes the same incarnation as another job.
 func (j *reaping) repeats(o *reaping) bool {
 	return j.entry.Exists() && j.entry.Key == o.entry.Key && j.entry.Rev == o.entry.Rev
 }
 
-// NewReaper makes the reaper of a session that is lost when ctx ends. start runs a
-// function on a goroutine that Close waits for, or returns false once the session is
-// over. failed is told why a job has to be tried again.
+// NewReaper returns the reaper of a session that is lost when ctx ends. start runs a function on a
+// goroutine that Close waits for, or returns false once the session is over. failed is called with the
+// reason for each retry.
 func NewReaper(ctx context.Context, start func(func()) bool, failed func(error)) *Reaper {
 	return &Reaper{ctx: ctx, start: start, failed: failed, added: NewWaker()}
 }
 
-// Reap has a job done, again and again until it succeeds or the session is lost. The
-// pauses grow from one second to half a minute. It does not block.
+// Reap runs a job again and again until it succeeds or the session is lost. The pauses grow from one second
+// to half a minute. Reap does not block.
 func (r *Reaper) Reap(job func(context.Context) error) { r.add(&reaping{do: job}) }
 
-// ReapEntry has an entry removed by drop, as Reap does. An entry is one job, however
-// often it is asked for: callers of Discard try again while it is refused.
+// ReapEntry removes an entry by drop, as Reap does. An entry is one job however often it is added: callers
+// of Discard try again while it is refused.
 func (r *Reaper) ReapEntry(e backend.Entry, drop func(context.Context, backend.Entry) error) {
 	r.add(&reaping{entry: e, do: func(ctx context.Context) error { return drop(ctx, e) }})
 }
@@ -96,8 +96,8 @@ func (r *Reaper) run() {
 	}
 }
 
-// next returns the job that is to be done first, and how long it has to wait. It returns
-// nil when there is none any more, and the goroutine ends.
+// next returns the job to do first, and how long it must wait. It returns nil when no job is left, and the
+// goroutine ends.
 func (r *Reaper) next() (*reaping, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// A reap is a reaper and when it has tried what.
+// A reap is a reaper with the times of all tries.
 type reap struct {
 	*driver.Reaper
 	began  time.Time
@@ -27,7 +27,7 @@ func newReap(ctx context.Context) *reap {
 	return r
 }
 
-// try is a job that fails until the end.
+// try is a job that fails until end.
 func (r *reap) try(name string, end time.Duration) error {
 	at := time.Since(r.began)
 	r.tried[name] = append(r.tried[name], at)
@@ -46,7 +46,7 @@ func (r *reap) expect(t *testing.T, name string, seconds ...int) {
 	assert.Equal(t, want, r.tried[name], name)
 }
 
-// What is refused is tried ever more rarely, and nothing else has to wait for it.
+// A refused job is tried ever more rarely, and no other job waits for it.
 func TestReaperBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReap(t.Context())
@@ -61,7 +61,7 @@ func TestReaperBacksOff(t *testing.T) {
 	})
 }
 
-// An entry is one job however often it is asked for, and another incarnation is another.
+// An entry is one job however often it is added, and another incarnation is another job.
 func TestReaperTriesAnEntryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newReap(t.Context())
@@ -76,14 +76,14 @@ func TestReaperTriesAnEntryOnce(t *testing.T) {
 		synctest.Wait()
 		r.expect(t, "first", 0, 1, 3)
 		r.expect(t, "second", 0, 1, 3)
-		// Once it is done it may be asked for again.
+		// Once it is done, it may be added again.
 		r.ReapEntry(backend.Entry{Key: "/seat", Rev: 1}, func(context.Context, backend.Entry) error { return r.try("first", 0) })
 		synctest.Wait()
 		r.expect(t, "first", 0, 1, 3, 60)
 	})
 }
 
-// With the session all ends: its entries go by themselves.
+// All jobs end with the session: its entries go by themselves.
 func TestReaperEndsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, lose := context.WithCancel(t.Context())

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// A Pause is the time between two tries of a request: longer each time, from some 20 milliseconds
-// to half a second, and never the same, lest all who were refused together come back together. Its
-// zero value is ready.
+// A Pause is the time between two tries of a request. It grows from some 20 milliseconds to half a second,
+// and is random, so that requests refused together do not return together. Its zero value is ready.
 type Pause struct{ tries int }
 
 const (
@@ -23,7 +22,7 @@ func (p *Pause) Next() time.Duration {
 	return d/2 + rand.N(d)
 }
 
-// Wait waits until it is time for the next try; it returns false if ctx ends before.
+// Wait waits until the next try is due. It returns false if ctx ends first.
 func (p *Pause) Wait(ctx context.Context) bool {
 	select {
 	case <-time.After(p.Next()):
@@ -33,19 +32,19 @@ func (p *Pause) Wait(ctx context.Context) bool {
 	}
 }
 
-// A Bout is a series of tries of one request that were not answered with what was asked for. What
-// may pass is ridden out, but not for ever without a word: while heartbeats succeed nobody else
-// would tell the caller that it gets no further. Its zero value is ready.
+// A Bout is a series of tries of one request that did not get what was asked for. Failures that may pass
+// are ridden out, but not silently forever: while heartbeats succeed, nothing else would tell the caller
+// that it gets no further. Its zero value is ready to use.
 type Bout struct {
 	began time.Time
 	tries int
 }
 
-// Fewest is how many tries make a Bout at least: a few links that broke are none.
+// Fewest is the minimum number of tries in a Bout: a few broken links are not enough.
 const Fewest = 5
 
-// Over notes a try, and tells whether to give up: there were Fewest, and the first is longer ago
-// than patience, which is the session's timeout as a rule.
+// Over notes a try, and reports whether to give up: there were at least Fewest tries, and the first was
+// longer ago than patience, which usually is the session's timeout.
 func (b *Bout) Over(patience time.Duration) bool {
 	if b.tries++; b.tries == 1 {
 		b.began = time.Now()
@@ -53,7 +52,7 @@ func (b *Bout) Over(patience time.Duration) bool {
 	return b.tries >= Fewest && time.Since(b.began) > patience
 }
 
-// First tells whether the try that Over has noted last is the only one.
+// First reports whether the last try that Over noted is the only one.
 func (b *Bout) First() bool { return b.tries == 1 }
 
 // Pause waits for the next try of a request. The error is that of Over.
@@ -64,9 +63,8 @@ func (l *Life) Pause(ctx context.Context, p *Pause) error {
 	return l.Over(ctx)
 }
 
-// Call has do, which may block and heeds no ctx, done on a goroutine of the session's, and waits for
-// it, or for ctx, or for the session's end. What is left behind has to end by itself: Close waits
-// for it.
+// Call runs do, which may block and heeds no ctx, on a goroutine of the session. It waits for do, for ctx,
+// or for the session's end. A do that is left behind must end by itself: Close waits for it.
 func Call[T any](ctx context.Context, l *Life, do func() (T, error)) (T, error) {
 	type result struct {
 		v   T

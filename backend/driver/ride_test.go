@@ -28,7 +28,7 @@ func TestPause(t *testing.T) {
 	assert.True(t, d >= 250*time.Millisecond && d < 750*time.Millisecond, "a pause of %v after a hundred others", d)
 }
 
-// A bout is over when it has been long, and many.
+// A bout is over when it was long and had many tries.
 func TestBout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b driver.Bout
@@ -56,7 +56,7 @@ func newLife(t *testing.T) *driver.Life {
 	return l
 }
 
-// Whoever waits is told what ends the wait.
+// A call that waits returns what ended the wait.
 func TestWhatEndsAPauseAndACall(t *testing.T) {
 	gaveUp := errors.New("gave up")
 	waits := map[string]func(context.Context, *driver.Life) error{

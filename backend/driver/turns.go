@@ -10,41 +10,39 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Turns has the commits of a session that create or put the same entry go one after
-// the other, until their outcome is known or what they may have left is removed. Two
-// that ask for the same leave the same: if the replies to both were lost nothing could
-// tell whose it is, and one would take, or remove, what the other has made.
+// Turns makes the commits of a session that create or put the same entry run one after the other, until
+// their outcome is known or what they may have left is removed. Two commits that ask for the same leave the
+// same: if both replies were lost, nothing could tell whose entry it is, and one commit would take, or
+// remove, what the other created.
 //
-// And it has commits wait for those that were told as ErrIndeterminate and may yet be done:
-// see Doubt.
+// Turns also makes commits wait for those that returned ErrIndeterminate and may still be done: see Doubt.
 //
-// Its zero value is ready. A session whose service tells commits apart takes no turns, and
-// begins its commits with Settled.
+// Its zero value is ready to use. A session whose service tells commits apart takes no turns, and begins
+// its commits with Settled.
 type Turns struct {
 	mu     sync.Mutex
 	taken  map[string]chan struct{} // by key; closed when it is given back
 	doubts map[*doubt]struct{}
 }
 
-// A doubt is a commit that was told as ErrIndeterminate.
+// A doubt is a commit that returned ErrIndeterminate.
 type doubt struct {
 	ops     []backend.Op
 	settled chan struct{}
 }
 
-// Take blocks until the ops are Settled, and have all keys that they create or put to
-// themselves. give gives them back, and may be called several times. The error is
-// ErrSessionLost when lost is closed, ctx's when that ends, and ErrUnavailable when one who
-// has a key keeps it for longer than patience, which is the session's timeout: what that one
-// has left cannot be removed, for example. Then there is nothing to give back, and nothing was
-// sent.
+// Take blocks until the ops are Settled and it holds all keys that they create or put. give gives the keys
+// back, and may be called several times. The error is ErrSessionLost when lost is closed, ctx's when ctx
+// ends, and ErrUnavailable when another commit holds a key for longer than patience, which is the session's
+// timeout: for example because what that commit left cannot be removed. After an error there is nothing to
+// give back, and nothing was sent.
 func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []backend.Op) (give func(), err error) {
 	keys := exclusive(ops)
 	for {
 		if err := t.Settled(ctx, lost, patience, ops); err != nil {
 			return nil, err
 		}
-		for i, key := range keys { // in their order, so that nobody waits in a circle
+		for i, key := range keys { // in their order, so that commits cannot deadlock
 			if err := t.takeOne(ctx, lost, patience, key); err != nil {
 				t.give(keys[:i])
 				return nil, err
@@ -56,7 +54,7 @@ func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, patience time.Du
 		case len(t.ahead(ops)) == 0:
 			return sync.OnceFunc(func() { t.give(keys) }), nil
 		}
-		t.give(keys) // to whom else waits: one before has been given up meanwhile
+		t.give(keys) // to others that wait: an earlier commit was given up meanwhile
 	}
 }
 
@@ -79,7 +77,7 @@ func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, patience time
 	}
 }
 
-// await waits for a commit on key.
+// await waits until an earlier commit on key is done.
 func await(ctx context.Context, lost <-chan struct{}, patience time.Duration, done <-chan struct{}, key string) error {
 	select {
 	case <-done:
@@ -102,7 +100,7 @@ func (t *Turns) give(keys []string) {
 	}
 }
 
-// exclusive are the keys that a commit needs for itself, sorted.
+// exclusive returns the keys that a commit needs for itself, sorted.
 func exclusive(ops []backend.Op) []string {
 	var keys []string
 	for _, op := range ops {
@@ -114,10 +112,10 @@ func exclusive(ops []backend.Op) []string {
 	return slices.Compact(keys)
 }
 
-// Doubt notes a commit that is told as ErrIndeterminate and may yet be done: rule 5. Those
-// that begin later with an op on the same key wait until settled is called, when nothing of it
-// comes any more, and may be called several times. Call Doubt before the commit returns. Whatever
-// finds that out, such as a job of a Reaper, must not wait for the doubt itself: it takes no turns.
+// Doubt notes a commit that returns ErrIndeterminate and may still be done: rule 5. Commits that begin
+// later with an op on the same key wait until settled is called. Call Doubt before the commit returns, and
+// settled when nothing of the commit can arrive any more; settled may be called several times. The code
+// that finds that out, such as a job of a Reaper, must not wait for the doubt itself: it takes no turns.
 func (t *Turns) Doubt(ops []backend.Op) (settled func()) {
 	d := &doubt{slices.Clone(ops), make(chan struct{})}
 	t.mu.Lock()
@@ -134,10 +132,10 @@ func (t *Turns) Doubt(ops []backend.Op) (settled func()) {
 	})
 }
 
-// Settled blocks until no earlier commit that the ops might meet later is in doubt. The errors
-// are those of Take.
+// Settled blocks while an earlier commit that might be done after the ops is in doubt. The errors are those
+// of Take.
 func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []backend.Op) error {
-	for _, d := range t.ahead(ops) { // those that are noted from now on are not of earlier commits
+	for _, d := range t.ahead(ops) { // doubts noted from now on are not of earlier commits
 		if err := await(ctx, lost, patience, d.settled, d.ops[0].Key); err != nil {
 			return err
 		}
@@ -145,7 +143,7 @@ func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time
 	return nil
 }
 
-// ahead are the doubts that ops have to wait for.
+// ahead returns the doubts that ops must wait for.
 func (t *Turns) ahead(ops []backend.Op) (all []*doubt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,11 +157,11 @@ func (t *Turns) ahead(ops []backend.Op) (all []*doubt) {
 	return all
 }
 
-// waitsFor tells whether an earlier op might be done after o. It cannot where o has deleted the
-// incarnation that it is about: so a term ends without waiting for what was published in it.
+// waitsFor reports whether an earlier op might be done after o. It cannot if o deletes the incarnation that
+// it is about: so a term ends without waiting for what was published in it.
 func waitsFor(o, earlier backend.Op) bool {
 	switch {
-	case o.Key != earlier.Key, o.Kind == backend.OpEnqueue, earlier.Kind == backend.OpEnqueue: // its key is a new one
+	case o.Key != earlier.Key, o.Kind == backend.OpEnqueue, earlier.Kind == backend.OpEnqueue: // an enqueued entry has a new key
 		return false
 	case o.Kind == backend.OpDelete:
 		return o.Rev != earlier.Rev

@@ -13,8 +13,8 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// Turns that are given back late are waited for, however many stand in line. One that nobody
-// gives back is not: what it stands for is not settled, and says nothing of when it will be.
+// Turns that are given back late are waited for, however many are in line. A turn that is never given back
+// is not: its commit is not settled, and nothing says when it will be.
 func TestTurnsAreNotWaitedForWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
@@ -64,7 +64,7 @@ func TestDoubtsAreWaitedFor(t *testing.T) {
 	})
 }
 
-// Who waits for its turn when the commit before is given up waits until that is settled, too.
+// A commit that waits for its turn while the one before is given up also waits until that one is settled.
 func TestGivenUpBeforeTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second

@@ -1,7 +1,7 @@
 package driver
 
-// A Waker wakes one who waits by receiving from it. A wake-up that comes before is kept, and several
-// are one. Make it with NewWaker.
+// A Waker wakes one goroutine that waits by receiving from it. A wake-up that comes before the wait is
+// kept, and several are one. Make it with NewWaker.
 type Waker chan struct{}
 
 // NewWaker returns a Waker.
@@ -15,8 +15,8 @@ func (w Waker) Wake() {
 	}
 }
 
-// A Signal wakes all who wait: they receive from what Next returns. Its zero value is ready. A mutex
-// guards it, and what it tells of: who waits has called Next before it was unlocked.
+// A Signal wakes all goroutines that receive from what Next returns. Its zero value is ready to use. A
+// mutex guards it, and the state that it is about: a waiter calls Next before it unlocks the mutex.
 type Signal struct{ next chan struct{} }
 
 // Next returns a channel that the next Fire closes.
@@ -27,7 +27,7 @@ func (s *Signal) Next() <-chan struct{} {
 	return s.next
 }
 
-// Fire wakes all.
+// Fire wakes all waiters.
 func (s *Signal) Fire() {
 	if s.next != nil {
 		close(s.next)

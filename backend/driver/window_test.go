@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// window opens a window of 10 s with 1 s margin, and reports when it has passed.
+// window opens a window of 10 s with a margin of 1 s, and reports when it has passed.
 func window(sent time.Time) (*driver.Window, <-chan time.Time) {
 	passed := make(chan time.Time, 2)
 	return driver.NewWindow(sent, 10*time.Second, time.Second, func() { passed <- time.Now() }), passed
@@ -19,15 +19,15 @@ func window(sent time.Time) (*driver.Window, <-chan time.Time) {
 // All times are in seconds after the first sending.
 func TestWindow(t *testing.T) {
 	for name, c := range map[string]struct {
-		opened   int   // when the answer came
-		extended int   // when other answers came
-		sent     []int // when these were asked for
+		opened   int   // when the reply came
+		extended int   // when other replies came
+		sent     []int // when their requests were sent
 		passes   int
 	}{
 		"it counts from the sending":           {3, 3, nil, 9},
-		"it is extended, and never back":       {0, 8, []int{6, 2}, 15}, // the older answer was overtaken
+		"it is extended, and never back":       {0, 8, []int{6, 2}, 15}, // the older reply was overtaken
 		"a late answer does not bring it back": {0, 10, []int{10}, 9},
-		// In a bubble no timer runs before all goroutines wait: here the window's has not.
+		// In a bubble timers run only when all goroutines wait: here the window's has not run.
 		"nor does one at the deadline itself": {9, 9, []int{8}, 9},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,15 +10,15 @@ import (
 // A waiter is one blocked Await or AwaitList. It has no goroutine but its caller's.
 type waiter struct {
 	woken driver.Waker
-	// due tells that it has been woken, and has not returned or gone on waiting since.
+	// due says that it was woken, and has not returned or continued to wait since.
 	due bool
-	// caughtUp is that of the session; nil: it is not behind.
+	// caughtUp is the session's; nil: the session is not behind.
 	caughtUp <-chan struct{}
 	watches  []watch
 	few      [2]watch // enough for nearly all calls
 }
 
-// A watch is a waiter's place among those who wait for the same thing.
+// A watch is a waiter's place among the waiters for the same entry or directory.
 type watch struct {
 	w     *waiter
 	n     *node
@@ -26,7 +26,7 @@ type watch struct {
 	place place[watch]
 }
 
-// subscribe begins to watch the known entries or, where there are none, the directory.
+// subscribe begins to watch the known entries or, if there are none, the directory.
 func (n *session) subscribe(dir string, known []backend.Entry) *waiter {
 	w := &waiter{woken: driver.NewWaker(), caughtUp: n.caughtUp}
 	w.watches = w.few[:0]
@@ -54,7 +54,7 @@ func (w *watch) others() *list[watch] {
 	return &w.n.watches
 }
 
-// wake rouses all who wait. One that has been woken already will read after this change.
+// wake wakes all waiters. One that was woken already reads after this change.
 func (s *Service) wake(all *list[watch]) {
 	for at := range all.all() {
 		if !at.w.due {
@@ -65,7 +65,7 @@ func (s *Service) wake(all *list[watch]) {
 	}
 }
 
-// attended takes note that a waiter returns, or goes on waiting.
+// attended notes that a waiter returns, or continues to wait.
 func (s *Service) attended(w *waiter) {
 	if w.due {
 		w.due = false
@@ -81,7 +81,7 @@ func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	})
 }
 
-// compare returns what there is of the known entries, or nil if nothing changed.
+// compare returns the current entries for the known ones, or nil if nothing changed.
 func (n *session) compare(known []backend.Entry) []backend.Entry {
 	for _, e := range known {
 		if !n.view().lookup(e.Key).Same(e) {
@@ -107,8 +107,8 @@ func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	})
 }
 
-// await returns what read says is there once that has changed; asked counts the calls. It waits for
-// the known entries, or, where there are none, for the directory that the step is about.
+// await returns what read returns once that has changed; asked counts the calls. It waits for the known
+// entries or, if there are none, for the directory that the step is about.
 func await[T any](ctx context.Context, n *session, step Step, asked *uint64, known []backend.Entry, read func() (T, bool)) (T, error) {
 	type reading struct {
 		now     T
@@ -134,7 +134,7 @@ func await[T any](ctx context.Context, n *session, step Step, asked *uint64, kno
 	return wait(ctx, n, w, step.Key, read)
 }
 
-// unwatch gives up the waiter's watches.
+// unwatch removes the waiter's watches.
 func (n *session) unwatch(w *waiter) {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
@@ -147,8 +147,8 @@ func (n *session) unwatch(w *waiter) {
 	}
 }
 
-// wait blocks until a wake-up is delivered that read says is the one, with the service
-// locked for read, and returns what it has read.
+// wait blocks until a wake-up is delivered after which read reports a change, and returns what it read.
+// read is called with the service locked.
 func wait[T any](ctx context.Context, n *session, w *waiter, key string, read func() (T, bool)) (T, error) {
 	var none T
 	for {
@@ -191,7 +191,7 @@ func wait[T any](ctx context.Context, n *session, w *waiter, key string, read fu
 	}
 }
 
-// deliver takes as long as DelayWakeups and HoldWakeups want it to.
+// deliver blocks for as long as DelayWakeups and HoldWakeups ask for.
 func (n *session) deliver(ctx context.Context) error {
 	n.svc.mu.Lock()
 	delay := n.client.delay

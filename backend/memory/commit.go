@@ -9,17 +9,17 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A request is one commit on its way. The service notes in it what it did, under
-// svc.mu: that is the nonce by which a lost reply is looked up.
+// A request is one commit on its way. The service notes in it what it did, under svc.mu: that is the nonce
+// by which a lost reply is looked up.
 type request struct {
-	arrived bool // it is not under way any more
+	arrived bool // it is no longer on its way
 	done    bool
 	out     []backend.Entry
 	key     string // what err is about
 	err     error
-	// abandoned says that its caller has given up, and it may still be under way.
+	// abandoned says that its caller has given up; it may still be on its way.
 	abandoned bool
-	// overtaken says that a later one has written to one of its keys meanwhile.
+	// overtaken says that a later request has written to one of its keys meanwhile.
 	overtaken bool
 }
 
@@ -29,7 +29,7 @@ type doubt struct {
 	ops []backend.Op
 }
 
-// Commit implements backend.Driver. While the session is suspended it is not sent.
+// Commit implements backend.Driver. While the session is suspended it sends nothing.
 func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	key := ""
 	switch {
@@ -61,7 +61,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		}
 		n.svc.stats.Commits++
 		if n.delays != nil || f.kind == delayRequest {
-			// It may arrive when the caller has long gone on.
+			// It may arrive long after the caller has returned.
 			guards = slices.Clone(guards)
 		}
 		req.arrived = false
@@ -71,7 +71,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 			break
 		}
 		if f.kind == delayReply {
-			_ = n.sleep(ctx, f.delay) // enter says what has ended it
+			_ = n.sleep(ctx, f.delay) // enter returns what ended it
 		} else {
 			n.reconnect()
 		}
@@ -85,7 +85,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	return req.out, req.err
 }
 
-// enterWith is enter for a commit, with the fault that it meets.
+// enterWith is enter for a commit, and returns the fault that applies to it.
 func (n *session) enterWith(ctx context.Context, step Step) (f fault, err error) {
 	for still := false; !still; {
 		if err := n.enter(ctx, step); err != nil || step.Kind == StepResolve {
@@ -116,8 +116,7 @@ func (s *Service) fits(guards []backend.Condition, ops []backend.Op) error {
 	return nil
 }
 
-// serve is the arrival of a request, with the service locked. answered says that it is
-// answered.
+// serve handles a request that arrives, with the service locked, and reports whether it is answered.
 func (n *session) serve(req *request, f fault, guards []backend.Condition, ops []backend.Op) (answered bool) {
 	req.arrived = true
 	n.doubts = slices.DeleteFunc(n.doubts, func(d doubt) bool { return d.req == req })
@@ -127,7 +126,7 @@ func (n *session) serve(req *request, f fault, guards []backend.Condition, ops [
 	if f.kind != loseRequest {
 		req.out, req.key, req.err = n.svc.commit(n, guards, ops)
 		req.done = true
-		n.catchUp() // refused or not: it was the present that decided
+		n.catchUp() // refused or not: the current state decided
 		if req.err == nil {
 			n.overtake(ops)
 		}
@@ -147,8 +146,7 @@ func (n *session) serve(req *request, f fault, guards []backend.Condition, ops [
 	return f.kind != delayReply
 }
 
-// overtake has those that were given up, and write to the same keys, not be done when they
-// arrive: rule 5.
+// overtake keeps abandoned requests that write to the same keys from being done when they arrive: rule 5.
 func (n *session) overtake(ops []backend.Op) {
 	n.doubts = slices.DeleteFunc(n.doubts, func(d doubt) bool {
 		for _, op := range ops {
@@ -158,8 +156,8 @@ func (n *session) overtake(ops []backend.Op) {
 	})
 }
 
-// resolve takes back a reply that has come too late: what was made is gone already,
-// and must not be taken for standing. What else was made goes, too: rule 6.
+// resolve takes back a reply that came too late: an entry that the commit created is gone already, and must
+// not be returned as existing. The commit's other entries go, too: rule 6.
 func (n *session) resolve(req *request, ops []backend.Op) {
 	if req.err != nil {
 		return
@@ -174,7 +172,7 @@ func (n *session) resolve(req *request, ops []backend.Op) {
 	}
 }
 
-// reconnect makes anew a connection that broke, if it can be.
+// reconnect restores a broken connection, if possible.
 func (n *session) reconnect() {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
@@ -182,9 +180,8 @@ func (n *session) reconnect() {
 	n.resume()
 }
 
-// giveUp leaves a request whose outcome the process could not learn. What it made
-// is removed as soon as the session is in touch, so that it cannot stay behind
-// without anybody knowing of it.
+// giveUp leaves a request whose outcome the process could not learn. What it created is removed as soon as
+// the session is in touch, so that it cannot stay behind unknown to anybody.
 func (n *session) giveUp(req *request, ops []backend.Op, err error) error {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
@@ -198,7 +195,7 @@ func (n *session) giveUp(req *request, ops []backend.Op, err error) error {
 	return fmt.Errorf("%w: %w", backend.ErrIndeterminate, err)
 }
 
-// tidy removes what a request has made that nobody waits for any more.
+// tidy removes what a request has created that nobody waits for any more.
 func (n *session) tidy(req *request, ops []backend.Op) {
 	if req.err != nil {
 		return
@@ -210,7 +207,7 @@ func (n *session) tidy(req *request, ops []backend.Op) {
 	}
 }
 
-// errNotOurs refuses a Discard of what this session does not own.
+// errNotOurs refuses a Discard of an entry that this session does not own.
 var errNotOurs = errors.New("entry belongs to another session, or to none")
 
 // Discard implements backend.Driver.

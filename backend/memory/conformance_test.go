@@ -21,7 +21,7 @@ func TestConformanceLate(t *testing.T) {
 	triesAll(t, conformance.TestBackend(t, memtest.Late(ttl)))
 }
 
-// triesAll checks that memory can do everything but be several servers, be slow, or wait in Close.
+// triesAll checks that memory can do everything except be several servers, be slow, or wait in Close.
 func triesAll(t *testing.T, report conformance.Report) {
 	t.Helper()
 	cannot := []string{"service/member-cut-off", "service/member-frozen", "session/close-cut", "session/slow-replies", "session/late-requests"}

@@ -9,8 +9,8 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// Two processes want the same seat. The one that has it is cut off: it knows that
-// its session is over before the service lets the other one in.
+// Two processes want the same seat. The one that has it is cut off: it knows that its session is over
+// before the service lets the other one in.
 func Example() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})

@@ -9,7 +9,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Match picks the commit that a fault is meant for, by its ops.
+// A Match picks the commit that a fault is for, by its ops.
 type Match func(ops []backend.Op) bool
 
 // Any picks every commit.
@@ -45,7 +45,7 @@ type fault struct {
 	delay time.Duration
 }
 
-// underWay is by how much the request is late.
+// underWay returns how late the request is.
 func (f fault) underWay() time.Duration {
 	if f.kind == delayRequest {
 		return f.delay
@@ -62,8 +62,8 @@ func (c *Client) arm(f fault) {
 	c.faults = append(c.faults, &f)
 }
 
-// fault returns the first fault meant for ops, which it disarms, or none. Matches are the user's, and may call
-// the service: meanwhile its lock is given up. still tells whether the session is in touch afterwards; else
+// fault returns the first fault for ops, which it disarms, or none. Matches are the user's, and may call
+// the service, which is unlocked meanwhile. still tells whether the session is in touch afterwards; if not,
 // nothing is disarmed.
 func (n *session) fault(ops []backend.Op) (f fault, still bool) {
 	c := n.client
@@ -88,50 +88,46 @@ func (n *session) fault(ops []backend.Op) (f fault, still bool) {
 	return *armed[at], true
 }
 
-// LoseReply makes the service apply the next commit that match picks (nil: any),
-// and lose the reply: the connection breaks at that instant and is made anew at
-// once. Commit finds out what happened before it returns, as rule 5 demands. The
-// fault fires once; several that are armed fire in their order.
+// LoseReply makes the service apply the next commit that match picks (nil: any), and lose the reply: the
+// connection breaks at that instant and is restored at once. Commit finds out what happened before it
+// returns, as rule 5 demands. The fault fires once; several armed faults fire in their order.
 //
-// match may call the service, and so break something at that instant: then it may be called again for the same
-// commit. Several goroutines may call it.
+// match may call the service, and so break something at that instant: then it may be called again for the
+// same commit. Several goroutines may call it.
 func (c *Client) LoseReply(match Match) { c.arm(fault{kind: loseReply, match: match}) }
 
-// CutReply is LoseReply, but the process stays suspended until Resume. So long
-// Commit cannot know the outcome and blocks; if its ctx ends or the session is lost
-// meanwhile, it returns ErrIndeterminate.
+// CutReply is LoseReply, but the process stays suspended until Resume. Until then Commit cannot know the
+// outcome and blocks; if its ctx ends or the session is lost meanwhile, it returns ErrIndeterminate.
 func (c *Client) CutReply(match Match) { c.arm(fault{kind: cutReply, match: match}) }
 
-// LoseRequest keeps the next commit that match picks from the service: the
-// connection breaks and is made anew at once. Commit finds that nothing was done,
-// and sends it again.
+// LoseRequest keeps the next commit that match picks from the service: the connection breaks and is
+// restored at once. Commit finds that nothing was done, and sends it again.
 func (c *Client) LoseRequest(match Match) { c.arm(fault{kind: loseRequest, match: match}) }
 
-// DelayReply makes the service apply the next commit that match picks at once, and
-// answer after d. If ctx ends before, Commit returns ErrIndeterminate.
+// DelayReply makes the service apply the next commit that match picks at once, and reply after d. If ctx
+// ends first, Commit returns ErrIndeterminate.
 func (c *Client) DelayReply(match Match, d time.Duration) {
 	c.arm(fault{kind: delayReply, match: match, delay: d})
 }
 
-// DelayRequest keeps the next commit that match picks under way for d longer; others of the
-// same session may overtake it. If ctx ends or the session is lost before, Commit returns
-// ErrIndeterminate, and the commit happens all the same when it arrives, unless the service has
-// dropped the session by then, or a later commit of the session has written to one of its keys.
-// What it makes that nobody waits for is removed at once.
+// DelayRequest makes the next commit that match picks arrive d later; others of the same session may
+// overtake it. If ctx ends or the session is lost first, Commit returns ErrIndeterminate, and the commit
+// happens all the same when it arrives, unless the service has dropped the session by then, or a later
+// commit of the session has written to one of its keys. Entries that it creates and nobody waits for are
+// removed at once.
 func (c *Client) DelayRequest(match Match, d time.Duration) {
 	c.arm(fault{kind: delayRequest, match: match, delay: d})
 }
 
-// DelayWakeups makes Await and AwaitList notice changes d later, from now on. Zero
-// ends it.
+// DelayWakeups makes Await and AwaitList notice changes d later, from now on. Zero ends it.
 func (c *Client) DelayWakeups(d time.Duration) {
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
 	c.delay = d
 }
 
-// HoldWakeups keeps Await and AwaitList from noticing changes until release is
-// called (any number of times). Everything else goes on.
+// HoldWakeups keeps Await and AwaitList from noticing changes until release is called, which may be called
+// several times. Everything else continues.
 func (c *Client) HoldWakeups() (release func()) {
 	gate := make(chan struct{})
 	c.svc.mu.Lock()
@@ -147,9 +143,9 @@ func (c *Client) HoldWakeups() (release func()) {
 	}
 }
 
-// Throttle has the service turn away what the process asks, from now on: calls ask again after
-// pauses of a hundredth of the session timeout, until release is called. Heartbeats and wake-ups
-// go on. release returns how many requests there were.
+// Throttle makes the service turn away the process's requests until release is called: calls ask again
+// after pauses of a hundredth of the session timeout. Heartbeats and wake-ups continue. release returns how
+// many requests there were.
 func (c *Client) Throttle() (release func() int) {
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
@@ -163,7 +159,7 @@ func (c *Client) Throttle() (release func() int) {
 }
 
 // Deny withdraws the process's rights to read and to write until release is called: calls return
-// backend.ErrDenied. Heartbeats and wake-ups go on.
+// backend.ErrDenied. Heartbeats and wake-ups continue.
 func (c *Client) Deny() (release func()) {
 	set := func(denied bool) {
 		c.svc.mu.Lock()
@@ -174,9 +170,9 @@ func (c *Client) Deny() (release func()) {
 	return func() { set(false) }
 }
 
-// Suspend cuts the link: heartbeats, calls and wake-ups stop. The sessions become
-// Suspended as soon as the process notices (Options.Detect), and Lost when their windows pass;
-// a margin later the service drops them.
+// Suspend cuts the link: heartbeats, calls and wake-ups stop. The sessions become Suspended as soon as the
+// process notices (Options.Detect), and Lost when their windows pass; a margin later the service drops
+// them.
 func (c *Client) Suspend() {
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
@@ -190,8 +186,8 @@ func (c *Client) suspend() {
 	}
 }
 
-// Resume ends Suspend. Sessions that are not over become Live again; those that the
-// service has dropped meanwhile become Lost.
+// Resume ends Suspend. Sessions that are not over become Live again; those that the service has dropped
+// meanwhile become Lost.
 func (c *Client) Resume() {
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
@@ -205,8 +201,8 @@ func (c *Client) resume() {
 	}
 }
 
-// Expire makes the service drop all sessions of the process now, as if they had
-// timed out. The process hears of it at once, or on Resume if it is suspended.
+// Expire makes the service drop all sessions of the process now, as if they had timed out. The process
+// learns of it at once, or on Resume if it is suspended.
 func (c *Client) Expire() {
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
@@ -214,7 +210,7 @@ func (c *Client) Expire() {
 		if n.client != c {
 			continue
 		}
-		// Where the process can hear of it, it hears of it first.
+		// A process in touch learns of it first.
 		if n.inTouch() {
 			n.lose()
 		}
@@ -226,10 +222,10 @@ func (c *Client) Expire() {
 	}
 }
 
-// Revoke is an operator who ends all sessions of the process in the service. As with Expire the
-// service drops them now, but the process is the last to hear of it, after others have seen that
-// its entries are gone: with the answer to its next call, with the notice of a change that it
-// waits for, or with the answer to a heartbeat, within a third of the timeout.
+// Revoke ends all sessions of the process in the service, as an operator does. As with Expire the service
+// drops them now, but the process is the last to learn of it, after others have seen that its entries are
+// gone: with the reply to its next call, with the notice of a change that it waits for, or with the reply
+// to a heartbeat, within a third of the timeout.
 func (c *Client) Revoke() {
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
@@ -252,10 +248,10 @@ func (n *session) revoke() {
 	}
 }
 
-// Kill is the death of the process. Nothing more is sent, for good: the sessions are Lost at once to
-// whoever still holds one, and calls return backend.ErrSessionLost. What is under way arrives. The
-// service drops the sessions when they time out; or before that if somebody executes their wills,
-// which Kill returns, as a companion of the process does:
+// Kill makes the process die. It sends nothing more, for good: its sessions are Lost at once to anybody who
+// still holds one, and calls return backend.ErrSessionLost. Messages on their way arrive. The service drops
+// the sessions when they time out, or before that if somebody executes their wills, which Kill returns, as
+// a companion of the process does:
 //
 //	for _, will := range dead.Kill() {
 //		err := backend.Execute(ctx, service, will)
@@ -274,8 +270,8 @@ func (c *Client) Kill() []backend.Will {
 	return wills
 }
 
-// Stop takes the service down: all processes are suspended, and Open returns
-// ErrUnavailable. No session times out in the service while it is down.
+// Stop takes the service down: all processes are suspended, and Open returns ErrUnavailable. No session
+// times out in the service while it is down.
 func (s *Service) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,8 +283,8 @@ func (s *Service) Stop() {
 	}
 }
 
-// Start brings the service back with all its entries and sessions. As in ZooKeeper,
-// each session has its full timeout again from now on.
+// Start brings the service back with all its entries and sessions. As in ZooKeeper, each session has its
+// full timeout again from now on.
 func (s *Service) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,10 +303,10 @@ func (s *Service) Start() {
 	}
 }
 
-// Lag has sessions that are opened from now on begin at a server that is behind: they read what
-// stands there now, and hear of no change, until catchUp is called (any number of times). What a
-// session writes, or is refused, brings it up to date before. Sessions that are open go on as they
-// were, and so do those of an earlier Lag.
+// Lag makes sessions that are opened from now on begin at a server that is behind: they read the current
+// state, and learn of no change, until catchUp is called, which may be called several times. A session's
+// own writes, refused ones too, bring it up to date before that. Open sessions continue as they were, and
+// so do those of an earlier Lag.
 func (s *Service) Lag() (catchUp func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -332,8 +328,8 @@ func (s *Service) Lag() (catchUp func()) {
 	}
 }
 
-// Delete is an operator who removes the entry under key and all below it, whoever
-// owns them, in one commit. A key with nothing under it is no error.
+// Delete removes the entry under key and all below it, of any owner, in one commit, as an operator does. A
+// key with nothing under it is no error.
 func (s *Service) Delete(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -343,8 +339,8 @@ func (s *Service) Delete(key string) {
 	}
 }
 
-// UseUp leaves the directory dir with numbers for so many more entries: Enqueue is
-// ErrUsedUp after that, for as long as dir stands. So does ZooKeeper, after some 2^31.
+// UseUp leaves the directory dir with numbers for left more entries: after that Enqueue returns ErrUsedUp,
+// for as long as dir exists, as on ZooKeeper after some 2^31 entries.
 func (s *Service) UseUp(dir string, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -356,9 +352,8 @@ func (s *Service) UseUp(dir string, left int) {
 
 var errPath = errors.New(`key must begin with "/", and have no empty segment`)
 
-// Put is a foreign writer: it writes value under key, whatever is there, and makes
-// what is missing above as persistent entries. The key need not be one that
-// CheckKey likes, only a path.
+// Put writes value under key as a foreign writer does, over any entry there, and makes the missing
+// ancestors as persistent entries. key needs to be a path, but need not pass CheckKey.
 func (s *Service) Put(key string, value []byte) error {
 	if !isPath(key) {
 		return wrap("put", key, errPath)

@@ -13,8 +13,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// open opens a session with a timeout of 9 s: it beats every 3 s, and its window is
-// 8.1 s long.
+// open opens a session with a timeout of 9 s: it beats every 3 s, and its window is 8.1 s long.
 func open(t *testing.T, c *Client) *session {
 	t.Helper()
 	s := must.Get(c.Open(t.Context(), backend.OpenOptions{TTL: 9 * time.Second}))(t)
@@ -37,7 +36,7 @@ func create(t *testing.T, s backend.Driver, key string) backend.Entry {
 	return out[0]
 }
 
-// later makes a call on a goroutine of its own, and tells how it ends.
+// later makes a call on a goroutine of its own, and reports how it ends.
 func later(call func() ([]backend.Entry, error)) <-chan error {
 	ended := make(chan error, 1)
 	go func() { _, err := call(); ended <- err }()
@@ -138,7 +137,7 @@ func TestDelayReply(t *testing.T) {
 	})
 }
 
-// A match may break what it is about, at that instant.
+// A match may suspend the process whose commit it is about, at that instant.
 func TestMatchThatCallsTheService(t *testing.T) {
 	alone(t, Options{}, func(t *testing.T, svc *Service, c *Client, s *session) {
 		asked := 0
@@ -211,14 +210,14 @@ func TestStopAndStart(t *testing.T) {
 		cut.client.Suspend()
 		svc.Stop()
 		require.ErrorIs(t, must.Err(svc.Open(t.Context(), backend.OpenOptions{})), backend.ErrUnavailable)
-		a.Resume() // it is not its link that is missing
+		a.Resume() // its link is not what is missing
 		require.Equal(t, backend.Suspended, brief.State())
 		time.Sleep(5 * time.Second)
 		svc.Start()
 		require.Equal(t, backend.Live, brief.State())
 		require.Equal(t, backend.Suspended, cut.State())
 
-		// Nothing times out while the service is down, and all get their time again.
+		// Nothing times out while the service is down, and all sessions get their full time again.
 		svc.Stop()
 		time.Sleep(time.Hour)
 		require.Equal(t, backend.Lost, brief.State())
@@ -311,8 +310,8 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, must.Err(s.Commit(t.Context(), nil)), "nothing to do")
 }
 
-// TestHalfOfALostReply: an operator removes one of two entries before it is known that they were made. The commit does not
-// report the other one, so that one goes, too.
+// TestHalfOfALostReply: an operator removes one of two entries before it is known that they were created.
+// The commit does not report the other one, so that one goes, too.
 func TestHalfOfALostReply(t *testing.T) {
 	var svc *Service
 	svc = New(Options{Intercept: func(step Step) {

@@ -8,27 +8,26 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Stats are counts since New, and the present numbers of what there is.
+// Stats are counts since New, and current numbers.
 type Stats struct {
 	// Sessions opened, closed by their process, and dropped by the service.
 	Opens, Closes, Expired uint64
-	// Operations that got to the service. A commit whose request was lost counts,
-	// and counts again when it is sent again.
+	// Operations that reached the service. A commit whose request was lost counts, and counts again when it
+	// is sent again.
 	Gets, Lists, Predecessors, Awaits, AwaitLists, Commits, Drops uint64
-	// Wakeups counts the times that a blocked Await or AwaitList was told of a
-	// change: the herd.
+	// Wakeups counts how often a change woke a blocked Await or AwaitList: the herd.
 	Wakeups uint64
 	// Rev is the revision of the last commit.
 	Rev uint64
-	// What there is now: sessions the service knows, entries, and watches, which is
-	// one for each key that a blocked Await waits for.
+	// Current sessions that the service knows, entries, and watches: one for each key that a blocked Await
+	// waits for.
 	Sessions, Entries, Watches int
-	// Due are the blocked Awaits and AwaitLists that a change has woken, and that have not
-	// looked at it yet.
+	// Due counts the blocked Awaits and AwaitLists that a change has woken and that have not looked at it
+	// yet.
 	Due int
 }
 
-// Stats returns the present counts.
+// Stats returns the current counts.
 func (s *Service) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,15 +36,15 @@ func (s *Service) Stats() Stats {
 	return out
 }
 
-// Knows tells whether the service knows a session, by its ID: whether it has neither closed nor
-// dropped it.
+// Knows reports whether the service knows a session, by its ID: whether it has neither closed nor dropped
+// it.
 func (s *Service) Knows(session string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessions[session] != nil
 }
 
-// Behind tells whether a session, by its ID, reads what there was: see Lag.
+// Behind reports whether a session, by its ID, reads a past state: see Lag.
 func (s *Service) Behind(session string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,22 +52,22 @@ func (s *Service) Behind(session string) bool {
 	return n != nil && n.past != nil
 }
 
-// Entry returns what is under key; its Rev is zero if there is nothing.
+// Entry returns the entry under key; its Rev is zero if there is none.
 func (s *Service) Entry(key string) backend.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lookup(key)
 }
 
-// Listing returns what List of a session would.
+// Listing returns what a session's List would.
 func (s *Service) Listing(dir string) backend.Listing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list(dir)
 }
 
-// Entries returns the children of dir: the enqueued ones first, oldest first, then
-// the others by key. "/" is a dir, too.
+// Entries returns the children of dir: the enqueued ones first, oldest first, then the others by key. dir
+// may be "/".
 func (s *Service) Entries(dir string) []backend.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +83,7 @@ func (s *Service) Entries(dir string) []backend.Entry {
 	return append(out, others...)
 }
 
-// Dump returns all entries as text, a line each and by key, for the message of a
-// test that failed.
+// Dump returns all entries as text, one per line, sorted by key, for the message of a failed test.
 func (s *Service) Dump() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

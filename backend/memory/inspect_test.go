@@ -46,7 +46,7 @@ func TestListing(t *testing.T) {
 	})
 }
 
-// A waiter that a change has woken is due until it has looked at it.
+// A waiter that a change has woken is due until it has looked at the change.
 func TestDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.New(memory.Options{})
@@ -87,7 +87,7 @@ func TestDue(t *testing.T) {
 		release()
 		assert.NoError(t, <-told)
 		due("all have looked", 0)
-		// A change that is undone before anybody looks wakes one that goes on waiting.
+		// A change that is undone before anybody looks wakes a waiter that continues to wait.
 		release = client.HoldWakeups()
 		told = await(t.Context(), "/c")
 		put("/c")
@@ -100,7 +100,7 @@ func TestDue(t *testing.T) {
 	})
 }
 
-// An entry is enqueued beside what somebody else has put under the name that it would have.
+// An entry is enqueued beside a foreign entry that has taken its next name.
 func TestEnqueueBesideATakenName(t *testing.T) {
 	svc, ctx := memory.New(memory.Options{}), t.Context()
 	s := must.Get(svc.Open(ctx, backend.OpenOptions{}))(t)

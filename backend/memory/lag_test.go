@@ -12,8 +12,8 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// behind returns a session that has been opened at a server which does not know the latest
-// changes: /p was "old" and is "new", /gone is gone, and a, the oldest of /d, is gone, too.
+// behind returns a session opened at a server that does not know the latest changes: /p was "old" and is
+// "new", /gone is gone, and the oldest of /d is gone, too.
 func behind(t *testing.T, svc *Service) (s *session, first, second backend.Entry, catchUp func()) {
 	t.Helper()
 	ahead := open(t, svc.Client("ahead"))
@@ -57,7 +57,7 @@ func TestNewSessionIsBehind(t *testing.T) {
 		l := must.Get(s.List(t.Context(), "/d"))(t)
 		require.Equal(t, []string{first.Key, second.Key}, l.Keys)
 
-		// It hears of what it has missed, and of what comes, when it has caught up.
+		// It learns of the changes that it has missed, and of new ones, when it has caught up.
 		heard := make(chan time.Time, 2)
 		go func() {
 			if now, err := s.Await(context.Background(), first); err == nil && !now[0].Exists() {
@@ -85,7 +85,7 @@ func TestNewSessionIsBehind(t *testing.T) {
 	})
 }
 
-// What a session writes is judged by what there is, and it reads that from then on.
+// A session's write is decided by the current state, which the session reads from then on.
 func TestWriteCatchesUp(t *testing.T) {
 	for name, write := range map[string]func(*session, backend.Entry) error{
 		"done": func(s *session, _ backend.Entry) error {
@@ -123,7 +123,7 @@ func TestWriteCatchesUp(t *testing.T) {
 	}
 }
 
-// Servers that are behind may be so by more or less.
+// Servers may be behind by more or by less.
 func TestBehindByMoreOrLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := New(Options{})

@@ -2,11 +2,11 @@ package memory
 
 import "iter"
 
-// A list is doubly linked: adding the youngest, removing any and finding the one before take
-// constant time, however many candidates there are.
+// A list is doubly linked: adding the youngest element, removing any and finding the one before take
+// constant time, with any number of candidates.
 type list[T any] struct{ first, last *place[T] }
 
-// A place is where one is in a list. It is part of what it is the place of.
+// A place is the position of an element in a list. It is a part of the element.
 type place[T any] struct {
 	of         *T
 	prev, next *place[T]

@@ -17,45 +17,41 @@ var (
 	_ backend.Testator = (*session)(nil)
 )
 
-// Options tune a Service. The zero value is good.
+// Options tune a Service. The zero value is valid.
 type Options struct {
-	// MinTTL, MaxTTL and DefaultTTL are the session timeouts granted: a wish outside
-	// is granted the nearest. Zero means 10 ms, 24 h and 10 s.
+	// MinTTL, MaxTTL and DefaultTTL are the session timeouts that are granted: a request outside the limits
+	// gets the nearest one. Zero means 10 ms, 24 h and 10 s.
 	MinTTL, MaxTTL, DefaultTTL time.Duration
 
-	// Margin is by how much the trust window ends before the service drops the
-	// session. Zero means a tenth of the session's TTL; more than half of the TTL is
-	// taken as half.
+	// Margin is the time between the end of the trust window and the moment when the service drops the
+	// session. Zero means a tenth of the session's TTL; more than half of the TTL counts as half.
 	Margin time.Duration
 
-	// MaxOps and MaxBytes are the limits of one commit: of its conditions and ops
-	// together, and of the bytes in their keys and values. Zero means none.
+	// MaxOps and MaxBytes limit one commit: its conditions and ops together, and the bytes in their keys
+	// and values. Zero means no limit.
 	MaxOps, MaxBytes int
 
-	// Revision is that of the last commit before the first, as of a service that has been at work for long. Real ones
-	// begin anywhere: ZooKeeper's are above 2^32.
+	// Revision is the revision before the first commit, as of a service that has run for long. Real
+	// services begin anywhere: ZooKeeper's revisions are above 2^32.
 	Revision uint64
 
-	// Latency, if set, draws for how long a message is under way between a process and the
-	// service: a request, its answer, the notice of a change. Messages of a session overtake
-	// each other in neither direction. One that is under way when its caller gives up arrives
-	// all the same, and one whose link is dead when it should arrive is lost. Heartbeats take no
-	// time. It is called with the service locked and must not call it.
+	// Latency, if set, returns how long a message takes between a process and the service: a request, its
+	// reply, the notice of a change. Messages of a session overtake each other in neither direction. A
+	// message whose caller gives up arrives all the same; one whose link is dead when it should arrive is
+	// lost. Heartbeats take no time. Latency is called with the service locked and must not call it.
 	Latency func() time.Duration
 
-	// Detect is for how long a process takes a link for alive that has gone dead: its
-	// sessions stay Live so long, while their windows run out and calls get no answer. Zero:
-	// it notices at once.
+	// Detect is how long a process treats a dead link as alive: its sessions stay Live that long, while
+	// their windows run out and calls get no reply. Zero: it notices at once.
 	Detect time.Duration
 
-	// Intercept, if set, is called before each operation takes effect and before
-	// each wake-up is delivered, on the goroutine of the caller that waits for it
-	// and without locks: while it blocks, that step is held back and all else goes
-	// on. A caller's ctx does not end it.
+	// Intercept, if set, is called before each operation takes effect and before each wake-up is delivered,
+	// on the goroutine of the waiting caller and without locks: while it blocks, that step is held back and
+	// everything else continues. A caller's ctx does not end it.
 	Intercept func(Step)
 }
 
-// A Step is what Options.Intercept holds in its hands.
+// A Step is an operation that Options.Intercept may hold back.
 type Step struct {
 	// Client is the name of the process.
 	Client string
@@ -63,13 +59,13 @@ type Step struct {
 	Session string
 	// Kind is the operation.
 	Kind StepKind
-	// Key is what it is about: the first one, where there are several.
+	// Key is the key that it is about, the first if there are several.
 	Key string
-	// Ops are those of a commit. They must not be changed.
+	// Ops are the ops of a commit. They must not be changed.
 	Ops []backend.Op
 }
 
-// StepKind tells operations apart.
+// StepKind is the kind of a Step.
 type StepKind string
 
 const (
@@ -87,21 +83,19 @@ const (
 	StepExecute     StepKind = "execute" // of a will; Session is the will's
 )
 
-// A Service is the coordination service: a linearizable store in this process. It
-// lives as long as it is referred to; there is nothing to close. It is safe for
-// concurrent use.
+// A Service is the coordination service: a linearizable store in this process. It lives as long as it is
+// referenced; there is nothing to close. It is safe for concurrent use.
 //
 // As a [backend.Backend] it is one Client, named "service".
 type Service struct {
 	opts Options
 	self *Client
 
-	// mu guards all state, that of clients and sessions included. It is never held
-	// while blocking.
+	// mu guards all state, including that of clients and sessions. It is never held while blocking.
 	mu       sync.Mutex
 	rev      uint64              // of the last commit
-	tree                         // what stands there now
-	past     *tree               // nil, or: what the server shows at which sessions are opened
+	tree                         // the current entries
+	past     *tree               // nil, or what new sessions read: see Lag
 	sessions map[string]*session // by ID, as long as the service knows them
 	clients  []*Client
 	named    uint64 // sessions so far
@@ -110,7 +104,7 @@ type Service struct {
 	stats    Stats
 }
 
-// New starts an empty service.
+// New returns an empty service.
 func New(o Options) *Service {
 	set := func(d *time.Duration, def time.Duration) {
 		if *d <= 0 {
@@ -130,8 +124,8 @@ func New(o Options) *Service {
 	return s
 }
 
-// Client starts a simulated process with a link of its own. The name is for
-// reports; several may bear the same.
+// Client returns a simulated process with a link of its own. The name is for reports; several clients may
+// have the same name.
 func (s *Service) Client(name string) *Client {
 	c := &Client{svc: s, name: name, open: make(map[*session]struct{})}
 	s.mu.Lock()
@@ -173,7 +167,7 @@ func (c *Client) Limits() backend.Limits { return c.svc.Limits() }
 // String implements backend.Backend.
 func (c *Client) String() string { return "memory" }
 
-// Name is the name that the client was given.
+// Name returns the name that the client was given.
 func (c *Client) Name() string { return c.name }
 
 func (c *Client) down() bool { return c.cut || c.svc.stopped }

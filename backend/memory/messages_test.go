@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// each makes every message take so long.
+// each makes every message take d.
 func each(d time.Duration) Options {
 	return Options{Latency: func() time.Duration { return d }}
 }
@@ -57,7 +57,7 @@ func TestMessagesTakeTime(t *testing.T) {
 	})
 }
 
-// A reading is what there was when the service was asked.
+// A read returns the state at the moment when its request arrives.
 func TestAnswersAreOld(t *testing.T) {
 	alone(t, each(time.Second), func(t *testing.T, svc *Service, _ *Client, s *session) {
 		require.NoError(t, svc.Put("/p", []byte("1")))
@@ -67,7 +67,7 @@ func TestAnswersAreOld(t *testing.T) {
 	})
 }
 
-// A commit whose caller has given up happens all the same, and what it makes is removed.
+// A commit whose caller has given up is done all the same, and its entries are removed.
 func TestRequestsArriveLate(t *testing.T) {
 	for name, opts := range map[string]Options{"each message": each(2 * time.Second), "this one": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestRequestsArriveAfterTheSession(t *testing.T) {
 	}
 }
 
-// A request is lost whose link is dead when it should arrive, and is sent again.
+// A request whose link is dead when it should arrive is lost, and is sent again.
 func TestRequestsAreLostWithTheirLink(t *testing.T) {
 	alone(t, each(time.Second), func(t *testing.T, svc *Service, c *Client, s *session) {
 		time.AfterFunc(500*time.Millisecond, c.Suspend)
@@ -197,7 +197,7 @@ func TestDeadLinkIsNoticedLate(t *testing.T) {
 		time.Sleep(time.Second)
 		require.False(t, svc.Entry(e.Key).Exists())
 
-		// A link that is back before that has only been slow.
+		// A link that is back before that was only slow.
 		s = open(t, svc.Client("b"))
 		b := s.client
 		time.AfterFunc(500*time.Millisecond, b.Resume)
@@ -208,7 +208,7 @@ func TestDeadLinkIsNoticedLate(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, backend.Live, s.State())
 
-		// The window ends a link that nobody has noticed to be dead.
+		// The window ends even if nobody has noticed that the link is dead.
 		svc = New(Options{Detect: time.Minute})
 		s = open(t, svc.Client("a"))
 		deadline = s.Deadline()
@@ -251,7 +251,7 @@ func TestRevokeIsHeardLast(t *testing.T) {
 			require.Equal(t, backend.Lost, s.State())
 		}
 
-		// One that is out of touch hears of it when it is back.
+		// A session that is out of touch learns of it when it is back.
 		s = open(t, c)
 		c.Suspend()
 		c.Revoke()

@@ -82,8 +82,8 @@ func (n *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	})
 }
 
-// listRev returns the Rev of dir's listing. A directory that is gone lists like an
-// empty one, at a revision that no earlier listing of it exceeds.
+// listRev returns the Rev of dir's listing. A directory that is gone lists like an empty one, at a revision
+// that no earlier listing of it exceeds.
 func (t *tree) listRev(dir string) (rev uint64, exists bool) {
 	at := t.nodes[dir]
 	if at == nil || !at.entry.Exists() {
@@ -95,8 +95,8 @@ func (t *tree) listRev(dir string) (rev uint64, exists bool) {
 	return max(at.dir.rev, at.entry.Rev), true
 }
 
-// list returns dir's listing. All listings of one revision share their keys, so that a
-// crowd which lists a directory at each change takes memory for it once.
+// list returns dir's listing. All listings of one revision share their keys, so that a crowd that lists a
+// directory at each change needs memory for it once.
 func (t *tree) list(dir string) backend.Listing {
 	rev, exists := t.listRev(dir)
 	l := backend.Listing{Dir: dir, Rev: rev}
@@ -109,14 +109,13 @@ func (t *tree) list(dir string) backend.Listing {
 		for at := range d.queue.all() {
 			keys = append(keys, at.entry.Key)
 		}
-		d.keys = slices.Clip(keys) // who appends to it makes a copy
+		d.keys = slices.Clip(keys) // an append makes a copy
 	}
 	l.Keys = d.keys
 	return l
 }
 
-// Predecessor implements backend.Driver. It takes constant time for an enqueued
-// entry.
+// Predecessor implements backend.Driver. It takes constant time for an enqueued entry.
 func (n *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	type answer struct {
 		entry backend.Entry

@@ -15,8 +15,8 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// queue enrols n sessions of c in /d, and has each but the first wait for its own
-// entry and the one before, on a goroutine of its caller's.
+// queue enqueues n sessions of c in /d, and makes each except the first wait for its own entry and the one
+// before, on a goroutine of its caller's.
 func queue(tb testing.TB, svc *Service, n int) (sessions []*backend.Session, entries []backend.Entry, woken <-chan int, wait func()) {
 	ctx := context.Background()
 	require.NoError(tb, svc.Put("/d", nil))
@@ -52,7 +52,7 @@ func TestTenThousandWait(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Zero(t, svc.Stats().Wakeups, "nothing happened")
 
-		// A handover wakes one, wherever in the queue it happens.
+		// A handover wakes one waiter, anywhere in the queue.
 		for i, gone := range []int{0, n / 2, n - 2} {
 			require.NoError(t, sessions[gone].Close(t.Context()))
 			require.Equal(t, gone+1, <-woken)
@@ -70,8 +70,8 @@ func TestTenThousandWait(t *testing.T) {
 	})
 }
 
-// BenchmarkQueue enrols and lets go a queue, and reports what a waiting candidate
-// costs in heap: session, entry and blocked call, without its goroutine's stack.
+// BenchmarkQueue fills and empties a queue, and reports the heap that a waiting candidate costs: session,
+// entry and blocked call, without its goroutine's stack.
 func BenchmarkQueue(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -99,8 +99,8 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// A crowd that lists a directory at each change shares one list of its keys, until the
-// next change; what was listed before stays as it was.
+// Sessions that list a directory share one list of its keys until the next change; earlier listings stay as
+// they were.
 func TestListingsShareTheirKeys(t *testing.T) {
 	svc := New(Options{})
 	sessions, entries, _, wait := queue(t, svc, 3)

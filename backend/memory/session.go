@@ -10,9 +10,9 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// A session has no goroutine, and no timer while it is in touch: its heartbeats
-// are arithmetic. They are sent and received at beat, beat+TTL/3, beat+2·TTL/3 …
-// for as long as it is in touch, and at beat for the last time once it is not.
+// A session has no goroutine, and no timer while it is in touch: its heartbeats are arithmetic. They are
+// sent and received at beat, beat+TTL/3, beat+2·TTL/3 … while it is in touch, and at beat for the last time
+// once it is not.
 type session struct {
 	svc    *Service
 	client *Client
@@ -25,7 +25,7 @@ type session struct {
 	state   backend.State
 	beat    time.Time
 	expires time.Time     // when the service drops it, unless it is in touch
-	notices time.Time     // zero, or: its link is dead, and it is Live until it notices then
+	notices time.Time     // zero, or when it notices that its link is dead; it is Live until then
 	ended   bool          // the service has dropped it
 	broken  bool          // its connection is gone for a moment
 	moved   driver.Signal // of changes of state and notices
@@ -34,13 +34,13 @@ type session struct {
 	orphans []backend.Entry
 	doubts  []doubt
 	owned   list[node] // its entries
-	// past is what it reads while its server is behind, and caughtUp is closed when that ends.
-	// Otherwise both are nil.
+	// past is what it reads while its server is behind; caughtUp is closed when that ends. Otherwise both
+	// are nil.
 	past     *tree
 	caughtUp chan struct{}
 }
 
-// delays are those of a session's messages.
+// delays are the delays of a session's messages.
 type delays struct {
 	latest [2]time.Time // when the latest one arrives, by direction
 }
@@ -52,8 +52,8 @@ const (
 	fromService
 )
 
-// Open implements backend.Backend. It blocks only while its message is under way: a service
-// that is stopped and a process that is suspended get ErrUnavailable.
+// Open implements backend.Backend. It blocks only while its message is on its way: if the service is
+// stopped or the process is suspended, it returns ErrUnavailable.
 func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s := c.svc
 	s.step(Step{Client: c.name, Kind: StepOpen})
@@ -100,7 +100,7 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n.id == "" {
-		n.state = backend.Lost // so that it is not granted any more
+		n.state = backend.Lost // so that it is no longer granted
 	} else {
 		n.lose() // the service will drop it in time
 	}
@@ -144,14 +144,14 @@ func (n *session) State() backend.State {
 	return n.now()
 }
 
-// inTouch tells whether messages and heartbeats get through.
+// inTouch reports whether messages and heartbeats get through.
 func (n *session) inTouch() bool { return n.state == backend.Live && !n.silent() }
 
-// silent tells whether its link is dead, and it has not noticed.
+// silent reports whether its link is dead and it has not noticed.
 func (n *session) silent() bool { return !n.notices.IsZero() }
 
-// now returns the state, after a look at the clock: the timer may be late, and a
-// window that has passed must not be taken for open meanwhile.
+// now returns the state after a look at the clock: the timer may be late, and a window that has passed must
+// not count as open meanwhile.
 func (n *session) now() backend.State {
 	now := time.Now()
 	switch {
@@ -187,7 +187,7 @@ func (n *session) move(to backend.State) {
 	n.moved.Fire()
 }
 
-// enter returns with the service locked and the session in touch, as soon as it is.
+// enter waits until the session is in touch, and returns with the service locked.
 func (n *session) enter(ctx context.Context, step Step) error {
 	intercept := n.svc.opts.Intercept != nil
 	for {
@@ -214,7 +214,7 @@ func (n *session) enter(ctx context.Context, step Step) error {
 		case denied:
 			return backend.ErrDenied
 		case turnedAway:
-			_ = n.sleep(ctx, n.ttl/100) // what ended it is seen above
+			_ = n.sleep(ctx, n.ttl/100) // the loop finds what ended it
 			continue
 		case inTouch:
 			step.Client, step.Session = n.client.name, n.id
@@ -229,8 +229,8 @@ func (n *session) enter(ctx context.Context, step Step) error {
 	}
 }
 
-// ask sends the service a question until there is an answer, which answer finds with the
-// service locked. An answer that is not waited for changes nothing, so it takes no goroutine.
+// ask sends the service a question until there is a reply, which answer computes with the service locked. A
+// reply that nobody waits for changes nothing, so it takes no goroutine.
 func ask[T any](ctx context.Context, n *session, step Step, answer func() T) (T, error) {
 	var none T
 	for {
@@ -257,8 +257,7 @@ func ask[T any](ctx context.Context, n *session, step Step, answer func() T) (T,
 	}
 }
 
-// unknown tells whether the service does not know the session any more, and has the process
-// hear of it.
+// unknown reports whether the service no longer knows the session, and then makes it Lost.
 func (n *session) unknown() bool {
 	if n.ended {
 		n.lose()
@@ -266,8 +265,8 @@ func (n *session) unknown() bool {
 	return n.ended
 }
 
-// travel takes as long as a message of the caller's. It is called with the service locked, and
-// returns so if the message arrives.
+// travel takes as long as a message of the caller's. It is called with the service locked, and leaves it
+// locked if the message arrives.
 func (n *session) travel(ctx context.Context, to direction) (arrived bool, err error) {
 	d := n.way(to)
 	if d == 0 {
@@ -285,8 +284,7 @@ func (n *session) travel(ctx context.Context, to direction) (arrived bool, err e
 	return true, nil
 }
 
-// way is how long a message of the session takes that is sent now. It is called with the service
-// locked.
+// way returns how long a message of the session takes from now. It is called with the service locked.
 func (n *session) way(to direction) time.Duration {
 	if n.delays == nil {
 		return 0
@@ -300,7 +298,7 @@ func (n *session) way(to direction) time.Duration {
 	return time.Until(at)
 }
 
-// sleep returns nil after d, unless the session is lost or ctx ends before.
+// sleep returns nil after d, unless the session is lost or ctx ends first.
 func (n *session) sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -312,9 +310,9 @@ func (n *session) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// send sends a message whose effect does not depend on anybody's waiting: at happens when it
-// arrives, late by so much more than others, and tells whether it is answered. send and at are
-// called with the service locked.
+// send sends a message that takes effect even if nobody waits for it. at is called when it arrives, later
+// than others by late, and reports whether the message is answered. send and at run with the service
+// locked.
 func (n *session) send(late time.Duration, at func() (answered bool)) answer {
 	if n.delays == nil && late == 0 {
 		return answer{came: at()}
@@ -330,13 +328,13 @@ func (n *session) send(late time.Duration, at func() (answered bool)) answer {
 	return answer{later: back}
 }
 
-// An answer has come at once or not at all, or says later whether it has.
+// An answer has come at once or not at all, or reports later whether it has.
 type answer struct {
 	came  bool
 	later <-chan bool
 }
 
-// comes tells whether it comes before the session is lost or ctx ends.
+// comes reports whether the answer comes before the session is lost or ctx ends.
 func (a answer) comes(ctx context.Context, lost <-chan struct{}) bool {
 	if a.later == nil {
 		return a.came
@@ -350,7 +348,7 @@ func (a answer) comes(ctx context.Context, lost <-chan struct{}) bool {
 	return false
 }
 
-// after calls do after d, with the service locked, as the caller has it.
+// after calls do after d, with the service locked, as it is for the caller.
 func (s *Service) after(d time.Duration, do func()) {
 	if d == 0 {
 		do()
@@ -383,7 +381,7 @@ func (n *session) suspend() {
 	n.move(backend.Suspended)
 }
 
-// due is when the process notices something by its clock.
+// due returns when the process next notices something by its clock.
 func (n *session) due() time.Time {
 	if n.silent() && n.notices.Before(n.deadline()) {
 		return n.notices
@@ -391,14 +389,14 @@ func (n *session) due() time.Time {
 	return n.deadline()
 }
 
-// freeze fixes the last heartbeat, and sees to what follows from there being no more.
+// freeze fixes the last heartbeat, and the times that follow from it.
 func (n *session) freeze() {
 	n.beat = n.lastBeat(time.Now())
 	n.expires = n.beat.Add(n.ttl)
 	n.watchClock(n.deadline())
 }
 
-// watchClock has tick called at t.
+// watchClock makes tick run at t.
 func (n *session) watchClock(t time.Time) {
 	if n.timer == nil {
 		n.timer = time.AfterFunc(time.Until(t), n.tick)
@@ -407,14 +405,14 @@ func (n *session) watchClock(t time.Time) {
 	n.timer.Reset(time.Until(t))
 }
 
-// tick does what is due, by the clock: the window passes first and the service
-// drops the session a margin later, never the other way round.
+// tick does what is due by the clock: the window passes first, and the service drops the session a margin
+// later, never the other way round.
 func (n *session) tick() {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
 	if n.inTouch() {
 		if n.ended {
-			n.lose() // the answer to a heartbeat: see Revoke
+			n.lose() // the reply to a heartbeat: see Revoke
 		}
 		return
 	}
@@ -423,7 +421,7 @@ func (n *session) tick() {
 		return
 	}
 	if n.ended || n.svc.stopped {
-		return // Start sets expires anew and calls again
+		return // Start sets expires again and calls again
 	}
 	if time.Now().Before(n.expires) {
 		n.watchClock(n.expires)
@@ -433,8 +431,7 @@ func (n *session) tick() {
 	n.end()
 }
 
-// resume brings the session back if it is not over. A heartbeat goes first, then
-// what was left undone.
+// resume brings the session back if it is not over. A heartbeat goes first, then the removal of orphans.
 func (n *session) resume() {
 	if n.client.down() || n.broken || n.now() == backend.Lost || n.inTouch() {
 		return
@@ -471,7 +468,7 @@ func (n *session) discard(e backend.Entry) {
 	n.svc.remove(have)
 }
 
-// view is what the session reads.
+// view returns what the session reads.
 func (n *session) view() *tree {
 	if n.past != nil {
 		return n.past
@@ -479,7 +476,7 @@ func (n *session) view() *tree {
 	return &n.svc.tree
 }
 
-// catchUp has the session read what there is now, from now on.
+// catchUp makes the session read the current state from now on.
 func (n *session) catchUp() {
 	if n.past != nil {
 		close(n.caughtUp)
@@ -502,7 +499,7 @@ func (n *session) lose() {
 	delete(n.client.open, n)
 }
 
-// end is the service dropping the session and all its entries, at one revision.
+// end makes the service drop the session and all its entries, at one revision.
 func (n *session) end() {
 	if n.ended {
 		return
@@ -520,9 +517,9 @@ func (n *session) end() {
 	}
 }
 
-// Close implements backend.Driver. It blocks only while its message is under way. Out of
-// touch, it returns ErrUnavailable, and the service drops the entries when the session times
-// out; a later call may still find it in touch.
+// Close implements backend.Driver. It blocks only while its message is on its way. Out of touch, it returns
+// ErrUnavailable, and the service drops the entries when the session times out; a later call may still find
+// the session in touch.
 func (n *session) Close(ctx context.Context) error {
 	n.svc.mu.Lock()
 	n.lose()

@@ -7,7 +7,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A tree is all that stands in a service, at one moment.
+// A tree is all entries of a service at one moment.
 type tree struct {
 	nodes    map[string]*node
 	root     *node
@@ -21,7 +21,7 @@ func (t *tree) clone() *tree {
 	return c
 }
 
-// copy takes over an entry of another tree, and all below it.
+// copy copies an entry of another tree, and all below it.
 func (t *tree) copy(from, parent *node) *node {
 	n := &node{entry: from.entry, owner: from.owner, queued: from.queued, parent: parent}
 	if parent != nil {
@@ -37,8 +37,7 @@ func (t *tree) copy(from, parent *node) *node {
 	return n
 }
 
-// A node is what the service has under one key: an entry, or only those who wait
-// for one (Rev is zero).
+// A node is what the service has under one key: an entry, or only waiters for one (Rev is zero).
 type node struct {
 	entry  backend.Entry
 	owner  *session // nil: persistent
@@ -56,13 +55,13 @@ type dir struct {
 	queue, others list[node]
 	n             int      // children in all
 	rev           uint64   // of the last change to queue
-	keys          []string // of queue, if somebody has listed it since; never changed
-	numbered      bool     // left counts
+	keys          []string // of queue, if it was listed since; immutable
+	numbered      bool     // left applies
 	left          int      // how many more can be enqueued, if they are numbered
 	watches       list[watch]
 }
 
-// children yields those that were enqueued, and then the others. d may be nil.
+// children yields the enqueued children, then the others. d may be nil.
 func (d *dir) children() iter.Seq[*node] {
 	return func(yield func(*node) bool) {
 		if d == nil {
@@ -85,7 +84,7 @@ func (n *node) asDir() *dir {
 	return n.dir
 }
 
-// siblings are the children of the same directory and the same sort.
+// siblings returns the children of the same directory and the same sort.
 func (n *node) siblings() *list[node] {
 	if n.queued {
 		return &n.parent.asDir().queue
@@ -93,7 +92,7 @@ func (n *node) siblings() *list[node] {
 	return &n.parent.asDir().others
 }
 
-// node returns the node under key, made if need be.
+// node returns the node under key, and makes it if necessary.
 func (s *Service) node(key string) *node {
 	if key == "/" {
 		return s.root
@@ -106,7 +105,7 @@ func (s *Service) node(key string) *node {
 	return n
 }
 
-// dir returns what stands under key as a directory, or nil.
+// dir returns the directory under key, or nil.
 func (t *tree) dir(key string) *dir {
 	if key == "/" {
 		return t.root.dir
@@ -125,7 +124,7 @@ func (t *tree) lookup(key string) backend.Entry {
 	return backend.Entry{Key: key}
 }
 
-// forget gives up a node that is good for nothing any more.
+// forget drops a node that has no use any more.
 func (s *Service) forget(n *node) {
 	if n == s.root || n.entry.Exists() || n.watches.first != nil {
 		return
@@ -136,8 +135,8 @@ func (s *Service) forget(n *node) {
 	delete(s.nodes, n.entry.Key)
 }
 
-// nextKey is the key of the next entry that a session enqueues. Names are not used twice, nor are
-// those that somebody else has taken.
+// nextKey returns the key of the next entry that a session enqueues. It uses no name twice, and none that
+// is taken.
 func (s *Service) nextKey(dir string, from *session) (key string) {
 	for key == "" || s.nodes[key] != nil {
 		s.queued++
@@ -146,8 +145,7 @@ func (s *Service) nextKey(dir string, from *session) (key string) {
 	return key
 }
 
-// insert makes an entry at the revision of the commit under way. Its parent exists
-// and its key is free.
+// insert makes an entry at the revision of the current commit. Its parent exists and its key is free.
 func (s *Service) insert(key string, value []byte, owner *session, queued bool) *node {
 	n := s.node(key)
 	n.entry.Value = append([]byte(nil), value...)
@@ -169,7 +167,7 @@ func (s *Service) insert(key string, value []byte, owner *session, queued bool) 
 	return n
 }
 
-// persist writes a persistent entry and the ancestors that are missing.
+// persist writes a persistent entry and its missing ancestors.
 func (s *Service) persist(key string, value []byte) *node {
 	if n := s.node(key); n.entry.Exists() {
 		s.write(n, value)
@@ -187,7 +185,7 @@ func (s *Service) write(n *node, value []byte) {
 	s.wake(&n.watches)
 }
 
-// remove takes an entry away, and all below it.
+// remove removes an entry and all below it.
 func (s *Service) remove(n *node) {
 	if n.dir != nil {
 		for n.dir.queue.first != nil {
@@ -196,7 +194,7 @@ func (s *Service) remove(n *node) {
 		for n.dir.others.first != nil {
 			s.remove(n.dir.others.first.of)
 		}
-		n.dir.numbered = false // one that is made under its name begins afresh
+		n.dir.numbered = false // a new directory under its name starts from scratch
 	}
 	s.listGone = s.rev
 	n.siblings().remove(&n.sibling)
@@ -211,8 +209,7 @@ func (s *Service) remove(n *node) {
 	s.forget(n)
 }
 
-// changed wakes those who wait for the entry n, which comes or goes, or for the
-// directory that it is enqueued in.
+// changed wakes the waiters for the entry n, which comes or goes, and for its directory if it is enqueued.
 func (s *Service) changed(n *node) {
 	s.wake(&n.watches)
 	if n.queued {
@@ -221,8 +218,8 @@ func (s *Service) changed(n *node) {
 	}
 }
 
-// A txn checks the ops of a commit one after the other, each on what the ones
-// before it would leave behind, without changing anything.
+// A txn checks the ops of a commit one after the other, each against what the ones before it would leave,
+// without changing anything.
 type txn struct {
 	svc      *Service
 	staged   map[string]view
@@ -272,7 +269,7 @@ func (t *txn) mayHold(parent string) error {
 	return nil
 }
 
-// numbers takes a number for an entry in a directory, if there is one left.
+// numbers takes a number for an entry in a directory, and reports whether there was one left.
 func (t *txn) numbers(key string) bool {
 	n := t.svc.nodes[key]
 	if n == nil || n.dir == nil || !n.dir.numbered || t.look(key).rev != n.entry.Rev {
@@ -352,8 +349,7 @@ func (t *txn) check(op backend.Op) error {
 	return nil
 }
 
-// commit applies ops for the session from if all conditions hold, and returns what
-// there is of each.
+// commit applies ops for the session from if all conditions hold, and returns the entry that each leaves.
 func (s *Service) commit(from *session, guards []backend.Condition, ops []backend.Op) ([]backend.Entry, string, error) {
 	for _, g := range guards {
 		have := s.lookup(g.Entry.Key)

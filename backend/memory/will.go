@@ -8,18 +8,18 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// WillSecret implements backend.Testator: there is none.
+// WillSecret implements backend.Testator: there is no secret.
 func (n *session) WillSecret() []byte { return nil }
 
-// Execute implements backend.Executor. The service hears of it over the link of this process, and
-// the process of the session, if it lives, as with Revoke.
+// Execute implements backend.Executor. The service learns of it over the link of this process, and the
+// session's process, if it lives, as with Revoke.
 func (c *Client) Execute(ctx context.Context, w backend.Will) error {
 	if len(w.Secret) > 0 {
 		return errors.New("the will has a secret, which none of this service has")
 	}
 	s := c.svc
 	s.step(Step{Client: c.name, Session: w.Session, Kind: StepExecute})
-	from := &session{svc: s, client: c} // which has the delays of a link
+	from := &session{svc: s, client: c} // it has the delays of a link
 	if s.opts.Latency != nil {
 		from.delays = new(delays)
 	}

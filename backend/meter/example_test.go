@@ -13,8 +13,8 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// testOneWakeUp is a test of one's own. It holds that a leader's resignation wakes one of
-// those who wait to lead, and tells one that it is next.
+// testOneWakeUp is a test of your own. It checks that a leader's resignation wakes one candidate that waits
+// to lead, and tells another that it is next.
 func testOneWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
@@ -47,8 +47,8 @@ func testOneWakeUp(t *testing.T) {
 		<-elected
 		synctest.Wait()
 		for i, most := range []int{
-			1: 2, // woken to lead; and its own watch tells it of its own mark
-			2: 1, // is next, which the mark tells it
+			1: 2, // woken to lead; and its own watch reports its own mark
+			2: 1, // is next, as the mark says
 			3: 0,
 			4: 0,
 		} {
@@ -59,8 +59,8 @@ func testOneWakeUp(t *testing.T) {
 	})
 }
 
-// In a test of your own, the meter tells what a change has cost: see testOneWakeUp.
-// Outside of one it tells what a session has done so far.
+// In a test of your own, the meter reports what a change has cost: see testOneWakeUp. Outside a test it
+// reports what a session has done so far.
 func ExampleNew() {
 	ctx := context.Background()
 	counted := meter.New(memory.New(memory.Options{}), nil)

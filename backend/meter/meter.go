@@ -1,5 +1,5 @@
-// Package meter counts what a strategy asks of its backend, at the contract's boundary: the same
-// on every service, in anybody's test.
+// Package meter counts what a strategy asks of its backend, at the boundary of the contract: the same on
+// every service, and in any test.
 package meter
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// New returns a Backend that does what b does, and counts what passes. Give each
-// candidate one of its own to have the counts per candidate; take Backend.Counts before
-// and after a leader change, and Counts.Sub, to have them per change.
+// New returns a Backend that does what b does, and counts the calls. For counts per candidate, give each
+// candidate a Backend of its own. For counts per leader change, take Backend.Counts before and after, and
+// use Counts.Sub.
 //
-// trace, if not nil, is called after each call of a session, with the call's outcome, on
-// the caller's goroutine and without locks: what it takes, the caller waits for.
+// trace, if not nil, is called after each call of a session, with the call's outcome, on the caller's
+// goroutine and without locks: the caller waits for it.
 func New(b backend.Backend, trace func(Call)) *Backend {
 	return &Backend{Backend: b, trace: trace}
 }
@@ -28,41 +28,40 @@ type Backend struct {
 	trace func(Call)
 
 	mu       sync.Mutex // of its sessions, too
-	sessions []*session // those that are open, in the order in which they were opened
-	closed   Counts     // of those that are not any more
+	sessions []*session // the open ones, in the order in which they were opened
+	closed   Counts     // of the closed ones
 }
 
-// Counts are numbers of calls, counted as they begin, and of what came of them. They do
-// not tell what a call costs on the wire: that, the service's own figures do.
+// Counts are numbers of calls, counted as they begin, and of their outcomes. They do not tell what a call
+// costs on the wire; the service's own figures do.
 type Counts struct {
 	// Gets are calls of Get and Survey.
 	Gets, Lists, Predecessors, Commits, Drops int
 
 	// Waits are calls of Await and AwaitList.
 	Waits int
-	// Watches are the watches that those needed: one for each key that was not being
-	// watched yet, counted as on a service where a watch is spent by the change it
-	// tells of, and otherwise kept for the next wait.
+	// Watches are the watches that those needed: one for each key that was not being watched yet, counted
+	// as on a service where a change uses up the watch that reports it, and a watch is otherwise kept for
+	// the next wait.
 	Watches int
-	// WakeUps are the waits that returned with news. A wait for an entry Unknown, which
-	// is a read, is none.
+	// WakeUps are the waits that returned with news. A wait for an Unknown entry is none: it is a read.
 	WakeUps int
 
 	// Sent and Received are the bytes of keys and values, in arguments and results.
 	Sent, Received int
 
-	// Refused are the commits that the service turned down: ErrCondition, ErrExists,
-	// ErrConflict, ErrNoEntry or ErrNoParent. They cost it as much as others.
+	// Refused are the commits that the service refused: ErrCondition, ErrExists, ErrConflict, ErrNoEntry or
+	// ErrNoParent. They cost it as much as others.
 	Refused int
-	// Errors are the other errors, but for those of calls whose context has ended, and
-	// for a read's ErrNoEntry, which is an answer.
+	// Errors are the other errors, except those of calls whose context has ended, and a read's ErrNoEntry,
+	// which is an answer.
 	Errors int
 }
 
 // Add returns the sum of c and o.
 func (c Counts) Add(o Counts) Counts { return c.plus(o, 1) }
 
-// Sub returns what has been counted since o.
+// Sub returns what was counted since o.
 func (c Counts) Sub(o Counts) Counts { return c.plus(o, -1) }
 
 func (c Counts) plus(o Counts, sign int) Counts {
@@ -75,33 +74,33 @@ func (c Counts) plus(o Counts, sign int) Counts {
 	}
 }
 
-// Operations are all calls.
+// Operations returns the number of all calls.
 func (c Counts) Operations() int {
 	return c.Gets + c.Lists + c.Predecessors + c.Commits + c.Drops + c.Waits
 }
 
-// SessionCounts are those of one session.
+// SessionCounts are the counts of one session.
 type SessionCounts struct {
 	ID string
 	Counts
 }
 
-// A Call is one that has returned.
+// A Call is a call that has returned.
 type Call struct {
 	Session string // its ID
 	Kind    backend.CallKind
-	// Key is what it was about, the first one where there were several; "" if nothing.
+	// Key is the key that it was about, the first if there were several; "" if none.
 	Key string
-	// Ops are those of a commit. They must not be changed.
+	// Ops are the ops of a commit. They must not be changed.
 	Ops []backend.Op
-	// Began is when it was called, End when it returned.
+	// Began is when the call began, End when it returned.
 	Began, End time.Time
 	// WokenUp says that a wait returned with news.
 	WokenUp bool
 	Err     error
 }
 
-// Refused tells whether the service turned a commit down.
+// Refused reports whether the service refused a commit.
 func (c Call) Refused() bool {
 	return c.Kind == backend.CallCommit && slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(c.Err, r) })
 }
@@ -119,8 +118,8 @@ func (m *Backend) Counts() Counts {
 	return sum
 }
 
-// Sessions returns the counts of each session that is not closed, in the order in which
-// they were opened. Take them before Close: of those that are closed only the sum is kept.
+// Sessions returns the counts of each open session, in the order in which they were opened. Call it before
+// Close: of closed sessions only the sum is kept.
 func (m *Backend) Sessions() []SessionCounts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,14 +130,14 @@ func (m *Backend) Sessions() []SessionCounts {
 	return out
 }
 
-// A session is what is counted of one. All but its ID is guarded by Backend.mu.
+// A session holds the counts of one session. All but its ID is guarded by Backend.mu.
 type session struct {
 	id string
 
 	closed bool
 	counts Counts
-	// Watches that have not told anything yet: what stood under the key when they were
-	// set, without its value, and the Rev of the directory's listing.
+	// Watches that have not fired yet: the entry under the key when they were set, without its value, and
+	// the Rev of the directory's listing.
 	entries map[string]backend.Entry
 	lists   map[string]uint64
 }
@@ -170,7 +169,7 @@ func (m *Backend) Execute(ctx context.Context, w backend.Will) error {
 // Rehearse implements backend.Rehearser. It is not counted.
 func (m *Backend) Rehearse(ctx context.Context) error { return backend.Rehearse(ctx, m.Backend) }
 
-// close keeps the sum. What is called from then on counts, but not as the session's.
+// close keeps the sum. Later calls count in it, but not as the session's.
 func (m *Backend) close(n *session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,7 +180,7 @@ func (m *Backend) close(n *session) {
 	}
 }
 
-// call makes one call, and counts its beginning and what came of it.
+// call makes one call, and counts its beginning and its outcome.
 func (m *Backend) call(ctx context.Context, n *session, c *backend.Call, next func(context.Context) error) error {
 	call := Call{Session: n.id, Kind: c.Kind, Key: c.Key, Ops: c.Ops}
 	m.count(n, func(to *Counts) { n.begins(to, c) })
@@ -218,7 +217,7 @@ func (m *Backend) count(n *session, f func(to *Counts)) {
 	f(&n.counts)
 }
 
-// begins counts what is asked. The caller holds Backend.mu, as for all below.
+// begins counts the arguments. The caller holds Backend.mu, as for all below.
 func (n *session) begins(to *Counts, c *backend.Call) {
 	to.Sent += len(c.Key)
 	switch c.Kind {
@@ -238,7 +237,7 @@ func (n *session) begins(to *Counts, c *backend.Call) {
 		}
 	case backend.CallAwait:
 		to.Waits++
-		to.Sent -= len(c.Key) // it is that of the first
+		to.Sent -= len(c.Key) // it is the first entry's key
 		for _, e := range c.KnownEntries {
 			to.Sent += len(e.Key)
 			n.watch(to, e)
@@ -255,7 +254,7 @@ func (n *session) begins(to *Counts, c *backend.Call) {
 	}
 }
 
-// ends counts what was answered, and notes which watches have told something.
+// ends counts the results, and notes which watches have fired.
 func (n *session) ends(to *Counts, c *backend.Call) {
 	to.Received += size(c.Found) + size(c.Entries...)
 	for _, keys := range [][]string{c.Strangers, c.Children, c.Listing.Keys} {
@@ -290,11 +289,11 @@ func size(entries ...backend.Entry) (bytes int) {
 	return bytes
 }
 
-// mostWatches bounds the watches that are remembered of a session: some never tell anything,
-// since nobody waits for them any more.
+// mostWatches bounds the watches that are remembered of a session: some never fire, since nobody waits for
+// them any more.
 const mostWatches = 4096
 
-// watch notes that an entry is to be watched.
+// watch notes that an entry is watched.
 func (n *session) watch(to *Counts, e backend.Entry) {
 	before, watched := n.entries[e.Key]
 	if watched && (before.Same(e) || e.IsUnknown()) {
@@ -311,13 +310,12 @@ func remember[T any](all map[string]T, key string, v T) {
 	all[key] = v
 }
 
-// told notes what a wait for an entry has told of it. Another wait may have set the
-// watch anew by then.
+// told notes what a wait returned for an entry. Another wait may have set the watch again by then.
 func (n *session) told(e, now backend.Entry) {
 	switch watched := n.entries[e.Key]; {
 	case !watched.Same(e) || e.Same(now):
 	case e.IsUnknown():
-		n.entries[e.Key] = backend.Entry{Key: e.Key, Rev: now.Rev, Version: now.Version} // its watch stands
+		n.entries[e.Key] = backend.Entry{Key: e.Key, Rev: now.Rev, Version: now.Version} // its watch remains
 	default:
 		delete(n.entries, e.Key)
 	}

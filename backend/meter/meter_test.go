@@ -17,7 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 )
 
-// metering is one metered session, and another that nobody counts.
+// metering is one metered session, and another that is not counted.
 type metering struct {
 	t     *testing.T
 	m     *meter.Backend
@@ -33,7 +33,7 @@ func metered(t *testing.T, trace func(meter.Call)) *metering {
 	return m
 }
 
-// counts checks what has been counted since it was called last.
+// counts checks what was counted since its last call.
 func (m *metering) counts(what string, want meter.Counts) {
 	m.t.Helper()
 	synctest.Wait()
@@ -42,7 +42,7 @@ func (m *metering) counts(what string, want meter.Counts) {
 	m.seen = now
 }
 
-// wait runs one wait on a goroutine of its own, and returns what ends it.
+// wait runs one wait on a goroutine of its own, and returns a function that ends it.
 func (m *metering) wait(wait func(ctx context.Context) error) (cancel func()) {
 	ctx, end := context.WithCancel(m.t.Context())
 	var waiting sync.WaitGroup
@@ -162,7 +162,7 @@ func TestMeterWaits(t *testing.T) {
 	})
 }
 
-// Two who wait for the same entry share a watch, whichever of them is told first.
+// Two waits for the same entry share a watch, whichever of them returns first.
 func TestMeterSharedWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := metered(t, nil)
@@ -208,7 +208,7 @@ func TestMeterListWaits(t *testing.T) {
 		m.seen = m.m.Counts()
 		cancel = m.awaitList(known)
 		m.counts("it is set again", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
-		// A directory is an entry, too, and has two watches then.
+		// A directory is an entry, too, and then has two watches.
 		ends := m.await(must.Get(m.other.Get(ctx, "/dir"))(t), dir)
 		m.counts("a wait for the directory itself", meter.Counts{Waits: 1, Watches: 2, Sent: 10})
 		ends()
@@ -221,7 +221,7 @@ func TestMeterTraceAndSessions(t *testing.T) {
 		var mu sync.Mutex
 		var calls []meter.Call
 		m := metered(t, func(c meter.Call) {
-			time.Sleep(time.Second) // the caller's time, and nobody else's
+			time.Sleep(time.Second) // only the caller waits
 			mu.Lock()
 			defer mu.Unlock()
 			calls = append(calls, c)
@@ -261,8 +261,7 @@ func TestMeterTraceAndSessions(t *testing.T) {
 
 func TestMeterInATest(t *testing.T) { testOneWakeUp(t) }
 
-// Of a session that is closed only its share of the sum is kept, and what it is still asked
-// for counts.
+// For a closed session only its share of the sum is kept, and later calls on it count.
 func TestMeterLetsClosedSessionsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := meter.New(memory.New(memory.Options{}), nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/elector-go/elector/backend/meter"
 )
 
-// Candidates that share a session are told apart by a meter on each one's side of it, and
-// the session's own cost by one on the other side.
+// A meter above Share counts for one candidate that shares the session, and a meter below it for the
+// session.
 func TestMeterAndShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := meter.New(memory.New(memory.Options{}), nil)
@@ -30,7 +30,7 @@ func TestMeterAndShare(t *testing.T) {
 	})
 }
 
-// What a backend's package has for sessions takes metered ones, and shares of them.
+// Functions of a backend's package that take a session take metered ones, and shares of them.
 func TestMeterUnwraps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
