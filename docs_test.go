@@ -235,10 +235,10 @@ func flush(code string) string {
 	return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(code, "")
 }
 
-// TestOperationsPage checks that docs/operations.md explains each hook, and quotes each message logged at
+// TestObservabilityPage checks that docs/observability.md explains each hook, and quotes each message logged at
 // Info or above word by word.
-func TestOperationsPage(t *testing.T) {
-	page := must.Get(os.ReadFile("docs/operations.md"))(t)
+func TestObservabilityPage(t *testing.T) {
+	page := must.Get(os.ReadFile("docs/observability.md"))(t)
 	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
 		if !strings.Contains(string(page), "| `"+hook.Name+"(") {
 			t.Errorf("docs/observability.md: no hook `%s(…)` in the table", hook.Name)

@@ -58,7 +58,7 @@ type outcome struct {
 // nothing crashes, there are never two valid leaders, tokens rise, and each campaign either continues or
 // reports what is in its way.
 //
-// The writer avoids two things whose effects are known (docs/proof.md): if a record is replaced while
+// The writer avoids two things whose effects are known (docs/internals/proof.md): if a record is replaced while
 // candidates are active, each of the two directories may have a leader, but no more; and it forges no
 // leader's mark in the entry of a live session, because a successor believes that entry.
 func FuzzHostileWriter(f *testing.F) {

@@ -14,7 +14,7 @@ import (
 // backend.Session: it has no clock, no client type and no goroutine of its own, and holds no state of an
 // election, so that one value serves any number of electors.
 //
-// docs/write-a-strategy.md builds and tests one; package strategy/entries has what strategies share, and
+// docs/internals/write-a-strategy.md builds and tests one; package strategy/entries has what strategies share, and
 // strategy/catalog lists the existing ones.
 //
 // All methods return as soon as ctx ends or the session is lost, with that error.

@@ -19,7 +19,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// The rules in docs/operations.md for the elections below jobs, and for sessions without and with check=.
+// The rules in docs/settings.md for the elections below jobs, and for sessions without and with check=.
 const (
 	consulKeys = `
 key "jobs"             { policy = "write" }

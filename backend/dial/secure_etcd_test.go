@@ -32,7 +32,7 @@ func startEtcd(t *testing.T, c servertest.EtcdConfig) *servertest.Etcd {
 }
 
 // guard switches authentication on. Besides root there is a user ann, who may hold the elections below
-// /jobs and write there, as in docs/operations.md, and no more.
+// /jobs and write there, as in docs/settings.md, and no more.
 func guard(t *testing.T, server *servertest.Etcd, password string) {
 	t.Helper()
 	operator, readwrite := etcdtest.Operator(t, server.Addr()), clientv3.PermissionType(clientv3.PermReadWrite)

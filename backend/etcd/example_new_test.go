@@ -22,7 +22,7 @@ func ExampleNew() {
 	const timeout = 10 * time.Second
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{"https://etcd1:2379", "https://etcd2:2379", "https://etcd3:2379"},
-		Username:  "elector", // docs/operations.md lists the rights that it needs
+		Username:  "elector", // docs/settings.md lists the rights that it needs
 		Password:  os.Getenv("ETCD_PASSWORD"),
 		// With a password New asks a server for a token, and without DialTimeout it blocks until one
 		// answers.

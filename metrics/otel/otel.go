@@ -11,7 +11,7 @@
 //
 // # Metrics
 //
-// The metrics are those of docs/operations.md, with dots: "elector.commit.duration" in seconds is
+// The metrics are those of docs/observability.md, with dots: "elector.commit.duration" in seconds is
 // elector_commit_duration_seconds there. Attributes have few values, all known in advance.
 //
 // # Spans

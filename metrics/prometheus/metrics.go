@@ -8,7 +8,7 @@
 //	registry.MustRegister(m) // a prometheus.Registry of your own, or prometheus.DefaultRegisterer
 //
 // Counters and histograms come from the elector's hooks, and gauges from its Status at each scrape. There
-// is no goroutine, and nothing to close. docs/operations.md lists the metrics. alerts.yml and
+// is no goroutine, and nothing to close. docs/observability.md lists the metrics. alerts.yml and
 // dashboard.json beside this package are alert rules for Prometheus and a dashboard for Grafana.
 //
 // Labels have few values, all known in advance: no ID, no value, no error text.

@@ -1,6 +1,6 @@
 // Package entries has what the strategies that keep this library's layout share: the payload of candidates'
 // entries, the claim of a candidate that leads by such an entry, and what outsiders read. It is for authors
-// of strategies; docs/write-a-strategy.md is the tutorial.
+// of strategies; docs/internals/write-a-strategy.md is the tutorial.
 //
 // There are two ways to stand. With Queue and QueueUp, each candidate enqueues an entry of its own, and the
 // oldest leads: see strategy/fair. With Seat, there is one entry, under SeatKey, and the candidate that

@@ -40,9 +40,9 @@ type willing struct {
 	e        backend.Entry // of the session
 }
 
-// willed tries a rule with the will of a session that open opens. If the backend has no wills, the rule
+// willed tries a rule with the will of a session. If the backend has no wills, the rule
 // is not applicable.
-func willed(open func(*run, *kit.Client) sess, try func(x *willing)) func(*run) {
+func willed(try func(x *willing)) func(*run) {
 	return func(r *run) {
 		x := &willing{run: r, c: r.client()}
 		x.s, x.other = r.open(x.c), r.session()
@@ -141,7 +141,7 @@ func willOne(x *willing) {
 	}
 	if shared {
 		beside.ends() // it is the same session
-		beside = x.brief(x.c)
+		beside = x.open(x.c)
 		f = beside.enqueue(x.dir, "y")
 	}
 	x.s.ends()
