@@ -23,7 +23,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	}
 	defer func() { <-e.slot }()
 	e.sights.turn(RoleEntering)
-	defer e.sights.turn(RoleIdle) // unless it has won: then the term tells
+	defer e.sights.turn(RoleIdle) // after a win, Status goes by the term
 	panicked := true
 	defer func() {
 		if panicked {
@@ -31,7 +31,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 			s := e.sess
 			e.mu.Unlock()
 			if s != nil {
-				e.giveUp(s) // a hook did; the panic goes on to the caller
+				e.giveUp(s) // a hook panicked; the panic continues to the caller
 			}
 		}
 	}()
@@ -41,7 +41,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	fit := e.checks(ctx)
 	if fit != nil {
 		defer func() {
-			if !won { // else they go on until the term ends
+			if !won { // otherwise they continue until the term ends
 				fit.end()
 			}
 		}()
@@ -93,7 +93,7 @@ func (e *elector) enlist(ctx context.Context) error {
 		<-e.slot
 		return ErrBusy
 	}
-	// A process that was paused knows this before its timers have run.
+	// After a pause of the process, this may run before the timer that ends the term.
 	seat.cancel(ErrSessionLost)
 	// The last term is over. Its Ended must be reported before the next Elected.
 	select {
@@ -105,7 +105,7 @@ func (e *elector) enlist(ctx context.Context) error {
 	}
 }
 
-// attempt campaigns once, in one session. entered is set when it gets that far.
+// attempt campaigns once, in one session. It sets entered when it has entered the election.
 func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time) (*seat, error) {
 	started := e.hooks.begin(StageStart, nil)
 	s, dir, err := e.enter(ctx, fit)
@@ -124,14 +124,14 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 	return e.take(ctx, s, dir, claim, fit)
 }
 
-// mend sees to it that the next attempt finds an election, if the last one failed for want of it.
+// mend makes sure that the next attempt finds an election, if the last one failed because there was none.
 func (e *elector) mend(ctx context.Context, s *backend.Session, dir string, err error) error {
 	if errors.Is(err, backend.ErrNoParent) {
 		// The election, or only its directory, was deleted. A new directory
-		// needs a new name, lest old guards hit entries in it.
+		// needs a new name, so that no old guard matches entries in it.
 		err = errors.Join(err, e.refound(ctx, s, dir, err))
 	}
-	if errors.Is(err, backend.ErrUsedUp) { // refound may find that, too
+	if errors.Is(err, backend.ErrUsedUp) { // refound may return that, too
 		err = errors.Join(err, e.moveOn(ctx, s, dir, err))
 	}
 	return err
@@ -147,7 +147,7 @@ func (e *elector) candidacy(s *backend.Session, dir string, fit *fitness, sight 
 
 // take begins the term of a claim. On an error the entry is withdrawn.
 func (e *elector) take(ctx context.Context, s *backend.Session, dir string, claim Claim, fit *fitness) (*seat, error) {
-	// A win that came in with the session's last breath is none.
+	// A win that arrives as the session ends does not count.
 	if ctx.Err() != nil || s.State() == backend.Lost || !time.Now().Before(s.Deadline()) {
 		err := errors.Join(ctx.Err(), e.withdraw(ctx, s, claim.Entry))
 		return nil, errors.Join(err, ErrSessionLost)
@@ -161,7 +161,7 @@ func (e *elector) take(ctx context.Context, s *backend.Session, dir string, clai
 	return seat, err
 }
 
-// stand has the strategy campaign for as long as the application is fit.
+// stand runs the strategy's campaign for as long as the application is fit.
 func (e *elector) stand(ctx context.Context, c *Candidacy) (claim Claim, err error) {
 	ctx, stop := c.fitness.whileFit(ctx)
 	defer stop()
@@ -169,7 +169,7 @@ func (e *elector) stand(ctx context.Context, c *Candidacy) (claim Claim, err err
 	return claim, whyUnfit(ctx, err)
 }
 
-// whyUnfit has the reason in an error that comes from the application's not being fit.
+// whyUnfit adds the reason to an error that results from the application being unfit.
 //
 //go:noinline
 func whyUnfit(ctx context.Context, err error) error {
@@ -179,19 +179,19 @@ func whyUnfit(ctx context.Context, err error) error {
 	return err
 }
 
-// withdraw removes a candidate's entry, and waits for the confirmation a short time even if
-// ctx has ended.
+// withdraw removes a candidate's entry. It waits for the confirmation, for cleanupTimeout at most,
+// even if ctx has ended.
 func (e *elector) withdraw(ctx context.Context, s *backend.Session, entry backend.Entry) error {
 	return e.hooks.stop(nil, func() error {
-		ctx, cancel := cleanup(ctx) // once the hook has returned, which may take longer
+		ctx, cancel := cleanup(ctx) // begins after the hook has returned, which may take longer
 		defer cancel()
 		return e.discard(ctx, s, entry)
 	})
 }
 
-// discard removes an entry of a session. While that cannot be confirmed the session goes on with
-// it in the background. Where the service refuses it, such as for want of rights, the entry goes
-// with the session. One that is shared lives on: then the error is ErrStanding.
+// discard removes an entry of a session. If ctx ends before the service confirms the removal, the
+// session continues it in the background. If the service refuses it, such as for missing rights,
+// discard closes the session, and the entry with it. A shared session lives on: the error is ErrStanding.
 func (e *elector) discard(ctx context.Context, s *backend.Session, entry backend.Entry) error {
 	err := s.Discard(ctx, entry)
 	switch {
@@ -207,7 +207,7 @@ func (e *elector) discard(ctx context.Context, s *backend.Session, entry backend
 	return nil
 }
 
-// temporary tells whether a campaign that failed with err had better try again.
+// temporary reports whether a campaign that failed with err should try again.
 func temporary(err error) bool {
 	for _, final := range []error{backend.ErrDenied, backend.ErrBadKey, ErrStrategyMismatch} {
 		if errors.Is(err, final) {
@@ -226,8 +226,8 @@ func temporary(err error) bool {
 	return false
 }
 
-// backOff waits before the next attempt. entered is when the last one got in touch
-// with the election, if it did: one that lasted is not held against the next.
+// backOff waits before the next attempt. entered is when the last one entered the
+// election, or zero: an attempt that lasted does not lengthen the wait before the next.
 func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r RetryEvent) error {
 	lo, hi := e.cfg.retry()
 	if !entered.IsZero() && time.Since(entered) > hi {
@@ -246,8 +246,8 @@ func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r 
 	return sleep(ctx, r.Wait)
 }
 
-// tryAgain logs a retry at Warn, but only some of many: a service that is away for a day would fill
-// the log. The others are at Debug.
+// tryAgain logs a retry at Warn, but only some of many: a service that is down for a day would fill
+// the log. It logs the others at Debug.
 func (e *elector) tryAgain(r RetryEvent) {
 	level, attrs := slog.LevelDebug, []any{"what", r.What.String(), "attempt", r.Attempt, "wait", r.Wait, "err", r.Err}
 	if leftOut, may := e.often.may(time.Now()); may {
@@ -262,16 +262,16 @@ func (e *elector) tryAgain(r RetryEvent) {
 	e.log.Log(context.Background(), level, "trying again", attrs...)
 }
 
-// An often lets something that may happen often be said ten times, and then once a minute. What was not
-// said for a while may be said again.
+// An often limits how often something is logged: ten times, and then once a minute. Each minute without
+// a message gives one of the ten back.
 type often struct {
 	mu      sync.Mutex
-	spent   int       // how many of the ten
-	since   time.Time // when that was counted
+	spent   int       // how many of the ten are used
+	since   time.Time // from when on minutes give back
 	leftOut int
 }
 
-// may tells whether it may be said now, and how many were left out before.
+// may reports whether it may be logged now, and how many messages were left out before.
 func (o *often) may(now time.Time) (leftOut int, may bool) {
 	const most, each = 10, time.Minute
 	o.mu.Lock()

@@ -20,8 +20,8 @@ const (
 	// MaxElection is the longest election path in bytes. It leaves room for the
 	// entries below it.
 	MaxElection = backend.MaxKey - 128
-	// MaxElectionSegments is how many segments an election's path has at most, for the
-	// same reason.
+	// MaxElectionSegments is the maximum number of segments of an election's path, for
+	// the same reason.
 	MaxElectionSegments = backend.MaxSegments - 4
 	// MaxValue is the largest candidate value in bytes.
 	MaxValue = 256 << 10
@@ -31,17 +31,17 @@ const (
 type SuspendPolicy int
 
 const (
-	// HoldWhileTrusted keeps the term until the trust window ends. A reconnect in
-	// time goes unnoticed. The default.
+	// HoldWhileTrusted keeps the term until the trust window ends. A reconnect before
+	// that has no effect on the term. This is the default.
 	HoldWhileTrusted SuspendPolicy = iota
 	// StepDownOnSuspend ends the term with ErrSuspended at the first disconnect.
 	StepDownOnSuspend
 )
 
-// Config says which candidate in which election an Elector is.
+// Config describes the candidate and its election.
 type Config struct {
-	// Backend is the coordination service. Required. Give several electors of a
-	// process the same backend.Share to have them share one session.
+	// Backend is the coordination service. Required. Electors of a process that are
+	// given the same backend.Share share one session.
 	Backend backend.Backend
 
 	// Strategy decides who waits for whom and who wins. Required. All candidates
@@ -49,17 +49,17 @@ type Config struct {
 	Strategy Strategy
 
 	// Election is the election's absolute path, such as "/jobs/reindex". Required.
-	// See backend.CheckKey. For a CustomLayout strategy it may be "/".
+	// See backend.CheckKey. With a CustomLayout strategy it may be "/".
 	Election string
 
 	// ID names the candidate for people: a host name, a pod's name. Required; at
 	// most MaxID bytes of printable UTF-8. Candidates of different processes may
 	// have the same ID (a restarted one does, until its old session times out):
-	// each is a candidate of its own, told apart by its entry. Within a process,
-	// two open electors of one backend and election may not.
+	// they remain separate candidates, with separate entries. Within a process,
+	// two open electors of one backend and election may not have the same ID.
 	ID string
 
-	// Value is what the candidate tells others, such as its address; at most
+	// Value is what the candidate publishes, such as its address; at most
 	// MaxValue bytes. A leader changes it with Term.Proclaim.
 	Value []byte
 
@@ -73,34 +73,33 @@ type Config struct {
 	// of a campaign; zero means 50 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 
-	// SurveyEvery is how often a candidate that waits or leads looks whether somebody else's
+	// SurveyEvery is how often a waiting or leading candidate checks whether somebody else's
 	// candidates have come to the election's path (ErrOccupied): a second at least; zero
-	// means a minute, and less than that never. Each look is a request or two; on ZooKeeper
-	// it is one more for each other key directly under the path, up to a hundred. A candidate
-	// that enters looks in any case, and one that leads a second after its term has begun,
-	// unless never.
+	// means a minute, and a negative value means never. Each check is a request or two; on
+	// ZooKeeper it is one more for each other key directly under the path, up to a hundred.
+	// A candidate that enters checks in any case. A leader also checks a second after its
+	// term has begun, unless SurveyEvery is negative.
 	SurveyEvery time.Duration
 
-	// Fit, if its Check is set, asks the application whether it can lead. One that is not fit stands
-	// aside, and a leader that is not asks itself to go.
+	// Fit, if its Check is set, asks the application whether it can lead. An unfit candidate stands
+	// aside, and an unfit leader asks itself to go.
 	Fit Fit
 
 	// Standby, if not nil, prepares for a term while the candidate waits, such as by filling a cache.
-	// Run and Lead call it for each campaign, on a goroutine of its own, and call lead after it has
-	// returned nil. elected is closed when the candidate is elected: until then Standby may keep up to date
-	// what it has loaded. A candidate that is elected first waits for Standby, and keeps the seat
-	// meanwhile. ctx ends with the campaign, with the term, and when the leader is asked to go. An error
+	// Run and Lead call it for each campaign, on a separate goroutine, and call lead after it has
+	// returned nil. elected is closed when the candidate is elected: until then Standby may keep its
+	// data up to date. If the candidate is elected earlier, it waits for Standby, and keeps the seat
+	// meanwhile. ctx ends with the campaign or the term, and when the leader is asked to go. An error
 	// ends Run, which returns it: the candidate withdraws, or releases the seat. A panic is not recovered.
-	// Campaign does not call it, nor Run of an Elector that only wraps one that New has made.
+	// Campaign does not call Standby, nor does Run of an Elector that only wraps one made by New.
 	Standby func(ctx context.Context, elected <-chan struct{}) error
 
-	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
-	// and end, requests to go, and sessions that are suspended and live again. Warn: what is
-	// tried again, ten times and then once a minute,
-	// an application that is not fit, and a lead function that Run waits for. Error: what takes a
-	// person. Nothing waits for its handler, which is called on a goroutine of its own. While it does
-	// not return, 4096 records wait at most; further ones are dropped, and counted. Close waits for
-	// them for a tenth of a second in the end. The handler's Enabled is called at once, and must not block.
+	// Logger receives the transitions; nil means that nothing is logged. Info: the begin and end of
+	// terms, requests to go, and sessions that are suspended and live again. Warn: retries (ten times
+	// and then once a minute), an unfit application, and a lead function that Run waits for. Error: what
+	// needs a person. Nothing waits for the handler, which runs on a separate goroutine. While it does
+	// not return, at most 4096 records wait; more are dropped, and counted. At its end, Close waits up to
+	// a tenth of a second for them. The handler's Enabled is called directly, and must not block.
 	Logger *slog.Logger
 
 	// Hooks report every transition.
@@ -109,11 +108,11 @@ type Config struct {
 	_ struct{}
 }
 
-// Validate reports all violations at once, each naming field, value and rule. Each
-// is ErrConfig.
+// Validate reports all violations in one error. Each names field, value and rule, and
+// wraps ErrConfig.
 func (c Config) Validate() error { return c.validate("elector: Config.") }
 
-// validate puts prefix before each field.
+// validate implements Validate, with prefix before the name of each field.
 func (c Config) validate(prefix string) error {
 	var errs []error
 	bad := func(format string, args ...any) {
@@ -142,7 +141,7 @@ func (c Config) validate(prefix string) error {
 		bad("%w", err)
 	}
 	if foreign && c.Election == "/" {
-		// Its keys are the server's topmost.
+		// Its keys are at the server's top level.
 	} else if err := backend.CheckKey(c.Election); err != nil {
 		bad("Election: %w", err)
 	} else if len(c.Election) > MaxElection {
@@ -202,7 +201,7 @@ func (c Config) retry() (lo, hi time.Duration) {
 	return lo, hi
 }
 
-// isNil also finds the nil pointer in an interface, which would otherwise crash
+// isNil also detects a nil pointer in an interface, which would otherwise panic
 // at its first use.
 func isNil(v any) bool {
 	if v == nil {

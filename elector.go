@@ -16,116 +16,114 @@ import (
 
 // An Elector is one candidate in one election. It is safe for concurrent use.
 //
-// It is an interface so that code which uses one can be tested with a fake (see
-// NewTerm), and so that the conformance suite can be run on other implementations
-// behind an adapter. New makes the real one.
+// It is an interface so that code that uses it can be tested with a fake (see
+// NewTerm), and so that the conformance suite can test other implementations
+// through an adapter. New returns the real one.
 type Elector interface {
 	// Campaign enters the election and blocks until this candidate is elected. ctx
 	// bounds the campaign only; the term lives until it ends (Term.Context).
 	//
-	// It waits, and says so by Hooks.Retry and in the log, while no server can be
-	// reached, or somebody stands in the election's directory that takes no more entries
-	// (backend.ErrUsedUp) or is gone (backend.ErrNoParent: see Remove), and begins anew
-	// after a lost session. While the application is not fit (Config.Fit, Hooks.Aside) it waits,
-	// too. It returns an error when ctx
-	// ends, when trying again is of no use (backend.ErrDenied, backend.ErrBadKey,
-	// backend.ErrTooLarge, ErrStrategyMismatch, ErrOccupied, what is no error of package
-	// backend's), with ErrBusy when this elector campaigns or leads already, with
-	// ErrClosed after Close, and with ErrInHook when a hook calls it. On an error no
-	// entry is left behind that could block the election.
+	// It waits while no server can be reached, and while somebody still stands in an old
+	// directory of the election that takes no more entries (backend.ErrUsedUp) or is gone
+	// (backend.ErrNoParent: see Remove); it reports this to Hooks.Retry and the log. It also
+	// waits while the application is unfit (Config.Fit, Hooks.Aside). After a lost session it
+	// starts again. It returns an error when ctx ends; when a retry is of no use
+	// (backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge, ErrStrategyMismatch,
+	// ErrOccupied, any error that is not from package backend); ErrBusy if this elector
+	// already campaigns or leads; ErrClosed after Close; and ErrInHook if a hook calls it.
+	// If it fails, no entry is left behind that could block the election.
 	Campaign(ctx context.Context) (*Term, error)
 
 	// Leader returns who leads; ErrNoLeader if nobody does. The answer is as fresh as
-	// what the backend reads: a server of ZooKeeper may be a little behind the others. It is
-	// never older than what this elector has told of before, lost sessions or not.
+	// the backend's reads: a ZooKeeper server may be a little behind the others. It is never
+	// older than what this elector has returned before, even in an earlier session.
 	Leader(ctx context.Context) (Leader, error)
 
-	// Candidates lists the candidates, in order of succession where the strategy
-	// has one. unfair and kafka list the leader only: nobody else has an entry there.
+	// Candidates lists the candidates, in order of succession if the strategy has one.
+	// unfair and kafka list only the leader: nobody else has an entry there.
 	Candidates(ctx context.Context) ([]Candidate, error)
 
 	// Observe yields the leader now, then each change, vacancies included (the zero
-	// Leader). Changes that come faster than they are consumed may be skipped, the
-	// latest never is. It rides out lost sessions and unreachable servers. It ends
-	// after yielding an error: when ctx ends, the elector is closed, or trying
-	// again is of no use.
+	// Leader). Changes that come faster than they are consumed may be skipped, but the
+	// latest never is. It continues after lost sessions and unreachable servers. It ends
+	// after yielding an error: when ctx ends, the elector is closed, or a retry is of
+	// no use.
 	Observe(ctx context.Context) iter.Seq2[Leader, error]
 
-	// Term returns the term in which this candidate leads now, or nil if it does not lead. It asks
-	// nobody, and does not block: a handler of requests can call it for each.
+	// Term returns the term in which this candidate leads now, or nil if it does not lead. It makes
+	// no request and does not block: a server can call it for each request that it handles.
 	Term() *Term
 
-	// Status tells what the elector knows at this moment. It asks nobody, and does not block.
+	// Status returns what the elector knows at this moment. It makes no request and does not block.
 	Status() Status
 
-	// Close resigns or withdraws, and lets the session go. A campaign and a term
-	// under way end with ErrClosed, and the seat is released even if a lead function
-	// still runs. It blocks until the elector's goroutines are gone and the service
-	// has confirmed, or ctx ends; with a ctx that has ended before the call, as the one
-	// that a signal ends, for up to two seconds. Called by a hook it does nothing, and
-	// returns ErrInHook. It may be called several times: while an
-	// entry stands in a session that others share (backend.ErrStanding), each call tries
-	// again to remove it.
+	// Close resigns or withdraws, and closes the session. A running campaign or term ends
+	// with ErrClosed, and the seat is released even if a lead function still runs. Close
+	// blocks until the elector's goroutines have ended and the service has confirmed, or
+	// ctx ends. If ctx has ended before the call, for example by a signal, it blocks for up
+	// to two seconds. If a hook calls it, it does nothing and returns ErrInHook. It may be
+	// called several times: while an entry is left in a session that others share
+	// (backend.ErrStanding), each call tries again to remove it.
 	Close(ctx context.Context) error
 }
 
-// A Leader is who leads an election. The zero Leader says that nobody does.
+// A Leader describes who leads an election. The zero Leader means that nobody does.
 type Leader struct {
 	ID    string
 	Value []byte
 	// Token is the term's fencing token. It rises from term to term.
 	Token uint64
-	// Seat is the entry in the service that it leads by, as it was read.
+	// Seat is the leader's entry in the service, as it was read.
 	Seat backend.Entry
-	// Since is when the leader was elected, by its own clock; zero where the
+	// Since is when the leader was elected, by its own clock; zero if the
 	// strategy does not record it. It is for people: nothing may depend on it.
 	Since time.Time
 }
 
-// Vacant tells whether nobody leads.
+// Vacant reports whether nobody leads.
 func (l Leader) Vacant() bool { return l.Token == 0 }
 
 func (l Leader) equal(o Leader) bool {
 	return l.ID == o.ID && l.Token == o.Token && string(l.Value) == string(o.Value)
 }
 
-// A Candidate is one who stands in an election.
+// A Candidate describes a candidate that stands in an election.
 type Candidate struct {
 	ID    string
 	Value []byte
 	// Leads is set for the candidate that is entitled to lead.
 	Leads bool
-	// Entry is the entry in the service that it stands by, as it was read: Key and Rev tell it
+	// Entry is the candidate's entry in the service, as it was read: Key and Rev distinguish it
 	// from another candidate with the same ID.
 	Entry backend.Entry
-	// Own is set for the candidate of the elector that lists it: its place in the list is its place
+	// Own is set for the candidate of the elector that returned the list: its index is its place
 	// in line.
 	Own bool
-	// Rank is what a strategy compares that ranks its candidates, else nil.
+	// Rank is what a ranking strategy compares; nil with other strategies.
 	Rank []int64
-	// Designated is set for the candidate that an operator has designated: see Designate.
+	// Designated is set for the candidate designated by an operator: see Designate.
 	Designated bool
 }
 
 // cleanupTimeout bounds how long a call that has failed, or whose ctx has ended,
 // waits for the service to confirm that an entry is gone. After that the session
-// goes on in the background.
+// continues in the background.
 const cleanupTimeout = 2 * time.Second
 
-// cleanup returns a context for that, with the values of ctx.
+// cleanup returns a context with that timeout and the values of ctx.
 func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 }
 
-// New makes a candidate. It does not connect: the first call that needs the
-// service does. The caller must Close it. All violations of cfg are reported in
-// one error, ErrConfig.
+// New returns an Elector. It does not connect: the first call that needs the
+// service does. The caller must Close the Elector. New reports all violations of
+// cfg in one error, ErrConfig.
 func New(cfg Config) (Elector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	cfg.Value = bytes.Clone(cfg.Value)
-	id, foreign, _ := cfg.identify() // Validate has looked at the error
+	id, foreign, _ := cfg.identify() // Validate has checked the error
 	e := &elector{
 		cfg: cfg, id: id, foreign: foreign, hooks: newHooks(cfg.Hooks),
 		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1), checking: make(chan struct{}, 1),
@@ -151,7 +149,7 @@ type elector struct {
 
 	slot    chan struct{}  // held while a campaign runs
 	opening chan struct{}  // held while a session is looked up or opened
-	wg      sync.WaitGroup // monitors, terms and checks, but for one that hangs
+	wg      sync.WaitGroup // monitors, terms and checks, except one that hangs
 
 	checking chan struct{} // held while Fit.Check runs
 
@@ -162,10 +160,10 @@ type elector struct {
 	sess *backend.Session // the current one, or nil
 	seat *seat            // the latest term's, or nil
 
-	// standing are sessions before sess in which an entry of this elector may stand.
+	// standing are earlier sessions in which an entry of this elector may exist.
 	standing []*backend.Session
 
-	behind   string          // ID of sess, if it may show less than one before it has shown
+	behind   string          // ID of sess, if it may show an older state than an earlier session has shown
 	followed <-chan struct{} // closed when the monitor of sess has ended; guarded by opening
 }
 
@@ -179,16 +177,16 @@ func (e *elector) Term() *Term {
 	return seat.term
 }
 
-// bind returns ctx, which also ends when the elector closes, and then with
-// ErrClosed for its cause.
+// bind returns a ctx that also ends when the elector closes, and then with
+// ErrClosed as its cause.
 func (e *elector) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(e.ctx, func() { cancel(ErrClosed) })
 	return bound, func() { stop(); cancel(nil) }
 }
 
-// fail wraps the error of an exported call, and tells a closed elector and an
-// ended ctx from what they made fail.
+// fail wraps the error of an exported call. If the elector is closed or ctx has
+// ended, the error says so.
 func (e *elector) fail(ctx context.Context, what string, err error) error {
 	switch {
 	case err == nil:
@@ -220,8 +218,8 @@ func (e *elector) Close(ctx context.Context) error {
 	e.sights.turn(RoleClosed)
 	electors.remove(e)
 	if ctx.Err() != nil {
-		// A process that is told to stop has this in its defer. It still says goodbye: the
-		// next leader would otherwise come a session timeout later.
+		// A deferred Close of a process that stops. It still releases the seat: otherwise
+		// the next leader would come a session timeout later.
 		late, cancel := cleanup(ctx)
 		defer cancel()
 		ctx = late
@@ -246,7 +244,7 @@ func (e *elector) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		if e.hooks.running.Load() > 0 {
 			errs = append(errs, fmt.Errorf("a hook has not returned: %w", ctx.Err()))
-		} else if errors.Join(errs...) == nil { // otherwise they wait for what these say
+		} else if errors.Join(errs...) == nil { // otherwise errs says what they wait for
 			errs = append(errs, fmt.Errorf("the elector's goroutines have not ended: %w", ctx.Err()))
 		}
 	}
@@ -257,8 +255,8 @@ func (e *elector) Close(ctx context.Context) error {
 	return nil
 }
 
-// end ends a term and a session, so far as there are. The session ends though a hook that is told
-// of the term's end panics, which goes on to the caller.
+// end ends a term and a session; either may be nil. The session ends even if a hook that reports the
+// term's end panics; the panic continues to the caller.
 func end(ctx context.Context, t *seat, s *backend.Session) (errs []error) {
 	if s != nil {
 		defer func() { errs = append(errs, s.Close(ctx)) }()
@@ -269,8 +267,8 @@ func end(ctx context.Context, t *seat, s *backend.Session) (errs []error) {
 	return errs
 }
 
-// electors are the process's open ones. It exists for one purpose: New can tell
-// that an ID is taken, which within one process is always a mistake.
+// electors holds the process's open electors, only so that New can detect that an
+// ID is taken, which is always a mistake within one process.
 var electors registry
 
 type registry struct {

@@ -9,44 +9,44 @@ import (
 	"time"
 )
 
-// A Fit asks the application whether it can lead, while the elector campaigns or leads, and at no
-// other time. A campaign begins with a call of Check, and the candidate enters when one has
-// succeeded. The calls of a term end with it.
+// A Fit asks the application whether it can lead, but only while the elector campaigns or leads. A
+// campaign begins with a call of Check, and the candidate enters after a call has succeeded. The calls
+// of a term end with it.
 //
-// One that waits and is not fit stands aside (Hooks.Aside): it withdraws, so that it keeps nobody
-// waiting, and Campaign waits until it is fit again. With a strategy that is UnfitStands it stands on,
-// where all can see it. In neither case does it win. A leader that is not fit any more is asked to
-// go, by itself (Term.Asked): Run heeds it, and campaigns again. Whoever does without Run has to
-// heed it himself, as any other request. Nothing is written into the service for it, and to be fit
-// again takes no request back.
+// An unfit candidate stands aside (Hooks.Aside): it withdraws, so that nobody waits for it, and
+// Campaign waits until it is fit again. With a strategy that is UnfitStands it continues to stand,
+// where all can see it. In neither case does it win. A leader that becomes unfit asks itself to go
+// (Term.Asked). Run obeys and campaigns again; a program without Run must obey it itself, like any
+// other request. Nothing is written into the service for this, and being fit again does not cancel
+// the request.
 //
-// A leader that goes on although it is not fit leads on: the check is about the application, and no
-// promise about terms depends on it.
+// An unfit leader that ignores the request continues to lead: the check is about the application,
+// and no promise about terms depends on it.
 type Fit struct {
-	// Check returns why the application cannot lead, or nil. It is called on a goroutine of its own,
-	// and delays nothing. It may block until ctx ends, which is Timeout after the call, or when the
-	// campaign or the term ends. One that goes on after Timeout counts as failed, and is not called
-	// again before it has returned. One that panics has failed, too; the log has the panic at Error.
+	// Check returns why the application cannot lead, or nil. It runs on a separate goroutine, and
+	// delays nothing. It may block until ctx ends: Timeout after the call, or when the campaign or
+	// the term ends. A call that takes longer than Timeout counts as failed, and Check is not called
+	// again before it has returned. A call that panics has failed, too; the panic is logged at Error.
 	//
 	// It may call Leader, Candidates and Observe of the elector, and use its Term. It should not call
-	// Campaign, which is ErrBusy, nor Close, which waits for it until Timeout has passed. Electors
-	// that share a Check call it at the same time.
+	// Campaign, which returns ErrBusy, nor Close, which waits for it until Timeout has passed. Electors
+	// that share a Check may call it at the same time.
 	Check func(ctx context.Context) error
 	// Every is the time from an answer to the next call, 10 ms at least; zero means 5 s.
 	Every time.Duration
-	// Timeout is how long a call may take; zero means Every, and 5 s at most. It may be longer than
+	// Timeout is how long a call may take; zero means Every, but at most 5 s. It may be longer than
 	// Every: no two calls run at once.
 	Timeout time.Duration
-	// Failures is how many calls in a row have to fail before an application that was fit counts as
-	// not fit; zero means 1. One that succeeds makes it fit again. A campaign whose first call fails
-	// waits for one that succeeds, whatever this is.
+	// Failures is how many calls in a row must fail before a fit application counts as unfit; zero
+	// means 1. A call that succeeds makes it fit again. A campaign whose first call fails waits for
+	// one that succeeds, for any value of Failures.
 	Failures int
 }
 
-// minFitEvery keeps a slip of the unit from making the checks a busy loop.
+// minFitEvery prevents a mistake in the unit from making the checks a busy loop.
 const minFitEvery = 10 * time.Millisecond
 
-// validate reports violations by bad, as Config.validate does.
+// validate reports violations with bad, as Config.validate does.
 func (f Fit) validate(bad func(format string, args ...any)) {
 	switch {
 	case f.Every < 0:
@@ -76,8 +76,8 @@ func (f Fit) withDefaults() Fit {
 	return f
 }
 
-// fitness is what the checks of one campaign, and of the term that it wins, have said so far. A nil
-// fitness is that of an application that nobody asks.
+// fitness is the result of the checks of one campaign, and of the term that it wins. It is nil if the
+// application has no check.
 type fitness struct {
 	e      *elector
 	stands bool // the strategy is UnfitStands
@@ -85,14 +85,14 @@ type fitness struct {
 
 	mu      sync.Mutex
 	why     error         // the application cannot lead: nil if it can
-	changed chan struct{} // closed when why becomes nil, or is nil no more
+	changed chan struct{} // closed when why becomes nil or non-nil
 	seat    *seat         // what the campaign has won
 }
 
-// errUnasked is why an application that has not answered yet cannot lead.
+// errUnasked says why an application that has not answered yet cannot lead.
 var errUnasked = errors.New("the first check is under way")
 
-// checks begins the checks of a campaign. The caller ends them.
+// checks begins the checks of a campaign. The caller must end them.
 func (e *elector) checks(ctx context.Context) *fitness {
 	if e.cfg.Fit.Check == nil {
 		return nil
@@ -100,7 +100,7 @@ func (e *elector) checks(ctx context.Context) *fitness {
 	_, stands := e.cfg.Strategy.(UnfitStands)
 	f := &fitness{e: e, stands: stands, why: errUnasked, changed: make(chan struct{})}
 	ctx, f.end = e.bind(context.WithoutCancel(ctx)) // a term outlives the ctx of its campaign
-	// Under the lock, so that Close waits for it, or this finds the elector closed.
+	// Under the lock, so that Close waits for the goroutine, or checks finds the elector closed.
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx.Err() == nil {
@@ -109,14 +109,14 @@ func (e *elector) checks(ctx context.Context) *fitness {
 	return f
 }
 
-// follow asks the application from time to time until ctx ends.
+// follow asks the application at each interval until ctx ends.
 func (f *fitness) follow(ctx context.Context) {
 	fit := f.e.cfg.Fit.withDefaults()
 	failed, panicked := 0, false
 	for first := true; ; first = false {
 		err := f.e.check(ctx, fit)
 		if ctx.Err() != nil {
-			return // what it says may come of that
+			return // the answer may result from that
 		}
 		p, is := err.(*checkPanic) // errors.As would call methods of the check's error, which may panic
 		if again := panicked; is {
@@ -139,7 +139,7 @@ func (f *fitness) follow(ctx context.Context) {
 	}
 }
 
-// A checkPanic is the error of a check that has panicked.
+// A checkPanic is the error of a check that panicked.
 type checkPanic struct {
 	value any
 	stack string
@@ -147,9 +147,9 @@ type checkPanic struct {
 
 func (p *checkPanic) Error() string { return fmt.Sprintf("the check panicked: %v", p.value) }
 
-// check calls the check once, when the call before has returned, and returns what it says within its
-// timeout. When ctx ends it waits for the check for as long, and no longer: one that does not heed
-// its ctx must not keep Close from returning.
+// check calls the check once, after the previous call has returned, and returns its answer, or an error
+// when its timeout has passed. If ctx ends during the call, check waits no longer than that, either: an
+// application that ignores its ctx must not keep Close from returning.
 func (e *elector) check(ctx context.Context, fit Fit) error {
 	late := fmt.Errorf("the check has not returned within %v", fit.Timeout)
 	timeout := time.NewTimer(fit.Timeout)
@@ -188,8 +188,8 @@ func (e *elector) check(ctx context.Context, fit Fit) error {
 	}
 }
 
-// answer notes whether the application can lead. At a change it tells whom it concerns: the leader, who
-// is asked to go, or a candidate's hooks.
+// answer notes whether the application can lead. On a change it asks the leader to go, or calls a
+// candidate's hooks.
 func (f *fitness) answer(why error) {
 	f.mu.Lock()
 	before, seat := f.why, f.seat
@@ -201,7 +201,7 @@ func (f *fitness) answer(why error) {
 	changed := f.changed
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
-	if why != nil && seat != nil { // before its strategy hears, which may ask it to go, too, and without the reason
+	if why != nil && seat != nil { // before the strategy sees it, which may ask the leader to go without the reason
 		seat.hear(Request{By: f.e.id, Why: unfit(why).Error()})
 	}
 	close(changed)
@@ -211,13 +211,13 @@ func (f *fitness) answer(why error) {
 	case why != nil && seat == nil:
 		f.e.amiss(f.e.ctx, unfit(why))
 		f.e.log.Warn("not fit to lead; standing aside", "err", why)
-		// The answers after this one wait for the hook, and a win waits for an answer that is good.
+		// The next answers wait for the hook, and a win waits for a good answer.
 		f.e.hooks.own.aside(fmt.Errorf("%w: %w", ErrUnfit, why))
 	}
 }
 
-// unfit is an error of the elector's. It has only the text of the check's, which may be of another
-// session, or of another election.
+// unfit returns ErrUnfit with only the text of the check's error, which may be about another session or
+// another election.
 func unfit(why error) error { return fmt.Errorf("%w: %v", ErrUnfit, why) }
 
 func (f *fitness) look() (changed <-chan struct{}, why error) {
@@ -226,8 +226,8 @@ func (f *fitness) look() (changed <-chan struct{}, why error) {
 	return f.changed, f.why
 }
 
-// await blocks until the candidate may enter, and tells whether that took time: the application has to
-// be fit, or only to have answered where those stand, too, that are not.
+// await blocks until the candidate may enter, and reports whether it had to wait. The application must
+// be fit; with an UnfitStands strategy it only must have answered.
 func (f *fitness) await(ctx context.Context) (waited bool, err error) {
 	if f == nil {
 		return false, nil
@@ -246,7 +246,7 @@ func (f *fitness) await(ctx context.Context) (waited bool, err error) {
 	}
 }
 
-// whileFit returns ctx, which also ends when the candidate has to withdraw, and then with ErrUnfit for
+// whileFit returns a ctx that also ends when the candidate must withdraw, and then with ErrUnfit as
 // its cause.
 func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
 	if f == nil || f.stands {
@@ -270,7 +270,7 @@ func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil); watching.Wait() }
 }
 
-// take gives the application the seat, unless it is not fit. From then on the seat's term hears of it.
+// take gives the application the seat if it is fit. After that, an unfit answer asks the seat's leader to go.
 func (f *fitness) take(t *seat) error {
 	if f == nil {
 		return nil
@@ -285,7 +285,7 @@ func (f *fitness) take(t *seat) error {
 	return nil
 }
 
-// now is Candidacy.Fit.
+// now implements Candidacy.Fit.
 func (f *fitness) now() (changed <-chan struct{}, unfit error) {
 	changed, why := f.look()
 	if why != nil {

@@ -69,7 +69,7 @@ func at(process *memory.Client, id string) elector.Config {
 	return elector.Config{Backend: process, Strategy: fair.New(), Election: "/lead", ID: id}
 }
 
-// nothingLeft checks that nobody stands in the way of the next leader.
+// nothingLeft checks that the next leader does not have to wait.
 func nothingLeft(t *testing.T, service *memory.Service) {
 	t.Helper()
 	began := time.Now()
@@ -171,7 +171,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// A leader whose term ends while it prepares campaigns again, and prepares again.
+// A leader whose term ends during Standby campaigns again, and calls Standby again.
 func TestStandbyOfALostTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})

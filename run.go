@@ -10,13 +10,13 @@ import (
 	"github.com/elector-go/elector/internal/asynclog"
 )
 
-// Lead takes part in an election until ctx ends: it is [New], [Run] and Close in one, for a program that
+// Lead takes part in an election until ctx ends. It combines [New], [Run] and Close, for a program that
 // needs its Elector for nothing else.
 //
 // It returns nil when ctx has ended, lead has returned, and the service has confirmed that nothing of this
-// candidate is left, and when lead returns nil while its term holds. Otherwise the error says what went
-// wrong: it is that of New, what [Run] returns beyond ctx's error, and that of Close, which gets five
-// seconds. A panic of lead goes on to the caller, after the release.
+// candidate is left. It also returns nil when lead returns nil while its term holds. Otherwise it returns the
+// error of New, or the errors of [Run], without ctx's error, and of Close, which has five seconds. A panic of
+// lead is passed on to the caller, after the release.
 func Lead(ctx context.Context, cfg Config, lead func(ctx context.Context, t *Term) error) (err error) {
 	e, err := New(cfg)
 	if err != nil {
@@ -35,28 +35,26 @@ func Lead(ctx context.Context, cfg Config, lead func(ctx context.Context, t *Ter
 // the term is lost. It returns
 //
 //   - nil when lead returns nil while its term holds: the work is done;
-//   - lead's error if that wraps ErrStop;
-//   - the error of a Campaign that is of no use to repeat;
-//   - ctx's error, with its cause, when ctx has ended, after lead has returned and
+//   - lead's error if it wraps ErrStop;
+//   - the error of a Campaign that is not worth repeating;
+//   - ctx's error, with its cause, when ctx has ended, lead has returned, and
 //     the seat has been released.
 //
-// Otherwise, after an error of lead, a lost term or a request to go (Ask), it resigns what there is to
-// resign, so that another candidate gets its chance, and campaigns again after a
-// jittered pause that grows while terms are short. An error of lead is part of the
-// cause with which the term ends, as Hooks.Ended and the log have it, and so is a
-// panic. Hooks.Retry is told of an error that Run does not return, with the pause, and so is the log,
-// at Warn. The log has a panic at Error.
+// Otherwise, after an error of lead, a lost term or a request to go (Ask), it resigns, so that another
+// candidate gets its chance, and campaigns again after a jittered pause that grows while terms are short.
+// An error or a panic of lead is part of the cause of the term's end, as reported to Hooks.Ended and the
+// log. An error that Run does not return is reported to Hooks.Retry, with the pause, and logged at Warn.
+// A panic is logged at Error.
 //
-// lead's ctx ends when the term does or ctx does, or when the leader is asked to go (ErrAsked is its
-// cause then). If the request names who is to lead next, that one is made the next first
-// (Term.Prepare), while lead works on: for ten seconds at most, and if that fails the leader goes all
-// the same. Run releases the seat only after
-// lead has returned, whatever makes it return, a panic included (which goes on to
-// the caller of Run), and begins no new campaign while it runs. So a lead function
-// that ignores its ctx keeps the seat, as long as the session lives, and Run does
-// not return; the log says so at Warn, first ten seconds after its ctx has ended.
-// A term that is lost is lost all the same: others may lead while such a function
-// still runs, and only fencing protects what it writes.
+// lead's ctx ends when the term or ctx ends, or when the leader is asked to go (its cause is ErrAsked
+// then). If the request names the next leader, Run first makes that candidate the next one (Term.Prepare),
+// while lead continues its work. This takes at most ten seconds; if it fails, the leader goes nevertheless.
+//
+// Run releases the seat only after lead has returned or panicked (the panic is passed on to the caller of
+// Run), and begins no new campaign before. So a lead function that ignores its ctx keeps the seat for as
+// long as the session lives, and Run does not return. The log says so at Warn, first ten seconds after its
+// ctx has ended. The function does not keep a term that is lost: others may lead while it still runs, and
+// only fencing protects what it writes.
 func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) error {
 	stopped, err := run(ctx, e, lead)
 	switch {
@@ -68,10 +66,10 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 	return errors.Join(stopped, err)
 }
 
-// run is Run. stopped is the error of ctx, if that is why it has returned, and err what went wrong beside that.
+// run implements Run. stopped is the error of ctx, if run returns because ctx has ended. err is what else went wrong.
 func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) (stopped, err error) {
 	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
-	const longestAsked = time.Second // others lead meanwhile, or wait for this one to make a quorum
+	const longestAsked = time.Second // others lead meanwhile, or need this one for a quorum
 	var pause backoff
 	for {
 		campaign, standby := prepare(ctx, e)
@@ -81,7 +79,7 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 			case failed != nil:
 				return nil, failed
 			case ctx.Err() != nil:
-				return err, nil // what is left of the campaign, if anything, is what Close returns, too
+				return err, nil // Close also reports anything that is left of the campaign
 			}
 			return nil, err
 		}
@@ -112,9 +110,9 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 	}
 }
 
-// leadOnce leads for one term and releases the seat, also if lead panics. held tells
-// whether the term still held when lead returned, and why, what its error says beyond
-// that it had to.
+// leadOnce leads for one term and releases the seat, also if lead panics. held reports
+// whether the term still held when lead returned. why is lead's error, or nil if it only
+// says that lead had to return.
 func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, why, err error) {
 	leading, cancel := context.WithCancelCause(t.Context())
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
@@ -141,11 +139,11 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		defer func() { <-reminded }()
 		if err == errGoexitOfLead {
 			if p := recover(); p != nil {
-				defer panic(p) // goes on to the caller of Run
+				defer panic(p) // to the caller of Run
 				err = fmt.Errorf("lead panicked: %v", p)
 			}
 			if s := t.c.seat; s != nil {
-				// After the release, and before the panic goes on: the process may be over before
+				// After the release, and before the panic continues: the process may exit before
 				// the end of the term is logged.
 				defer func() {
 					s.e.log.Error("lead failed", "token", t.Token(), "err", err)
@@ -157,7 +155,7 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		held, why = t.Valid() && !asked, news(leading, err)
 		done, cancel := cleanup(ctx)
 		defer cancel()
-		// An error says that the release is not confirmed yet; it goes on in the
+		// An error says that the release is not confirmed yet. It continues in the
 		// background, and Close waits for it, or reports it.
 		if t.c.seat == nil {
 			_ = t.Resign(done)
@@ -168,7 +166,7 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 			cause = fmt.Errorf("%w: %w", cause, context.Cause(leading))
 		}
 		if why != nil {
-			cause = fmt.Errorf("%w: %v", cause, why) // only the text: it may be of another session, or of another term
+			cause = fmt.Errorf("%w: %v", cause, why) // only the text: it may be about another session or term
 		}
 		_ = t.c.seat.resign(done, cause)
 	}()
@@ -176,12 +174,12 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 	return false, nil, err
 }
 
-// errGoexitOfLead is the outcome of a lead function that has neither returned nor panicked.
+// errGoexitOfLead is the outcome of a lead function that neither returns nor panics.
 var errGoexitOfLead = errors.New("lead has ended its goroutine (runtime.Goexit, or FailNow of a test)")
 
-// remind has the log say, at growing intervals, that lead has been told to stop and still
-// runs: nothing else would tell why this process does not stand. stop ends that, and
-// returns what is closed when it has ended.
+// remind logs, at growing intervals, that lead still runs although its ctx has ended: nothing
+// else would tell why this process does not stand. stop ends the reminders, and returns a
+// channel that is closed when they have ended.
 func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
 	const first, longest = 10 * time.Second, 10 * time.Minute
 	done := make(chan struct{})
@@ -206,7 +204,7 @@ func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
 	}
 }
 
-// pause waits before the next campaign, and tells why, if lead has failed.
+// pause waits before the next campaign, and reports why, if lead has failed.
 func (t *seat) pause(ctx context.Context, b *backoff, wait time.Duration, why error) error {
 	if t == nil { // a fake's
 		return sleep(ctx, wait)
@@ -220,8 +218,8 @@ func (t *seat) pause(ctx context.Context, b *backoff, wait time.Duration, why er
 	return sleep(ctx, wait)
 }
 
-// news returns lead's error, and nil for one that only says that its ctx has ended. Before
-// that, the same error is of a limit of lead's own.
+// news returns lead's error, or nil if the error only says that lead's ctx has ended. While that
+// ctx lives, the same error comes from a limit of lead's own.
 func news(leading context.Context, err error) error {
 	switch {
 	case leading.Err() == nil:
@@ -232,7 +230,7 @@ func news(leading context.Context, err error) error {
 	return unlessCancelled(err)
 }
 
-// unlessCancelled drops an error that only says what the caller knows already.
+// unlessCancelled drops an error that only says that a ctx has ended, which the caller knows.
 func unlessCancelled(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil

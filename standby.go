@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// A standby is the call of Config.Standby for one campaign. A nil standby is that of an elector without.
+// A standby is the call of Config.Standby for one campaign. It is nil if Config.Standby is nil.
 type standby struct {
 	elected chan struct{}      // closed when the candidate has won
 	done    chan struct{}      // closed when Standby has returned
-	cancel  context.CancelFunc // ends its ctx, and that of the campaign
-	// To be read when done is closed: whether lead can begin, and the error of a Standby that has failed
-	// by itself.
+	cancel  context.CancelFunc // ends its ctx, and the campaign's
+	// To be read after done is closed: whether lead can begin, and the error of Standby, unless it only
+	// says that its ctx has ended.
 	ready  bool
 	failed error
 }
 
-// prepare calls the Standby of an elector that New has made. It returns the ctx of the campaign, which also
+// prepare calls the Standby of an elector made by New. It returns the ctx of the campaign, which also
 // ends when Standby fails.
 func prepare(ctx context.Context, e Elector) (campaign context.Context, s *standby) {
 	made, is := e.(*elector)
@@ -45,7 +45,7 @@ func prepare(ctx context.Context, e Elector) (campaign context.Context, s *stand
 	return campaign, s
 }
 
-// before is a lead function that calls lead when Standby has returned.
+// before returns a lead function that calls lead after Standby has returned.
 func (s *standby) before(lead func(context.Context, *Term) error) func(context.Context, *Term) error {
 	if s == nil {
 		return lead
@@ -64,11 +64,11 @@ func (s *standby) before(lead func(context.Context, *Term) error) func(context.C
 		case s.failed != nil:
 			return s.failed
 		}
-		return context.Canceled // with the ctx of Run, which ends ctx, too
+		return context.Canceled // the ctx of Run has ended, and so does ctx
 	}
 }
 
-// end ends Standby's ctx, and waits until it has returned. The error is that of one that has failed by itself.
+// end ends Standby's ctx, and waits until Standby has returned. It returns s.failed.
 func (s *standby) end() error {
 	if s == nil {
 		return nil

@@ -1,9 +1,9 @@
 // Package deputy is a strategy in which the next leader is known before there is a vacancy: one
 // candidate is the leader's deputy, and the others wait to be the deputy.
 //
-// A leader change wakes the deputy alone to lead, as with strategy/fair. The herd comes after
-// that, when the deputy's place is vacant, and stands in nobody's way. There are two entries
-// per election however many candidates there are, and there is no order of succession.
+// A leader change wakes only the deputy to lead, as with strategy/fair. The herd wakes after that,
+// when the deputy's place is vacant, and does not delay the new leader. An election has two entries
+// for any number of candidates, and no order of succession.
 //
 // It is the worked example of docs/internals/write-a-strategy.md.
 package deputy
@@ -17,15 +17,15 @@ import (
 	"github.com/elector-go/elector/strategy/entries"
 )
 
-// Strategy is the deputy strategy. Its zero value is ready.
+// Strategy is the deputy strategy. Its zero value is ready to use.
 type Strategy struct{ entries.Seat }
 
 var _ elector.Strategy = Strategy{}
 
-// Name is "deputy".
+// Name returns "deputy".
 func (Strategy) Name() string { return "deputy" }
 
-// Campaign becomes the deputy, and then the leader.
+// Campaign makes the candidate the deputy, and then the leader.
 //
 //  1. Create the deputy's entry, me. Taken: wait until it is gone; back to 1.
 //  2. In one step, create the seat and delete me. Done: I lead.
@@ -42,7 +42,7 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 		case errors.Is(err, backend.ErrExists):
 			err = ready(ctx, c, deputyKey(c.Dir))
 		case errors.Is(err, backend.ErrNoEntry):
-			me, err = backend.Entry{}, nil // somebody has deleted it
+			me, err = backend.Entry{}, nil // somebody deleted me
 		}
 		if err != nil && me.Exists() {
 			err = errors.Join(err, c.Withdraw(ctx, me))
@@ -55,7 +55,7 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 
 func deputyKey(dir string) string { return dir + "/deputy" }
 
-// offer makes the candidate the deputy, unless it is, and the deputy the leader.
+// offer makes the candidate the deputy, unless it is already, and then the leader.
 func offer(ctx context.Context, c *elector.Candidacy, me *backend.Entry) (seat backend.Entry, err error) {
 	completed := c.Begin(elector.StageOffer)
 	defer func() { completed(err) }()
@@ -68,7 +68,7 @@ func offer(ctx context.Context, c *elector.Candidacy, me *backend.Entry) (seat b
 	}
 	made, err := c.Session.Commit(ctx, nil,
 		backend.CreateEphemeral(entries.SeatKey(c.Dir), entries.Payload(c, true)),
-		backend.Delete(*me)) // the deletion holds, too, that it was there
+		backend.Delete(*me)) // it also makes the commit fail if me is gone
 	if err != nil {
 		return backend.Entry{}, err
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/elector-go/elector/conformance/memtest"
 )
 
-// TestElection tries each promise of an election.
+// TestElection tests each promise of an election.
 func TestElection(t *testing.T) {
 	conformance.TestElection(t, conformance.ElectionConfig{
 		Service:  memtest.Service(3 * time.Second),
 		Strategy: Strategy{},
-		Herd:     true, // the deputy is woken by the leader's end, the others by the deputy's
+		Herd:     true, // the leader's end wakes the deputy; the deputy's win wakes the others
 		Why:      map[string]string{"ask/lost-reply": "the first offer makes the deputy, and no leader yet"},
 	})
 }
 
-// TestExplore tries every order of steps of two candidates, with one fault anywhere.
+// TestExplore runs every order of steps of two candidates, with one fault anywhere.
 func TestExplore(t *testing.T) {
 	report := explore.Exhaustive(t, explore.Config{
 		Strategy: func() elector.Strategy { return Strategy{} },
@@ -34,7 +34,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// An operator deletes the deputy's entry. Its candidate becomes the deputy again, and leads.
+// If an operator deletes the deputy's entry, its candidate becomes the deputy again, and leads.
 func TestDeputyDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})

@@ -25,7 +25,7 @@ func main() {
 }
 
 func run() (err error) {
-	host, _ := os.Hostname() // without one, the process id has to do
+	host, _ := os.Hostname() // without one, the process id must do
 	url := flag.String("backend", "mem://", dial.Usage)
 	election := flag.String("election", "/jobs/report", "path of the election: one per job")
 	id := flag.String("id", fmt.Sprintf("%s-%d", host, os.Getpid()), "name of this candidate")
@@ -41,14 +41,14 @@ func run() (err error) {
 	return stand(ctx, b, *election, *id, work)
 }
 
-// stand is one candidate, until ctx ends. While it leads, it does the job.
+// stand takes part in the election until ctx ends. While this candidate leads, it does the job.
 func stand(ctx context.Context, b backend.Backend, election, id string, job func(context.Context, *elector.Term) error) error {
 	return elector.Lead(ctx, elector.Config{
 		Backend: b, Strategy: fair.New(), Election: election, ID: id, Logger: slog.Default(),
 	}, job)
 }
 
-// work is what only the leader may do: here a line per second.
+// work does what only the leader may do: here it logs a line per second.
 func work(ctx context.Context, t *elector.Term) error {
 	for {
 		select {
@@ -57,7 +57,7 @@ func work(ctx context.Context, t *elector.Term) error {
 		case <-time.After(time.Second):
 		}
 		if !t.Valid() {
-			return context.Cause(ctx) // it was frozen for too long
+			return context.Cause(ctx) // the process was frozen for too long
 		}
 		slog.Info("report written", "token", t.Token())
 	}

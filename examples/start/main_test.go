@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// When the leader's link goes dead, its ctx ends before the next one leads.
+// If the leader's link goes dead, its ctx ends before the next candidate leads.
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended, began time.Time
@@ -30,9 +30,9 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// takeover has anna lead, cuts her link, and gives ben the time to take over.
+// takeover lets anna lead, cuts her link, and gives ben time to take over.
 func takeover(t *testing.T, annas, bens func(context.Context, *elector.Term) error) *memory.Service {
-	service := memory.New(memory.Options{}) // on the bubble's time
+	service := memory.New(memory.Options{}) // on the bubble's fake time
 	anna, ben := service.Client("anna"), service.Client("ben")
 	ctx, stop := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -40,11 +40,11 @@ func takeover(t *testing.T, annas, bens func(context.Context, *elector.Term) err
 	defer stop()
 
 	group.Go(func() { _ = stand(ctx, anna, "/jobs/report", "anna", annas) })
-	synctest.Wait() // nothing moves any more: anna leads
+	synctest.Wait() // all goroutines are blocked: anna leads
 	group.Go(func() { _ = stand(ctx, ben, "/jobs/report", "ben", bens) })
 	synctest.Wait() // ben waits
 
-	anna.Suspend() // her link goes dead without a word
+	anna.Suspend() // her link goes dead without notice
 	time.Sleep(20 * time.Second)
 	return service
 }

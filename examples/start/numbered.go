@@ -13,10 +13,10 @@ import (
 
 const cursor = "/jobs/report-cursor" // beside the election, not below it
 
-// numbered is work with a memory: a new leader goes on where the last one stopped.
+// numbered is work with a memory: a new leader continues where the last one stopped.
 func numbered(ctx context.Context, t *elector.Term) error {
 	number := 0
-	// This read sees all that earlier leaders have committed.
+	// This read returns all that earlier leaders have committed.
 	last, err := t.Get(ctx, cursor)
 	switch {
 	case err == nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector"
 )
 
-// A leader that sleeps through the end of its term writes nothing any more.
+// The write of a leader that sleeps through the end of its term fails.
 func TestLateWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late error
