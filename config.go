@@ -17,11 +17,9 @@ import (
 const (
 	// MaxID is the longest candidate ID in bytes.
 	MaxID = 256
-	// MaxElection is the longest election path in bytes. It leaves room for the
-	// entries below it.
+	// MaxElection is the longest election path in bytes. It leaves room for the entries below it.
 	MaxElection = backend.MaxKey - 128
-	// MaxElectionSegments is the maximum number of segments of an election's path, for
-	// the same reason.
+	// MaxElectionSegments is the maximum number of segments of an election's path, for the same reason.
 	MaxElectionSegments = backend.MaxSegments - 4
 	// MaxValue is the largest candidate value in bytes.
 	MaxValue = 256 << 10
@@ -52,10 +50,9 @@ type Config struct {
 	// See backend.CheckKey. With a CustomLayout strategy it may be "/".
 	Election string
 
-	// ID names the candidate for people: a host name, a pod's name. Required; at
-	// most MaxID bytes of printable UTF-8. Candidates of different processes may
-	// have the same ID (a restarted one does, until its old session times out):
-	// they remain separate candidates, with separate entries. Within a process,
+	// ID names the candidate for people: a host name, a pod's name. Required; at most MaxID bytes of
+	// printable UTF-8. Candidates of different processes may have the same ID (a restarted one does, until
+	// its old session times out): they remain separate candidates, with separate entries. Within a process,
 	// two open electors of one backend and election may not have the same ID.
 	ID string
 
@@ -73,12 +70,11 @@ type Config struct {
 	// of a campaign; zero means 50 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 
-	// SurveyEvery is how often a waiting or leading candidate checks whether somebody else's
-	// candidates have come to the election's path (ErrOccupied): a second at least; zero
-	// means a minute, and a negative value means never. Each check is a request or two; on
-	// ZooKeeper it is one more for each other key directly under the path, up to a hundred.
-	// A candidate that enters checks in any case. A leader also checks a second after its
-	// term has begun, unless SurveyEvery is negative.
+	// SurveyEvery is how often a waiting or leading candidate checks whether somebody else's candidates
+	// have come to the election's path (ErrOccupied): a second at least; zero means a minute, and a
+	// negative value means never. Each check is a request or two; on ZooKeeper it is one more for each
+	// other key directly under the path, up to a hundred. A candidate that enters checks in any case. A
+	// leader also checks a second after its term has begun, unless SurveyEvery is negative.
 	SurveyEvery time.Duration
 
 	// Fit, if its Check is set, asks the application whether it can lead. An unfit candidate stands
@@ -108,8 +104,7 @@ type Config struct {
 	_ struct{}
 }
 
-// Validate reports all violations in one error. Each names field, value and rule, and
-// wraps ErrConfig.
+// Validate reports all violations in one error. Each names field, value and rule, and wraps ErrConfig.
 func (c Config) Validate() error { return c.validate("elector: Config.") }
 
 // validate implements Validate, with prefix before the name of each field.
@@ -201,8 +196,7 @@ func (c Config) retry() (lo, hi time.Duration) {
 	return lo, hi
 }
 
-// isNil also detects a nil pointer in an interface, which would otherwise panic
-// at its first use.
+// isNil also detects a nil pointer in an interface, which would otherwise panic at its first use.
 func isNil(v any) bool {
 	if v == nil {
 		return true

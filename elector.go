@@ -16,22 +16,20 @@ import (
 
 // An Elector is one candidate in one election. It is safe for concurrent use.
 //
-// It is an interface so that code that uses it can be tested with a fake (see
-// NewTerm), and so that the conformance suite can test other implementations
-// through an adapter. New returns the real one.
+// It is an interface so that code that uses it can be tested with a fake (see NewTerm), and so that the
+// conformance suite can test other implementations through an adapter. New returns the real one.
 type Elector interface {
 	// Campaign enters the election and blocks until this candidate is elected. ctx
 	// bounds the campaign only; the term lives until it ends (Term.Context).
 	//
-	// It waits while no server can be reached, and while somebody still stands in an old
-	// directory of the election that takes no more entries (backend.ErrUsedUp) or is gone
-	// (backend.ErrNoParent: see Remove); it reports this to Hooks.Retry and the log. It also
-	// waits while the application is unfit (Config.Fit, Hooks.Aside). After a lost session it
-	// starts again. It returns an error when ctx ends; when a retry is of no use
-	// (backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge, ErrStrategyMismatch,
-	// ErrOccupied, any error that is not from package backend); ErrBusy if this elector
-	// already campaigns or leads; ErrClosed after Close; and ErrInHook if a hook calls it.
-	// If it fails, no entry is left behind that could block the election.
+	// It waits while no server can be reached, and while somebody still stands in an old directory of the
+	// election that takes no more entries (backend.ErrUsedUp) or is gone (backend.ErrNoParent: see Remove);
+	// it reports this to Hooks.Retry and the log. It also waits while the application is unfit (Config.Fit,
+	// Hooks.Aside). After a lost session it starts again. It returns an error when ctx ends; when a retry
+	// is of no use (backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge, ErrStrategyMismatch,
+	// ErrOccupied, any error that is not from package backend); ErrBusy if this elector already campaigns
+	// or leads; ErrClosed after Close; and ErrInHook if a hook calls it. If it fails, no entry is left
+	// behind that could block the election.
 	Campaign(ctx context.Context) (*Term, error)
 
 	// Leader returns who leads; ErrNoLeader if nobody does. The answer is as fresh as
@@ -43,11 +41,10 @@ type Elector interface {
 	// unfair and kafka list only the leader: nobody else has an entry there.
 	Candidates(ctx context.Context) ([]Candidate, error)
 
-	// Observe yields the leader now, then each change, vacancies included (the zero
-	// Leader). Changes that come faster than they are consumed may be skipped, but the
-	// latest never is. It continues after lost sessions and unreachable servers. It ends
-	// after yielding an error: when ctx ends, the elector is closed, or a retry is of
-	// no use.
+	// Observe yields the leader now, then each change, vacancies included (the zero Leader). Changes that
+	// come faster than they are consumed may be skipped, but the latest never is. It continues after lost
+	// sessions and unreachable servers. It ends after yielding an error: when ctx ends, the elector is
+	// closed, or a retry is of no use.
 	Observe(ctx context.Context) iter.Seq2[Leader, error]
 
 	// Term returns the term in which this candidate leads now, or nil if it does not lead. It makes
@@ -57,13 +54,12 @@ type Elector interface {
 	// Status returns what the elector knows at this moment. It makes no request and does not block.
 	Status() Status
 
-	// Close resigns or withdraws, and closes the session. A running campaign or term ends
-	// with ErrClosed, and the seat is released even if a lead function still runs. Close
-	// blocks until the elector's goroutines have ended and the service has confirmed, or
-	// ctx ends. If ctx has ended before the call, for example by a signal, it blocks for up
-	// to two seconds. If a hook calls it, it does nothing and returns ErrInHook. It may be
-	// called several times: while an entry is left in a session that others share
-	// (backend.ErrStanding), each call tries again to remove it.
+	// Close resigns or withdraws, and closes the session. A running campaign or term ends with ErrClosed,
+	// and the seat is released even if a lead function still runs. Close blocks until the elector's
+	// goroutines have ended and the service has confirmed, or ctx ends. If ctx has ended before the call,
+	// for example by a signal, it blocks for up to two seconds. If a hook calls it, it does nothing and
+	// returns ErrInHook. It may be called several times: while an entry is left in a session that others
+	// share (backend.ErrStanding), each call tries again to remove it.
 	Close(ctx context.Context) error
 }
 
@@ -96,8 +92,7 @@ type Candidate struct {
 	// Entry is the candidate's entry in the service, as it was read: Key and Rev distinguish it
 	// from another candidate with the same ID.
 	Entry backend.Entry
-	// Own is set for the candidate of the elector that returned the list: its index is its place
-	// in line.
+	// Own is set for the candidate of the elector that returned the list: its position in it is its place in line.
 	Own bool
 	// Rank is what a ranking strategy compares; nil with other strategies.
 	Rank []int64
@@ -105,9 +100,8 @@ type Candidate struct {
 	Designated bool
 }
 
-// cleanupTimeout bounds how long a call that has failed, or whose ctx has ended,
-// waits for the service to confirm that an entry is gone. After that the session
-// continues in the background.
+// cleanupTimeout bounds how long a call that has failed, or whose ctx has ended, waits for the service to
+// confirm that an entry is gone. After that the session continues in the background.
 const cleanupTimeout = 2 * time.Second
 
 // cleanup returns a context with that timeout and the values of ctx.
@@ -115,9 +109,8 @@ func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 }
 
-// New returns an Elector. It does not connect: the first call that needs the
-// service does. The caller must Close the Elector. New reports all violations of
-// cfg in one error, ErrConfig.
+// New returns an Elector. It does not connect: the first call that needs the service does. The caller must
+// Close the Elector. New reports all violations of cfg in one error, ErrConfig.
 func New(cfg Config) (Elector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -177,16 +170,14 @@ func (e *elector) Term() *Term {
 	return seat.term
 }
 
-// bind returns a ctx that also ends when the elector closes, and then with
-// ErrClosed as its cause.
+// bind returns a ctx that also ends when the elector closes, and then with ErrClosed as its cause.
 func (e *elector) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(e.ctx, func() { cancel(ErrClosed) })
 	return bound, func() { stop(); cancel(nil) }
 }
 
-// fail wraps the error of an exported call. If the elector is closed or ctx has
-// ended, the error says so.
+// fail wraps the error of an exported call. If the elector is closed or ctx has ended, the error says so.
 func (e *elector) fail(ctx context.Context, what string, err error) error {
 	switch {
 	case err == nil:

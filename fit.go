@@ -13,12 +13,11 @@ import (
 // campaign begins with a call of Check, and the candidate enters after a call has succeeded. The calls
 // of a term end with it.
 //
-// An unfit candidate stands aside (Hooks.Aside): it withdraws, so that nobody waits for it, and
-// Campaign waits until it is fit again. With a strategy that is UnfitStands it continues to stand,
-// where all can see it. In neither case does it win. A leader that becomes unfit asks itself to go
-// (Term.Asked). Run obeys and campaigns again; a program without Run must obey it itself, like any
-// other request. Nothing is written into the service for this, and being fit again does not cancel
-// the request.
+// An unfit candidate stands aside (Hooks.Aside): it withdraws, so that nobody waits for it, and Campaign
+// waits until it is fit again. With a strategy that is UnfitStands it continues to stand, where all can see
+// it. In neither case does it win. A leader that becomes unfit asks itself to go (Term.Asked). Run obeys
+// and campaigns again; a program without Run must obey it itself, like any other request. Nothing is
+// written into the service for this, and being fit again does not cancel the request.
 //
 // An unfit leader that ignores the request continues to lead: the check is about the application,
 // and no promise about terms depends on it.

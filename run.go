@@ -110,9 +110,8 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 	}
 }
 
-// leadOnce leads for one term and releases the seat, also if lead panics. held reports
-// whether the term still held when lead returned. why is lead's error, or nil if it only
-// says that lead had to return.
+// leadOnce leads for one term and releases the seat, also if lead panics. held reports whether the term
+// still held when lead returned. why is lead's error, or nil if it only says that lead had to return.
 func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, why, err error) {
 	leading, cancel := context.WithCancelCause(t.Context())
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()

@@ -113,7 +113,7 @@ type Status struct {
 // IsLeader reports whether the elector leads.
 func (s Status) IsLeader() bool { return s.Role == RoleLeading }
 
-// statusJSON is the JSON of a Status. Zero fields are omitted.
+// statusJSON is the JSON of a Status. Zero fields are omitted, except the role.
 type statusJSON struct {
 	Role       Role         `json:"role"`
 	Since      time.Time    `json:"since,omitzero"`
@@ -142,8 +142,8 @@ type sessionJSON struct {
 	Deadline time.Time `json:"deadline"`
 }
 
-// MarshalJSON writes the status for people and their tools. It omits zero fields. It writes the leader's
-// value in base64, and also as text if it is valid UTF-8.
+// MarshalJSON writes the status for people and their tools. It omits zero fields, except the role. It
+// writes the leader's value in base64, and also as text if it is valid UTF-8.
 func (s Status) MarshalJSON() ([]byte, error) {
 	out := statusJSON{
 		Role: s.Role, Since: s.Since, Token: s.Token, Place: s.Place, PlaceAsOf: s.PlaceAsOf,

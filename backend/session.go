@@ -122,12 +122,12 @@ func (s *Session) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
 // per op, in their order; for Delete it is the key alone. Conditions without ops ask whether they hold.
 // While the session is suspended Commit is not sent: it waits, as reads do.
 //
-// ErrCondition means that a condition did not hold, ErrConflict that a CompareAndSet found another version,
-// ErrExists that CreateEphemeral found the key taken, ErrNoParent that the parent of a CreateEphemeral or
-// Enqueue is gone, ErrUsedUp that the directory of an Enqueue takes no more entries, ErrNoEntry that an
-// entry to Update or Delete is gone, ErrTooLarge that the service does not take that much at once, and
-// ErrIndeterminate that the commit may or may not have happened. If several things are wrong, any of them
-// may be reported.
+// ErrCondition means that a condition did not hold, ErrConflict that a CompareAndSet found another version
+// or a Delete found children, ErrExists that CreateEphemeral found the key taken, ErrNoParent that the
+// parent of a CreateEphemeral or Enqueue is gone, ErrUsedUp that the directory of an Enqueue takes no more
+// entries, ErrNoEntry that an entry to Update or Delete is gone, ErrTooLarge that the service does not take
+// that much at once, and ErrIndeterminate that the commit may or may not have happened. If several things
+// are wrong, any of them may be reported.
 func (s *Session) Commit(ctx context.Context, conditions []Condition, ops ...Op) ([]Entry, error) {
 	c := Call{Kind: CallCommit, Conditions: conditions, Ops: ops}
 	switch {

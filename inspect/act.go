@@ -80,8 +80,8 @@ func (i *Inspector) act(ctx context.Context, what, path string, do func(context.
 // RemoveOptions configure Remove.
 type RemoveOptions struct {
 	// Evict first deletes the candidates' entries, the leader's last, and everything else in the
-	// election's directory. It is for entries that somebody has left behind. Running processes stand again
-	// at once: stop them before. For what deposes a leader, see elector.Remove.
+	// election's directory. It is for entries that somebody has left behind. It deposes a running leader
+	// (elector.ErrDeposed), and running processes stand again at once: stop them before.
 	Evict bool
 
 	_ struct{}

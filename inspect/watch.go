@@ -48,8 +48,8 @@ const (
 // as its session knows that it is out of touch, it yields a View with Trouble, with the last known state,
 // if any. When it is in touch again and has looked again, the next View has no Trouble.
 //
-// The last thing it yields is an error: when ctx ends, the Inspector is closed, the service refuses its
-// rights (backend.ErrDenied), or an argument is wrong (elector.ErrConfig).
+// The last thing it yields is an error: when ctx ends, the Inspector is closed, the service denies access
+// (backend.ErrDenied), or an argument is wrong (elector.ErrConfig, backend.ErrBadKey).
 //
 // To follow the leader, it waits for one entry and for the record. To follow candidates, it waits for the
 // directory, which wakes only this watch and no candidate.

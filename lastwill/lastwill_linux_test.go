@@ -105,8 +105,8 @@ func TestDiesWithItsFirstSession(t *testing.T) {
 	})
 }
 
-// Nothing is ended while a process lives, whatever happens to it, and everything once it is dead. befalls
-// returns the sessions that were opened meanwhile.
+// No session is ended while its process lives, in any of these cases, and all are ended once it is dead.
+// befalls returns the sessions that were opened meanwhile.
 func TestIsNotDead(t *testing.T) {
 	const brief = 100 * time.Millisecond // a session's timeout: the waits take far longer
 	for name, c := range map[string]struct {

@@ -155,7 +155,7 @@ func TestChecksErrors(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 }
 
-// IfExists holds whatever is written to the entry, IfUnchanged until something is; neither holds for a
+// IfExists holds after any write to the entry, IfUnchanged only until the first; neither holds for a
 // successor under the same key.
 func TestChecks(t *testing.T) {
 	t.Parallel()

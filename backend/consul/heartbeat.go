@@ -57,7 +57,7 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 //     but then it answers no look, see below. The margin, a twentieth of the TTL, is for that and for
 //     the clocks' rates.
 //
-// No window covers what ends a session at once, whatever its TTL: its node is taken out of the catalog
+// No window covers what ends a session at once, regardless of its TTL: its node is taken out of the catalog
 // (by an operator; with a check it is the agent's), an operator destroys it, or a leader leads again
 // after a long pause (Server.invalidateSession tries six times, and does not check whether the session
 // was renewed since): see the package's doc.

@@ -15,9 +15,9 @@ import (
 // external node, as Consul calls one that has no agent: no agent may have this name.
 //
 // A session ends with its node. An agent's node is taken out of the catalog within seconds if autopilot
-// finds a server dead, as it does by default, or as soon as the agent leaves, whatever TTL its sessions
-// have, while a process that reaches only this agent relies on that TTL. Servers remove a node because
-// of its agent (Server.reconcile looks at members of the gossip, and at nodes that have a check
+// finds a server dead, as it does by default, or as soon as the agent leaves, regardless of the TTL of
+// its sessions, on which a process that reaches only this agent relies. Servers remove a node because of
+// its agent (Server.reconcile looks at members of the gossip, and at nodes that have a check
 // "serfHealth"), and this node has none.
 const SessionNode = "elector-sessions"
 

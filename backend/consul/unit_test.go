@@ -52,7 +52,7 @@ func TestEnqueued(t *testing.T) {
 	assert.EqualValues(t, 9, indexOf(got[0]))
 }
 
-// Entries that are gone are not remembered for ever, but for as long as waits may ask.
+// Entries that are gone are remembered only for as long as waits may ask for them.
 func TestMemoryOfWhatIsGone(t *testing.T) {
 	var m learned
 	key := func(dir string, n uint64) string { return "/" + dir + "/" + nameOf(id, n, 0) }
@@ -155,7 +155,7 @@ func FuzzOwner(f *testing.F) {
 }
 
 // FuzzOrder checks that a list is in the order of creation, and for one commit in the order of its ops,
-// in whatever order the server sends it and whatever else is there.
+// for any order in which the server sends it, and with any other keys.
 func FuzzOrder(f *testing.F) {
 	f.Add([]byte{1, 1, 2, 0, 9, 255}, uint64(7))
 	f.Add([]byte{0, 0, 0}, uint64(1))

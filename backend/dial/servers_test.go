@@ -30,7 +30,7 @@ var guarded = servertest.Share(func() (*servertest.Consul, error) {
 	return servertest.StartConsul(servertest.ConsulConfig{NoSync: true, ACL: true})
 })
 
-// win wins an election twice, once in the way of each of two processes.
+// win wins an election once by each URL, and checks that the tokens rise.
 func win(t *testing.T, urls ...string) {
 	t.Helper()
 	last := uint64(0)

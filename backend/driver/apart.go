@@ -14,8 +14,8 @@ import (
 // a campaign, which then waits for days: Go would leave it the stack that one deep call took, up to 16 KB
 // for a request to etcd or Consul, where waiting needs 4.
 //
-// A panic, or the end of the goroutine (runtime.Goexit, as by FailNow of a test in a trace), becomes the
-// caller's.
+// A panic is passed on to the caller as text, with the stack of the goroutine on which it happened. The end
+// of that goroutine (runtime.Goexit, as by FailNow of a test in a trace) also ends the caller's.
 func Apart[T any](do func() (T, error)) (done T, err error) {
 	panicked, returned := "", false
 	ended := make(chan struct{})

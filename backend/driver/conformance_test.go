@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 )
 
-// TestToy checks that the kit and seven small methods make a backend: the toy passes the suite.
+// TestToy checks that the kit and eight small methods make a backend: the toy passes the suite.
 func TestToy(t *testing.T) {
 	conformance.TestBackend(t, func(testing.TB) *conformance.Service {
 		service := newToy()

@@ -16,8 +16,8 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// beat renews the lease every quarter of the timeout and moves the trust window,
-// until the session is over.
+// beat renews the lease every quarter of the timeout, and every maxInterval at least, and moves the
+// trust window, until the session is over.
 //
 // The leader of the cluster counts leases by its own clock, and a renewal goes through no
 // quorum: a member that wrongly believes that it leads renews leases which its successor lets

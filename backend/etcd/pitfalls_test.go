@@ -25,7 +25,7 @@ import (
 //	22  The client computes a lease's end from the reply: session/slow-replies, and
 //	    session/suspended-too-long.
 //	23  It waits for the first reply to a keep-alive as long as its own DialTimeout or 5 s,
-//	    whatever the lease's time: TestHeartbeatAnswersComeTooLate.
+//	    regardless of the lease's time: TestHeartbeatAnswersComeTooLate.
 //	24  A keep-alive channel does not say why it was closed: session/expired.
 //	25  A member may have no leader for a while: TestFaultsAreRiddenOut.
 //	28  concurrency.Election must not be shared between goroutines, but a session may be: many/close,

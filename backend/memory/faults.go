@@ -63,8 +63,9 @@ func (c *Client) arm(f fault) {
 }
 
 // fault returns the first fault for ops, which it disarms, or none. Matches are the user's, and may call
-// the service, which is unlocked meanwhile. still tells whether the session is in touch afterwards; if not,
-// nothing is disarmed.
+// the service, which is unlocked meanwhile. If still is false, nothing is disarmed and the commit must enter
+// again: the session is lost or out of touch, its requests are denied or throttled, or another commit has
+// met the fault.
 func (n *session) fault(ops []backend.Op) (f fault, still bool) {
 	c := n.client
 	if len(c.faults) == 0 {

@@ -20,7 +20,7 @@ type Stats struct {
 	// Rev is the revision of the last commit.
 	Rev uint64
 	// Current sessions that the service knows, entries, and watches: one for each key that a blocked Await
-	// waits for.
+	// waits for, and one for each blocked AwaitList.
 	Sessions, Entries, Watches int
 	// Due counts the blocked Awaits and AwaitLists that a change has woken and that have not looked at it
 	// yet.

@@ -35,7 +35,7 @@ type Backend struct {
 // Counts are numbers of calls, counted as they begin, and of their outcomes. They do not tell what a call
 // costs on the wire; the service's own figures do.
 type Counts struct {
-	// Gets are calls of Get and Survey.
+	// Gets are calls of Get and Survey, Lists those of List and Children, Drops those of Discard.
 	Gets, Lists, Predecessors, Commits, Drops int
 
 	// Waits are calls of Await and AwaitList.

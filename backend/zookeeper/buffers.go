@@ -24,7 +24,7 @@ type buffers struct {
 	// maxAnswer is the longest reply that is accepted, in bytes; 0 means no limit.
 	maxAnswer int
 
-	size atomic.Int64 // of the one for requests, or less: see hold
+	size atomic.Int64 // of the one for requests, or less: see held
 	want atomic.Int64 // what it must grow to
 	// held is set while the library's own buffer for requests exists, which is until the time in until.
 	held  bool

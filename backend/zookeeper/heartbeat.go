@@ -296,8 +296,8 @@ func (s *session) vote() error {
 	return err
 }
 
-// voted tells whether a quorum has followed the leader of a link, or one that came after it, at an
-// instant or later.
+// voted reports whether a vote shows that a quorum followed the leader of a link, or one of an earlier
+// epoch, at an instant or later: see Followed, above.
 func (s *session) voted(l *link, since time.Time) bool {
 	sent, epoch := l.newest()
 	return !sent.Before(since) || s.ballot.since(since, epoch)

@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// What is gone is not remembered for ever, but for as long as waiting candidates may ask.
+// Entries that are gone are remembered only for as long as waiting candidates may ask for them.
 func TestMemoryOfWhatIsGone(t *testing.T) {
 	var m learned
 	for i := range 10_000 {

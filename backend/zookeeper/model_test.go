@@ -49,7 +49,7 @@ type intent struct {
 	key   string
 	value string
 	age   int // how many incarnations back
-	// Put: the expected version, relative to the one before the commit; or no entry.
+	// OpCompareAndSet: the expected version, relative to the one before the commit; or no entry.
 	plus int
 	none bool
 }

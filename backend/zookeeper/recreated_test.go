@@ -119,7 +119,7 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 	}
 }
 
-// Own writes beside guarded commits get in the way of these only.
+// An entry's own writes, and commits guarded by the entry at the same time, all succeed.
 func TestGuardBesideOwnWrites(t *testing.T) {
 	f := setUp(t, nil)
 	for kind, remake := range ownKinds(f) {

@@ -1,4 +1,5 @@
-// Command elector compares the ways in which candidates can elect a leader.
+// Command elector shows and changes elections, runs a command while its process leads, checks whether a
+// service is fit for elections, ends the sessions of dead processes, and compares strategies by measurement.
 package main
 
 import (

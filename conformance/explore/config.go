@@ -38,7 +38,7 @@ type Config struct {
 	Kinds  []Fault
 
 	// Found makes the candidates found the election, in all orders. Otherwise the election exists from
-	// the start, which is much less to explore. It makes no difference to a strategy that is Foreign.
+	// the start, which is much less to explore. It makes no difference to an elector.CustomLayout.
 	Found bool
 
 	// Ordered says that candidates lead in the order in which they have enrolled: nobody is elected

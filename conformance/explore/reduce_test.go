@@ -55,8 +55,8 @@ func TestSchedulesAreDeterministic(t *testing.T) {
 	}
 }
 
-// Equal states offer the same choices, and each choice leads from them to the same state, whatever the
-// past.
+// Equal states offer the same choices, and each choice leads from them to the same state, regardless of
+// the past.
 func TestSameStatesGoOnAlike(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it computes for long: make test-all")

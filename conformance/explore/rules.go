@@ -80,8 +80,8 @@ func (c *candidate) term() *term {
 	return c.terms[len(c.terms)-1]
 }
 
-// exempt reports whether an operator has given the term's seat away: such a term ends when the notice
-// arrives, which may be after the next term has begun.
+// exempt reports whether the term's process has crashed, or an operator has given its seat away. In the
+// latter case it ends when the notice arrives, which may be after the next term has begun.
 func (w *world) exempt(t *term) bool { return t.by.crashed || w.deleted[t.claim.Rev] }
 
 // standing reports for each latest term whether its claim exists in the service.

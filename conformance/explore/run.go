@@ -59,7 +59,8 @@ func (w *world) report() *Failure {
 	return &f
 }
 
-// watch ends the program, with the schedule, when a step does not end. stop ends the watch.
+// watch ends the program, with the steps so far, if the whole schedule takes longer than two minutes: it
+// assumes that a step does not end. stop ends the watch.
 func watch(of **world) (stop func()) {
 	timer := time.AfterFunc(2*time.Minute, func() {
 		w := *of

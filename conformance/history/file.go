@@ -156,7 +156,7 @@ func Merge(paths ...string) (*History, error) {
 	return all, nil
 }
 
-// add adds the events of another history, with new IDs where both have one.
+// add adds the events of another history. All of them get new IDs.
 func (h *History) add(o *History) error {
 	switch {
 	case o.Clock == "": // its process was killed before it had written anything

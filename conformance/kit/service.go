@@ -141,8 +141,8 @@ type Client struct {
 	SlowReplies func(d time.Duration)
 
 	// HoldRequests holds back what this process sends until release is called, attempts to connect
-	// included. What the service sends still arrives. After release the requests arrive late, whatever
-	// the state of the process's sessions.
+	// included. What the service sends still arrives. After release the requests arrive late, in any
+	// state of the process's sessions.
 	HoldRequests func() (release func())
 
 	// Throttle makes the service reject all requests of this process from now on, and do none of them,

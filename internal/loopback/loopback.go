@@ -56,9 +56,9 @@ func Ports(n int) ([]int, error) {
 	return got, nil
 }
 
-// Release returns ports obtained from Ports or Listen. The caller has stopped whatever listened on them.
-// They are the last to be handed out again, which gives clients of their last user the most time to notice
-// that it is gone.
+// Release returns ports obtained from Ports or Listen. The caller has stopped all listeners on them. They
+// are the last to be handed out again, which gives clients of their last user the most time to notice that
+// it is gone.
 func Release(released ...int) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()

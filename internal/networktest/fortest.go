@@ -9,8 +9,8 @@ import (
 )
 
 // ForTest makes a network that is closed when the test ends, after the servers that the test starts on it.
-// If this process may not have networks, it skips the test and says why. If only a program is missing, the
-// test fails.
+// With -short, or if this process may not have networks, it skips the test and says why. If only a program
+// is missing, the test fails.
 func ForTest(tb testing.TB, hosts int) *Network {
 	tb.Helper()
 	if testing.Short() {
@@ -23,7 +23,7 @@ func ForTest(tb testing.TB, hosts int) *Network {
 	return w
 }
 
-// IfAny is ForTest for a test that can do without a network: where ForTest skips, IfAny returns the reason.
+// IfAny is ForTest, except that it returns nil and the reason where ForTest skips the test.
 func IfAny(tb testing.TB, hosts int) (*Network, error) {
 	tb.Helper()
 	if testing.Short() {

@@ -100,7 +100,7 @@ func (p *Process) Start() error {
 			return
 		}
 		err = cmd.Wait()
-		// This also kills whatever the program left in its process group.
+		// This also kills all processes that the program left in its process group.
 		_ = killGroup(cmd.Process)
 		_ = log.Close()
 		p.mu.Lock()

@@ -1,9 +1,9 @@
 // Package servertest starts real coordination servers for tests, alone and as clusters, and other programs
 // that are servers.
 //
-// Servers are child processes of the test binary. They listen on 127.0.0.1 only, on ports outside the
-// kernel's ephemeral range, keep their data in a temporary folder, and are stopped by process ID. On Linux
-// the kernel kills them if the test binary dies first, however it dies.
+// Servers are child processes of the test binary. They listen only on 127.0.0.1, or with a Network on their
+// site's address, on ports outside the kernel's ephemeral range, keep their data in a temporary folder, and
+// are stopped by process ID. On Linux the kernel kills them if the test binary dies first in any way.
 //
 // ZooKeeper must be installed. The go command builds etcd and Consul from their sources, at the versions in
 // internal/servers/*/go.mod, and later finds them in its build cache. The first use on a machine takes

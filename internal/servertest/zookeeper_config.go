@@ -20,7 +20,8 @@ type ZooKeeperConfig struct {
 	MaxSessionTimeout time.Duration
 
 	// Stock keeps the settings of an installed server, except folders, addresses, ports and four-letter
-	// words; docs/internals/proof.md compares both. Of the other fields only Extra then changes a setting.
+	// words; docs/internals/proof.md compares both. Of the other fields, only Extra and SystemProperties
+	// then change a setting.
 	Stock bool
 
 	// Dir is an existing folder in which the server makes a folder for its files; by default the system's

@@ -201,8 +201,8 @@ func (r *run) linkAgain(c *kit.Client, s sess) {
 	}
 }
 
-// heapInUse returns the heap in use after some garbage collections: pools need a second one, and objects
-// with finalizers a third.
+// heapInUse returns the heap in use after four garbage collections: pools need a second one, objects with
+// finalizers a third.
 func heapInUse() int64 {
 	for range 4 {
 		runtime.GC()

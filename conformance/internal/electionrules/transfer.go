@@ -95,7 +95,7 @@ func (a *arena) stoodAside(times int, bids ...*bid) {
 }
 
 // inOrder waits until they lead one after the other; t is the leader's term. Each commit is fenced by its
-// own term, whatever its past.
+// own term, regardless of its past.
 func (a *arena) inOrder(t *elector.Term, bids ...*bid) {
 	for i, b := range bids {
 		a.Settle()

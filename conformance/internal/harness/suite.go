@@ -63,7 +63,7 @@ type Suite[P Place] struct {
 	Service func(t testing.TB) *kit.Service
 	// Place makes the place for one attempt.
 	Place func(t *Try) P
-	// Limit is how long an attempt may take. An attempt that takes twice as long hangs.
+	// Limit is how long an attempt may take. After twice that time it hangs, and the program ends.
 	Limit func(s *kit.Service) time.Duration
 	// Words are what rules may need besides fields of Service and Client. Lacks returns why the
 	// implementation, apart from the service, cannot keep a rule, or "" if it can. Both may be nil.
@@ -304,12 +304,12 @@ func takesAway(need []string) bool {
 // rule that measures the process.
 var beside sync.RWMutex
 
-// Limit is how long an attempt at most rules may take.
+// Limit is a Suite's Limit that is long enough for most rules.
 func Limit(s *kit.Service) time.Duration {
 	if s.Virtual {
 		return time.Hour + 100*s.TTL
 	}
-	return 5*time.Minute + 15*s.TTL // an attempt that takes longer hangs
+	return 5*time.Minute + 15*s.TTL
 }
 
 // enter waits until a rule may run beside others, or apart from all. A caller that holds it must not wait

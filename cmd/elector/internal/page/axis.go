@@ -107,7 +107,7 @@ func logAxis(low, high float64, format func(float64) string) axis {
 	return axis{low, high, true, logTicks(low, high, format)}
 }
 
-// logTicks marks every power of ten. If those are few, it marks some multiples, too.
+// logTicks marks every power of ten, or every nth above 7 decades. If there are few, it also marks multiples.
 func logTicks(low, high float64, format func(float64) string) (all []tick) {
 	decades := math.Log10(high / low)
 	steps := []float64{1}
