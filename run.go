@@ -66,7 +66,7 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 	return errors.Join(stopped, err)
 }
 
-// run implements Run. stopped is the error of ctx, if run returns because ctx has ended. err is what else went wrong.
+// run implements Run. stopped is ctx's error, if run returns because ctx has ended. err is any other error.
 func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) (stopped, err error) {
 	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
 	const longestAsked = time.Second // others lead meanwhile, or need this one for a quorum
