@@ -92,7 +92,7 @@ type Candidate struct {
 	// Entry is the candidate's entry in the service, as it was read: Key and Rev distinguish it
 	// from another candidate with the same ID.
 	Entry backend.Entry
-	// Own is set for the candidate of the elector that returned the list. Its index + 1 is its place in line.
+	// Own is set for the candidate of the elector that returned the list: its place there is its place in line.
 	Own bool
 	// Rank is what a ranking strategy compares; nil with other strategies.
 	Rank []int64

@@ -51,7 +51,7 @@ func Lead(ctx context.Context, cfg Config, lead func(ctx context.Context, t *Ter
 // while lead continues its work. This takes at most ten seconds; if it fails, the leader goes nevertheless.
 //
 // Run releases the seat only after lead has returned or panicked (the panic is passed on to the caller of
-// Run), and begins no new campaign before. So a lead function that ignores its ctx keeps the seat for as
+// Run), and does not campaign before that. So a lead function that ignores its ctx keeps the seat for as
 // long as the session lives, and Run does not return. The log says so at Warn, first ten seconds after its
 // ctx has ended. The function does not keep a term that is lost: others may lead while it still runs, and
 // only fencing protects what it writes.

@@ -81,7 +81,7 @@ func (c *candidate) term() *term {
 }
 
 // exempt reports whether the term's process has crashed, or an operator has given its seat away. In the
-// latter case it ends when the notice arrives, which may be after the next term has begun.
+// latter case the term ends when the notice arrives, which may be after the next term has begun.
 func (w *world) exempt(t *term) bool { return t.by.crashed || w.deleted[t.claim.Rev] }
 
 // standing reports for each latest term whether its claim exists in the service.
