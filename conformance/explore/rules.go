@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// rules are the sentences that a failure prints.
+// rules are the texts that a failure prints.
 var rules = map[string]string{
 	"one-holder":   "At no instant are two terms valid, unless an operator took a seat away.",
 	"tokens-rise":  "Tokens rise in the order in which terms begin.",

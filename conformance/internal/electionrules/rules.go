@@ -58,7 +58,7 @@ type rule = harness.Rule[*arena]
 // needs lists what a rule needs: see harness.Rule.
 type needs []string
 
-// promise returns a rule: its name, the function that tests it, what it needs, and the sentence that is
+// promise returns a rule: its name, the function that tests it, what it needs, and the text that is
 // printed when it is broken.
 func promise(name string, try func(a *arena), need needs, text string) rule {
 	return rule{Name: name, Text: text, Need: need, Run: try}

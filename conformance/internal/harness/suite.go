@@ -24,7 +24,7 @@ import (
 // A Rule is one promise, and the function that tests it.
 type Rule[P Place] struct {
 	Name string
-	Text string // one sentence, printed when the rule is broken
+	Text string // the promise, printed when the rule is broken
 	// Need lists the fields of Service and Client that the rule requires, and words of the suite's own.
 	Need []string
 	// Apart says that the rule measures the process: no other rule of any suite runs meanwhile.
