@@ -2,7 +2,7 @@
 // of an election.
 //
 // A suite takes a function that makes a fresh [Service], and runs a table of named rules on it. A rule
-// that fails prints its text, one sentence, and what the test saw. A rule that hangs is ended and named.
+// that fails prints its text and what the test saw. A rule that hangs is ended and named.
 // A rule that cannot be tried on a service is reported with the reason, never skipped in silence. The
 // suites avoid false alarms, so they may miss a fault: run them many times, and with the race detector.
 //

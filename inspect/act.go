@@ -121,7 +121,7 @@ func (i *Inspector) Remove(ctx context.Context, election string, o RemoveOptions
 		case err == nil && left.dir == e.dir:
 			gone.Kept = "other keys are below " + e.path
 		case err == nil:
-			gone.Kept = "somebody has founded the election anew"
+			gone.Kept = "somebody has founded the election again"
 		}
 		if err != nil {
 			gone.Kept = "what is left cannot be read: " + err.Error()
@@ -159,7 +159,7 @@ func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o R
 		case errors.Is(err, elector.ErrNoElection):
 			return nil
 		case err == nil && again.strategy.use.Name() != e.strategy.use.Name():
-			err = fmt.Errorf("%w: somebody has founded it anew with %q", elector.ErrStrategyMismatch, again.strategy.use.Name())
+			err = fmt.Errorf("%w: somebody has founded it again with %q", elector.ErrStrategyMismatch, again.strategy.use.Name())
 		}
 		if err != nil {
 			return fmt.Errorf("inspect: remove %s: %w", e.path, err)

@@ -106,11 +106,11 @@ func (i *Inspector) findBy(ctx context.Context, s *backend.Session, path string,
 // recorded finds the election by its record.
 func (i *Inspector) recorded(e found, entry backend.Entry) (found, error) {
 	if entry.Session != "" {
-		return e, fmt.Errorf("%w: what stands at %s is somebody's ephemeral entry", elector.ErrNoElection, e.path)
+		return e, fmt.Errorf("%w: the entry at %s is somebody's ephemeral entry", elector.ErrNoElection, e.path)
 	}
 	record, err := layout.DecodeRecord(entry.Value)
 	if err != nil {
-		return e, fmt.Errorf("%w: what stands at %s is %w", elector.ErrNoElection, e.path, err)
+		return e, fmt.Errorf("%w: the entry at %s is %w", elector.ErrNoElection, e.path, err)
 	}
 	e.record, e.strategy, e.dir = record, i.named(record.Strategy), e.path+"/"+record.Dir
 	return e, nil

@@ -210,7 +210,7 @@ func TestRemove(t *testing.T) {
 		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{})), elector.ErrNoElection)
 		end := s.stand(item.Strategy, "7")
 		if item.Numeric {
-			require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), elector.ErrConfig, "kafka's tokens must not begin anew")
+			require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), elector.ErrConfig, "kafka's tokens must not restart")
 			assert.NotNil(s, must.Get(s.in.Leader(s.Context(), path))(s).Leader)
 			return
 		}

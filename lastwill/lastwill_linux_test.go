@@ -325,7 +325,7 @@ func TestStartNotReached(t *testing.T) {
 func TestOpenBeforeStart(t *testing.T) {
 	t.Parallel()
 	p := newWorld(t).start("early")
-	assert.Contains(t, p.do("event"), "at the top of main, whatever the arguments are, and wait for nothing before it: it has ended")
+	assert.Contains(t, p.do("event"), "at the top of main, with any arguments, and wait for nothing before it: it has ended")
 	p.logs("toy: open: this process is the companion of another one")
 }
 

@@ -28,8 +28,8 @@ const (
 )
 
 // errMain is the likely reason why a companion never says anything.
-var errMain = errors.New("the companion, which is this program executed again, has not got as far as Start: " +
-	"call it at the top of main, whatever the arguments are, and wait for nothing before it")
+var errMain = errors.New("the companion, which is this program executed again, has not reached Start: " +
+	"call it at the top of main, with any arguments, and wait for nothing before it")
 
 // accompany starts the goroutine that keeps a companion running. The error is errors.ErrUnsupported if
 // there can be none.

@@ -10,7 +10,7 @@ import (
 // checkEvery is the shortest interval that elector allows: a change of health is noticed that soon.
 const checkEvery = 10 * time.Millisecond
 
-var errUnfit = errors.New("as the explorer has it")
+var errUnfit = errors.New("made unfit by the explorer")
 
 // An application reports its fitness to its candidate once after each change, and is silent otherwise, so
 // that no time must pass for it.

@@ -179,7 +179,7 @@ func (c *candidate) onEnded(t *elector.Term, cause error) {
 	defer c.world.mu.Unlock()
 	c.ended++
 	if c.ended > c.begun {
-		c.world.brokenLocked("edges", "%s's term %d is reported as ended, and was not as elected", c, t.Token())
+		c.world.brokenLocked("edges", "%s's term %d is reported as ended, but was not reported as elected", c, t.Token())
 	}
 	c.world.tracef("      %s: term %d has ended: %v", c, t.Token(), cause)
 }
@@ -258,7 +258,7 @@ func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 		return claim, err
 	}
 	if have := w.svc.Entry(claim.Entry.Key); have.Rev != claim.Entry.Rev || have.Session != c.Session.ID() {
-		w.broken("own-entry", "%s wins without an entry: its claim is %s, and there is %s", o.by, w.name(claim.Entry), w.name(have))
+		w.broken("own-entry", "%s wins without its entry: its claim is %s, but the service has %s", o.by, w.name(claim.Entry), w.name(have))
 	}
 	w.set(func() { o.by.claim = claim.Entry })
 	k := o.by.call(callWin, "win")

@@ -373,7 +373,7 @@ func (w *world) execute(c *candidate) {
 			err = backend.Execute(w.ctx, b, will)
 		}
 		if err != nil {
-			w.broken("campaign", "to execute the will of %s's session %s failed: %v", c, s.ID(), err)
+			w.broken("campaign", "executing the will of %s's session %s failed: %v", c, s.ID(), err)
 		}
 	}
 }
@@ -383,7 +383,7 @@ func (w *world) designate(c *candidate) {
 	w.set(func() { w.designated = c })
 	b := w.svc.Client("operator")
 	if err := elector.Designate(w.ctx, b, w.cfg.Strategy(), Election, elector.Designation{ID: c.id}); err != nil {
-		w.broken("campaign", "to designate %s failed: %v", c, err)
+		w.broken("campaign", "designating %s failed: %v", c, err)
 	}
 }
 
@@ -404,7 +404,7 @@ func (w *world) ask(leader *candidate, kind Fault) {
 	case errors.Is(err, elector.ErrAsked), errors.Is(err, elector.ErrNoCandidate): // another request was first, or a candidate has gone
 		w.set(func() { t.heir = nil })
 	case err != nil:
-		w.broken("campaign", "to ask %s to go failed: %v", leader, err)
+		w.broken("campaign", "asking %s to go failed: %v", leader, err)
 	}
 }
 
@@ -441,7 +441,7 @@ func (w *world) describe(ch choice) string {
 	case passing:
 		return "time passes"
 	case lagging:
-		return "the server at which sessions are opened is behind from now on"
+		return "the server that opens sessions is behind from now on"
 	case caughtUp:
 		return "the server that was behind has caught up"
 	}

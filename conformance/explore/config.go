@@ -86,7 +86,7 @@ func (c Config) check(t *testing.T) {
 		t.Fatal("explore: Config.Strategy is nil: give a function that makes the strategy, such as fair.New")
 	}
 	if c.Candidates > MaxCandidates {
-		t.Fatalf("explore: Config.Candidates is %d: at most %d", c.Candidates, MaxCandidates)
+		t.Fatalf("explore: Config.Candidates is %d, and may be %d at most", c.Candidates, MaxCandidates)
 	}
 }
 
@@ -158,7 +158,7 @@ var faultNames = map[Fault]string{
 	Expire: "session expires", Revoke: "operator ends its session", Suspend: "link is cut",
 	LoseReply: "reply is lost", Late: "request is late", Cancel: "campaign is cancelled",
 	Lag: "server is behind", Resign: "leader resigns meanwhile", Ask: "operator asks the leader to go",
-	AskTo: "operator asks the leader to go, for the last to lead", Designate: "operator designates it", Delete: "operator deletes its entry", Crash: "process crashes",
+	AskTo: "operator asks the leader to go in favour of the last candidate", Designate: "operator designates it", Delete: "operator deletes its entry", Crash: "process crashes",
 	Unfit: "application is not fit", back: "link is back", fitAgain: "application is fit again", executes: "its wills are executed",
 }
 

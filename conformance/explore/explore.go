@@ -83,7 +83,7 @@ func replay(t *testing.T, cfg Config, schedule string) (*Failure, error) {
 	cfg.Candidates = candidates
 	cfg = cfg.withDefaults()
 	if name := cfg.Strategy().Name(); name != strategy {
-		return nil, fmt.Errorf("schedule %q is of strategy %s, and Config.Strategy is %s", schedule, strategy, name)
+		return nil, fmt.Errorf("schedule %q is of strategy %s, but Config.Strategy is %s", schedule, strategy, name)
 	}
 	if candidates < 1 || candidates > MaxCandidates {
 		return nil, fmt.Errorf("schedule %q: 1 to %d candidates are possible", schedule, MaxCandidates)
@@ -98,7 +98,7 @@ func replay(t *testing.T, cfg Config, schedule string) (*Failure, error) {
 		}
 		ch, ok := w.find(steps[at])
 		if !ok {
-			err = fmt.Errorf("step %d of schedule %q, %s, is not possible there: was it found with another Config?", at+1, schedule, steps[at])
+			err = fmt.Errorf("step %d of schedule %q, %s, is not possible at that point: was it found with another Config?", at+1, schedule, steps[at])
 		}
 		return ch, ok
 	})

@@ -23,7 +23,7 @@ func (w *world) checkHistory() {
 		wrong = append(wrong, v.String())
 	}
 	if len(wrong) == 0 && w.history.Linearizable(w.history.Promised).Result == porcupine.Illegal {
-		wrong = append(wrong, "no order explains all claims and commits")
+		wrong = append(wrong, "the claims and commits are not linearizable: no order explains all of them")
 	}
 	if len(wrong) > 0 {
 		w.broken("history", "%s", strings.Join(wrong, "\n\t      "))
@@ -80,7 +80,7 @@ func (w *world) recordFault(ch choice) (done func()) {
 // fail fails t with the failure, and saves its history.
 func (f *Failure) fail(t testing.TB) {
 	t.Helper()
-	saved := "no history: it did not go the same way again"
+	saved := "no history: the schedule ran differently when it was repeated"
 	if f.History != nil {
 		saved = harness.Save(t, f.History)
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// rules are the sentences that a failure prints.
+// rules are the texts that a failure prints.
 var rules = map[string]string{
-	"one-holder":   "At no instant do two terms hold, unless an operator gave a seat away.",
-	"tokens-rise":  "The tokens of terms rise, in the order in which terms begin.",
-	"order":        "A term begins when no older entry of a candidate stands in the same directory.",
-	"own-entry":    "When a strategy says that it has won, its own entry stands, and is of the current session; when a term begins, the session lives.",
-	"fenced":       "A commit is applied only while its term's claim stands.",
-	"exactly-once": "A commit that succeeded was applied once; one that was refused was not.",
-	"fit":          "No term begins while its application is not fit, and a candidate that is not has no entry in anybody's way.",
+	"one-holder":   "At no instant are two terms valid, unless an operator took a seat away.",
+	"tokens-rise":  "Tokens rise in the order in which terms begin.",
+	"order":        "A term begins only when no older entry of a candidate exists in the same directory.",
+	"own-entry":    "When a strategy reports a win, its own entry exists and is of the current session. When a term begins, its session is not lost.",
+	"fenced":       "A commit is applied only while its term's claim exists.",
+	"exactly-once": "A commit that succeeded was applied once, and one that was refused was not applied.",
+	"fit":          "No term begins while its application is not fit, and a candidate that is not fit has no entry that blocks others.",
 	"edges":        "Each term that was reported as elected is reported as ended once.",
-	"progress":     "When all faults are over, each candidate that stands gets to lead.",
-	"ghost":        "When all have gone, no ephemeral entry is left.",
+	"progress":     "When all faults are over, each candidate that stands eventually leads.",
+	"ghost":        "When all candidates have gone, no ephemeral entry is left.",
 	"leftover":     "When all electors are closed, no session, watch or goroutine is left.",
-	"campaign":     "Faults of sessions and links end no campaign, and no commit but with ErrDeposed or ErrIndeterminate.",
-	"endless":      "Every schedule comes to an end.",
-	"history":      "What the candidates did and saw is sound, by the checks of package history.",
+	"campaign":     "Faults of sessions and links end no campaign, and a commit fails only with ErrDeposed or ErrIndeterminate.",
+	"endless":      "Every schedule ends.",
+	"history":      "The history of what the candidates did and saw passes the checks of package history.",
 	"invariant":    "The invariant of the Config holds after every step.",
 }
 
@@ -67,7 +67,7 @@ func (w *world) elected(c *candidate, token uint64) {
 	}
 	for _, e := range w.entries() {
 		if w.cfg.Ordered && e.Session != "" && e.Rev < c.claim.Rev && backend.Parent(e.Key) == backend.Parent(c.claim.Key) {
-			w.brokenLocked("order", "%s is elected with %s while %s stands", c, w.name(c.claim), w.name(e))
+			w.brokenLocked("order", "%s is elected with %s while %s exists", c, w.name(c.claim), w.name(e))
 		}
 	}
 }
@@ -112,13 +112,13 @@ func (w *world) check(held map[*term]bool) {
 		if !w.applied[t.key] && w.svc.Entry(t.key).Exists() {
 			w.applied[t.key] = true
 			if stood, known := held[t]; known && !stood {
-				w.brokenLocked("fenced", "%s's commit of term %d is applied, and its claim was gone", c, t.Token())
+				w.brokenLocked("fenced", "%s's commit of term %d is applied, though its claim was gone", c, t.Token())
 			}
 		}
 	}
 	w.checkUnfit()
 	if len(holds) > 1 {
-		w.brokenLocked("one-holder", "%s hold", strings.Join(holds, " and "))
+		w.brokenLocked("one-holder", "%s are valid at once", strings.Join(holds, " and "))
 	}
 	if w.cfg.Invariant != nil {
 		if err := w.cfg.Invariant(w.svc); err != nil {
@@ -140,7 +140,7 @@ func (w *world) checkUnfit() {
 		}
 		for _, e := range w.entries() {
 			if e.Session == c.session.ID() {
-				w.brokenLocked("fit", "%s is not fit, and %s stands", c, w.name(e))
+				w.brokenLocked("fit", "%s is not fit, but %s exists", c, w.name(e))
 			}
 		}
 	}
@@ -157,8 +157,8 @@ func (w *world) checkEnd() {
 		}
 	}
 	if len(waiting) > 0 && len(waiting) >= w.cfg.Quorum {
-		w.brokenLocked("progress", "nothing is left to happen, and %s", strings.Join(waiting, ", "))
-		w.tracef("      there is:\n%s", w.svc.Dump())
+		w.brokenLocked("progress", "no step is left, but %s", strings.Join(waiting, ", "))
+		w.tracef("      the service has:\n%s", w.svc.Dump())
 	}
 	for _, e := range w.entries() {
 		if by := w.owners[e.Session].by; e.Session != "" && (by == nil || by.crashed || by.phase == finished) {
@@ -167,7 +167,7 @@ func (w *world) checkEnd() {
 	}
 	for _, c := range w.candidates {
 		if !c.crashed && c.begun != c.ended {
-			w.brokenLocked("edges", "%s was elected %d times, and %d terms have ended", c, c.begun, c.ended)
+			w.brokenLocked("edges", "%s was elected %d times, but %d terms have ended", c, c.begun, c.ended)
 		}
 	}
 }
@@ -177,9 +177,9 @@ func (w *world) checkCommit(t *term) {
 	switch {
 	case !t.returned: // its process crashed meanwhile
 	case t.outcome == nil && !there:
-		w.brokenLocked("exactly-once", "%s's commit of term %d succeeded, and is not there", t.by, t.Token())
+		w.brokenLocked("exactly-once", "%s's commit of term %d succeeded, but its entry does not exist", t.by, t.Token())
 	case errors.Is(t.outcome, elector.ErrDeposed) && there:
-		w.brokenLocked("exactly-once", "%s's commit of term %d was refused, and is there", t.by, t.Token())
+		w.brokenLocked("exactly-once", "%s's commit of term %d was refused, but its entry exists", t.by, t.Token())
 	}
 }
 

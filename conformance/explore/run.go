@@ -31,7 +31,7 @@ func run(t *testing.T, cfg Config, tell bool, pick func(w *world) (choice, bool)
 				break
 			}
 			if len(w.steps) == maxSteps {
-				w.broken("endless", "%d steps, and no end", maxSteps)
+				w.broken("endless", "still not ended after %d steps", maxSteps)
 				break
 			}
 			w.do(ch)
@@ -65,10 +65,10 @@ func watch(of **world) (stop func()) {
 	timer := time.AfterFunc(2*time.Minute, func() {
 		w := *of
 		if w == nil {
-			panic("explore: the candidates do not come to rest at the start: do they wait for something outside of the backend?")
+			panic("explore: the candidates never become idle at the start: do they wait for something outside of the backend?")
 		}
 		w.mu.Lock()
-		panic(fmt.Sprintf("explore: the candidates do not come to rest after %s", strings.Join(w.steps, "")))
+		panic(fmt.Sprintf("explore: the candidates never become idle after %s", strings.Join(w.steps, "")))
 	})
 	return func() { timer.Stop() }
 }

@@ -76,9 +76,9 @@ func (s *session) step(q *backend.Call) (c *call) {
 	case backend.CallPredecessor:
 		c = s.by.call(callPredecessor, "look for the predecessor")
 	case backend.CallDiscard:
-		c = s.by.call(callDrop, "drop its entry")
+		c = s.by.call(callDrop, "discard its entry")
 	case backend.CallCommit:
-		kind, text, said := byte(callGuards), "ask whether the guards hold", ""
+		kind, text, said := byte(callGuards), "check conditions", ""
 		for i, op := range q.Ops {
 			said += says(backend.Entry{Value: op.Value})
 			if i == 0 || op.Ephemeral() {

@@ -163,7 +163,7 @@ func (w *world) settle() {
 			return
 		}
 		if n > maxSteps {
-			w.broken("endless", "%s goes on by itself, with: %s", c.by, c.text)
+			w.broken("endless", "%s continues by itself without end, with: %s", c.by, c.text)
 			return
 		}
 		w.free(c)

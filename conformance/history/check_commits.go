@@ -12,7 +12,7 @@ func (at *election) ends() (v []Violation) {
 		over, why := at.over(t)
 		for _, c := range t.Calls {
 			if c.Kind != Resign && c.done() && over < c.Call {
-				v = append(v, violation(CheckEnd, "a %s of %s was begun at %d and done, after %s at %d", c.Kind, t, c.Call, why, over))
+				v = append(v, violation(CheckEnd, "a %s of %s began at %d and was done, after %s at %d", c.Kind, t, c.Call, why, over))
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func (h *History) book(l *Event) (v []Violation) {
 			found := at[w.Value]
 			for _, n := range found {
 				if other := by[n]; other != nil {
-					v = append(v, violation(CheckOnce, "%s and %s wrote the same value %q to %s: make them unlike", other, c, w.Value, l.Key))
+					v = append(v, violation(CheckOnce, "%s and %s wrote the same value %q to %s: write different values", other, c, w.Value, l.Key))
 				}
 				by[n] = c
 			}
@@ -105,17 +105,17 @@ func (h *History) sequence(l *Event, by []*Event) (v []Violation) {
 	var latest *Event // with the latest call
 	for i, c := range by {
 		if c == nil {
-			v = append(v, violation(CheckOnce, "%q is in %s, and no commit wrote it", l.Values[i], l.Key))
+			v = append(v, violation(CheckOnce, "%q is in %s, but no commit wrote it", l.Values[i], l.Key))
 			continue
 		}
 		if latest != nil && c.done() && c.Return < latest.Call {
-			v = append(v, violation(CheckOnce, "in %s comes %s, and then %s, which had been done before the other began", l.Key, latest, c))
+			v = append(v, violation(CheckOnce, "in %s, %s comes before %s, though the second was done before the first began", l.Key, latest, c))
 		}
 		if latest == nil || c.Call > latest.Call {
 			latest = c
 		}
 		if last != nil && last.Election == c.Election && c.Token < last.Token && !h.renumbered(c, last) {
-			v = append(v, violation(CheckEnd, "in %s comes %s, and then %s, of an older term", l.Key, last, c))
+			v = append(v, violation(CheckEnd, "in %s, %s comes before %s, which is of an older term", l.Key, last, c))
 		}
 		if last == nil || c.Token > last.Token {
 			last = c

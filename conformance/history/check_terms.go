@@ -16,7 +16,7 @@ func (at *election) readings() (v []Violation) {
 			v = append(v, violation(CheckReading, "Valid of %s was true at %d again, after it had been false at %d", t, t.Held.Call, t.Ended.Return))
 		}
 		if t.Alive != nil && t.Done != nil && t.Alive.Call > t.Done.Return {
-			v = append(v, violation(CheckReading, "the Context of %s lived at %d, after it was seen done at %d", t, t.Alive.Call, t.Done.Return))
+			v = append(v, violation(CheckReading, "the Context of %s was alive at %d, after it was seen done at %d", t, t.Alive.Call, t.Done.Return))
 		}
 	}
 	return v
@@ -32,7 +32,7 @@ func (at *election) overlaps(contexts bool) (v []Violation) {
 			case from < valid && !at.forced(s, o):
 				v = append(v, violation(CheckOverlap, "%s and %s were valid at the same instant, from %d to %d", o, s, from, valid))
 			case contexts && from < lived && !at.forced(s, o):
-				v = append(v, violation(CheckOverlap, "the Contexts of %s and %s lived at the same instant, from %d to %d", o, s, from, lived))
+				v = append(v, violation(CheckOverlap, "the Contexts of %s and %s were alive at the same instant, from %d to %d", o, s, from, lived))
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func (at *election) dense() (v []Violation) {
 	for i := range max(len(sorted)-1, 0) {
 		s, o := sorted[i], sorted[i+1]
 		if o.Campaign.Token > s.Campaign.Token+1 && !at.renumbered(s, o) {
-			v = append(v, violation(CheckToken, "after %s came %s: its token is not the next", s, o))
+			v = append(v, violation(CheckToken, "after %s came %s, but its token is not the next one", s, o))
 		}
 	}
 	return v
@@ -81,7 +81,7 @@ func (at *election) order() (v []Violation) {
 	for _, s := range at.terms {
 		for _, o := range at.terms {
 			if s.Enter != nil && o.Enter != nil && s.Enter.Return < o.Enter.Call && at.before(o, s) {
-				v = append(v, violation(CheckOrder, "%s came before %s, who had enrolled at %d, before the other began to at %d",
+				v = append(v, violation(CheckOrder, "%s came before %s, which had enrolled at %d, while the other began to enrol only at %d",
 					o, s, s.Enter.Return, o.Enter.Call))
 			}
 		}

@@ -118,7 +118,7 @@ var cases = []struct {
 	{"tokens are not dense", func(m *made) {
 		m.leads("a", 1, 1, 2, 10)
 		m.leads("b", 3, 1, 20, 30)
-	}, Options{Dense: true}, "token: after a's term 1 came b's term 3: its token is not the next"},
+	}, Options{Dense: true}, "token: after a's term 1 came b's term 3, but its token is not the next one"},
 	{"tokens need not be dense", func(m *made) {
 		m.leads("a", 1, 1, 2, 10)
 		m.leads("b", 3, 1, 20, 30)
@@ -136,7 +136,7 @@ var cases = []struct {
 		m.enters("b", 2, 3)
 		m.leads("a", 1, 1, 10, 15)
 		m.leads("b", 2, 1, 20, 30)
-	}, Options{Ordered: true}, "order: a's term 1 came before b's term 2, who had enrolled at 3, before the other began to at 4"},
+	}, Options{Ordered: true}, "order: a's term 1 came before b's term 2, which had enrolled at 3, while the other began to enrol only at 4"},
 	{"out of order, where there is none", func(m *made) {
 		m.enters("a", 4, 5)
 		m.enters("b", 2, 3)
@@ -160,7 +160,7 @@ var cases = []struct {
 	// The end.
 	{"a write after the Context was done", func(m *made) {
 		m.writes(m.leads("a", 1, 1, 2, 10), Put, "v", 0, 1, 20, 21)
-	}, Options{}, "end: a commit of a's term 1 was begun at 20 and done, after its Context was seen done at 13"},
+	}, Options{}, "end: a commit of a's term 1 began at 20 and was done, after its Context was seen done at 13"},
 	{"a write as the Context was done", func(m *made) {
 		m.writes(m.leads("a", 1, 1, 2, 10), Put, "v", 0, 1, 13, 21)
 	}, Options{}, ""},
@@ -171,12 +171,12 @@ var cases = []struct {
 		c := m.wins("a", 1, 1, 2)
 		m.of(c, Resign, 5, 6)
 		m.of(c, Proclaim, 7, 8)
-	}, Options{}, "end: a proclaim of a's term 1 was begun at 7 and done, after it had resigned at 6"},
+	}, Options{}, "end: a proclaim of a's term 1 began at 7 and was done, after it had resigned at 6"},
 	{"a write after the next began", func(m *made) {
 		c := m.wins("a", 1, 1, 2)
 		m.wins("b", 2, 1, 10)
 		m.writes(c, Put, "v", 0, 1, 11, 12)
-	}, Options{}, "end: a commit of a's term 1 was begun at 11 and done, after b's term 2 had begun at 10"},
+	}, Options{}, "end: a commit of a's term 1 began at 11 and was done, after b's term 2 had begun at 10"},
 	{"a write that began before the next term", func(m *made) {
 		c := m.wins("a", 1, 1, 2)
 		m.wins("b", 2, 1, 10)
@@ -187,7 +187,7 @@ var cases = []struct {
 		m.writes(a, Put, "one", 0, 1, 9, 30)
 		m.writes(b, Put, "two", 0, 2, 11, 12)
 		m.ledger(90, "two", "one")
-	}, Options{}, "end: in /k comes"},
+	}, Options{}, "end: in /k, "},
 
 	// Once.
 	{"all that was committed is there", func(m *made) {
@@ -226,19 +226,19 @@ var cases = []struct {
 	}, Options{}, `once: "one" is in /k, though it was refused`},
 	{"nobody's is there", func(m *made) {
 		m.ledger(90, "one")
-	}, Options{}, `once: "one" is in /k, and no commit wrote it`},
+	}, Options{}, `once: "one" is in /k, but no commit wrote it`},
 	{"two alike", func(m *made) {
 		a := m.wins("a", 1, 1, 2)
 		m.writes(a, Put, "one", 0, 1, 3, 4)
 		m.writes(a, Put, "one", 0, 1, 5, 6)
 		m.ledger(90, "one")
-	}, Options{}, "make them unlike"},
+	}, Options{}, "write different values"},
 	{"out of order", func(m *made) {
 		a := m.wins("a", 1, 1, 2)
 		m.writes(a, Put, "one", 0, 1, 3, 4)
 		m.writes(a, Put, "two", 0, 2, 5, 6)
 		m.ledger(90, "two", "one")
-	}, Options{}, "which had been done before the other began"},
+	}, Options{}, "though the second was done before the first began"},
 	{"before it was committed", func(m *made) {
 		m.ledger(3, "one")
 		m.writes(m.wins("a", 1, 1, 2), Put, "one", 0, 1, 50, 60)

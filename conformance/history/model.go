@@ -160,9 +160,9 @@ func (o op) String() string {
 	case finish:
 		return fmt.Sprintf("%s: term %d ends", o.who, o.token)
 	case renumber:
-		return "tokens may begin anew"
+		return "tokens may restart"
 	case renumbered:
-		return "tokens have begun anew"
+		return "tokens have restarted"
 	case stop:
 		return "the recording ends"
 	case look:

@@ -13,7 +13,7 @@ import (
 // awaitMutants break rules about waiting for a change.
 var awaitMutants = []Mutant{
 	mutant("change before the wait ignored", rules{Backend: {"await/wakes"}, "fair": {"data/predecessor-gone"}},
-		"Await waits for the next change, though the entries are not as known any more.",
+		"Await waits for the next change even if its entries have changed before the call.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 				return s.Await(ctx, known...) // that is a read
@@ -25,7 +25,7 @@ var awaitMutants = []Mutant{
 			return s.Await(ctx, read...)
 		}))),
 	mutant("new value not noticed", rules{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
-		"Await returns when an entry comes or goes, but not when it has a new value.",
+		"Await returns when an entry is created or deleted, but not when its value changes.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			for at := known; ; {
 				now, err := s.Await(ctx, at...)
@@ -60,7 +60,7 @@ var awaitMutants = []Mutant{
 			return now(ctx, s, known)
 		}))),
 	mutant("what is known given back", rules{Backend: {"await/several"}},
-		"Of entries that have not changed Await returns what it was given, whatever value that has.",
+		"For entries that have not changed, Await returns the entries that it was given, with any value.",
 		ofSession(answering(func(c *backend.Call) {
 			for i, known := range c.KnownEntries {
 				if c.Entries[i].Same(known) {
@@ -69,12 +69,12 @@ var awaitMutants = []Mutant{
 			}
 		}, backend.CallAwait))),
 	mutant("answers in the order of the keys", rules{Backend: {"await/several"}},
-		"What Await returns is in the order of the keys instead of the order given.",
+		"Await returns entries in the order of their keys instead of the order given.",
 		ofSession(answering(func(c *backend.Call) {
 			slices.SortFunc(c.Entries, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
 		}, backend.CallAwait))),
 	mutant("entries read one by one", rules{Backend: {"await/in-order", "await/snapshot"}},
-		"Await reads one entry after the other, so that it can show a later change without an earlier one.",
+		"Await reads its entries one after the other, so it can show a later change without an earlier one.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			var read []backend.Entry
 			for _, e := range known {
@@ -91,7 +91,7 @@ var awaitMutants = []Mutant{
 			return s.Await(ctx, known...)
 		}))),
 	mutant("cancelled wait takes the watch along", rules{Backend: {"await/again"}},
-		"When one Await of a key is cancelled, no other of the session hears of that key again.",
+		"After one Await of a key is cancelled, no other Await of the session notices changes of that key.",
 		ofSession(func(s *backend.Session, o *over) {
 			var deaf sync.Map // the keys it is deaf to
 			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
@@ -106,7 +106,7 @@ var awaitMutants = []Mutant{
 			})(s, o)
 		})),
 	mutant("operator's delete not noticed", rules{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
-		"Await goes on when the whole directory of its entries is gone.",
+		"Await does not return when the whole directory of its entries is deleted.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err != nil || now[0].Exists() || !known[0].Exists() {
@@ -118,7 +118,7 @@ var awaitMutants = []Mutant{
 			return now, nil
 		}))),
 	mutant("own deletion not noticed", rules{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
-		"Await of an entry that the session itself has made does not return when somebody deletes it.",
+		"Await of an entry that its own session created does not return when somebody deletes the entry.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err == nil && len(known) == 1 && known[0].Session == s.ID() && !now[0].Exists() {
@@ -131,7 +131,7 @@ var awaitMutants = []Mutant{
 // readMutants break rules about reads that do not wait.
 var readMutants = []Mutant{
 	mutant("read from a cache", rules{Backend: {"write/update"}},
-		"Get returns what it read under the key the last time.",
+		"Get returns what the previous Get of the key read.",
 		ofSession(func(s *backend.Session, o *over) {
 			var cache sync.Map
 			on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
@@ -145,7 +145,7 @@ var readMutants = []Mutant{
 			})(s, o)
 		})),
 	mutant("refused by what is not read", rules{Backend: {"read/decided"}},
-		"A session whose commit was refused goes on to read what there was when it was opened.",
+		"A session whose commit was refused still reads the state from when it was opened.",
 		ofSession(func(s *backend.Session, o *over) {
 			var refused, done atomic.Bool
 			all(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
@@ -164,13 +164,13 @@ var readMutants = []Mutant{
 			}))(s, o)
 		})),
 	mutant("listing upside down", rules{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
-		"List has the youngest entry first.",
+		"List returns the youngest entry first.",
 		ofSession(answering(func(c *backend.Call) {
 			c.Listing.Keys = slices.Clone(c.Listing.Keys) // it may be shared
 			slices.Reverse(c.Listing.Keys)
 		}, backend.CallList, backend.CallAwaitList))),
 	mutant("foreign child taken for an entry", rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
-		"A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
+		"Predecessor treats a foreign child whose name ends in ten digits as an enqueued entry.",
 		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			err := c.By(ctx, s)
 			if err != nil || c.Found.Exists() {
@@ -182,7 +182,7 @@ var readMutants = []Mutant{
 			return err
 		}))),
 	mutant("predecessor by the key alone", rules{Backend: {"read/predecessor"}},
-		"Predecessor of an incarnation that is gone is that of the one that stands under its key.",
+		"For an incarnation that is gone, Predecessor returns the predecessor of the entry that now has its key.",
 		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
 			e, err := s.Get(ctx, c.Key)
 			if err == nil {
@@ -191,7 +191,7 @@ var readMutants = []Mutant{
 			return err
 		}))),
 	mutant("predecessor of any kind", rules{Backend: {"read/predecessor"}},
-		"Predecessor of the oldest enqueued entry is an ephemeral one beside it that is older still.",
+		"For the oldest enqueued entry, Predecessor returns an older ephemeral entry of another kind beside it.",
 		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			err := c.By(ctx, s)
 			if err != nil || c.Found.Exists() {
@@ -225,7 +225,7 @@ var readMutants = []Mutant{
 			}))(s, o)
 		})),
 	mutant("list read before it is watched", rules{Backend: {"list/nothing-missed"}},
-		"AwaitList reads first and subscribes then: a change in between is missed.",
+		"AwaitList reads before it subscribes, and misses a change in between.",
 		ofSession(on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			read, err := s.List(ctx, c.Key)
 			if err == nil && read.Rev == c.KnownListing.Rev {
@@ -238,13 +238,13 @@ var readMutants = []Mutant{
 			return err
 		}))),
 	mutant("list never waited for", rules{Backend: {"list/await"}},
-		"AwaitList returns at once, whether or not there is a change.",
+		"AwaitList returns at once, even without a change.",
 		ofSession(on(backend.CallAwaitList, func(ctx context.Context, s *backend.Session, c *backend.Call) (err error) {
 			c.Listing, err = s.List(ctx, c.Key)
 			return err
 		}))),
 	mutant("entry enqueued under another key first", rules{Backend: {"list/while-enqueued"}},
-		"Enqueue makes an entry under a key that it gives up for another, in two steps.",
+		"Enqueue creates an entry under one key, and then replaces it by an entry under another key.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			made, err := c.by(ctx, s)
 			if err != nil || !c.is(backend.OpEnqueue) {

@@ -17,13 +17,13 @@ import (
 var lostMutants = []Mutant{
 	mutant("lost reply retried as a second entry",
 		rules{Backend: {"lost-reply/once", "lost-reply/overwritten"}, "fair": {"reply/lost"}},
-		"A commit whose reply was lost is sent again as if nothing had been done.",
+		"A commit whose reply was lost is sent again as if it had not been done.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			return c.by(ctx, s)
 		}))),
 	mutant("lost reply told as a failure",
 		rules{Backend: {"lost-reply/once", "lost-reply/race", "lost-reply/deleted"}, "fair": {"reply/lost"}},
-		"A commit whose reply was lost returns an error that says that nothing was written.",
+		"A commit whose reply was lost returns an error that means that nothing was written.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if c.reached {
 				return nil, fmt.Errorf("memory: connection lost: %w", backend.ErrConflict)
@@ -31,7 +31,7 @@ var lostMutants = []Mutant{
 			return c.by(ctx, s)
 		}))),
 	mutant("lost reply resolved by the value", rules{Backend: {"lost-reply/refused", "lost-reply/not-mine"}},
-		"A commit whose reply was lost takes what stands under its keys for its own if the value is the same.",
+		"A commit whose reply was lost treats the entries under its keys as its own if they have its values.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			var found []backend.Entry
 			for _, op := range c.ops {
@@ -44,10 +44,10 @@ var lostMutants = []Mutant{
 			return found, nil
 		}))),
 	mutant("late reply believed", rules{Backend: {"lost-reply/deleted"}},
-		"A commit whose reply comes late returns what it made, though somebody has removed it since.",
+		"A commit whose reply comes late returns what it created even if somebody has deleted that since.",
 		ofBackend(lossy(answer))),
 	mutant("lost request not sent again", rules{Backend: {"lost-request/once"}, "fair": {"reply/lost-request"}},
-		"A commit whose request was lost returns an error, though it could be sent again.",
+		"A commit whose request was lost returns an error instead of sending the request again.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if !c.reached {
 				return nil, fmt.Errorf("memory: commit: %w", backend.ErrUnavailable)
@@ -55,7 +55,7 @@ var lostMutants = []Mutant{
 			return answer(ctx, s, c)
 		}))),
 	mutant("ghost of an abandoned commit", rules{Backend: {"lost-reply/cancelled"}, "fair": {"cancel/lost-reply"}},
-		"An entry whose creation could not be reported, because the context ended, stays.",
+		"An entry whose creation was not reported, because the context ended, stays.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if c.cut != nil {
 				return nil, fmt.Errorf("memory: commit: %w: %w", backend.ErrIndeterminate, c.cut)
@@ -63,7 +63,7 @@ var lostMutants = []Mutant{
 			return answer(ctx, s, c)
 		}))),
 	mutant("ghost of a deadline", rules{Backend: {"lost-reply/cancelled"}},
-		"An entry whose creation could not be reported, because a deadline passed, stays.",
+		"An entry whose creation was not reported, because a deadline passed, stays.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if errors.Is(c.cut, context.DeadlineExceeded) {
 				return nil, driver.Indeterminate(c.cut)
@@ -71,7 +71,7 @@ var lostMutants = []Mutant{
 			return answer(ctx, s, c)
 		}))),
 	mutant("done and told as denied", rules{Backend: {"lost-reply/denied"}},
-		"A commit whose reply was lost is ErrDenied alone where the service refuses since what the session asks.",
+		"A commit whose reply was lost returns only ErrDenied if the service denies the session's requests since.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if errors.Is(c.cut, backend.ErrDenied) {
 				return nil, c.cut
@@ -79,7 +79,7 @@ var lostMutants = []Mutant{
 			return answer(ctx, s, c)
 		}))),
 	mutant("request lost again told as a conflict", rules{Backend: {"lost-request/once"}},
-		"A commit whose request was lost twice is ErrConflict.",
+		"A commit whose request was lost twice returns ErrConflict.",
 		ofBackend(lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 			if c.again {
 				return nil, fmt.Errorf("memory: commit: %w", backend.ErrConflict)
@@ -87,21 +87,21 @@ var lostMutants = []Mutant{
 			return answer(ctx, s, c)
 		}))),
 	mutant("late entry stays", rules{Backend: {"late/left"}},
-		"A commit of one ephemeral entry that is given up is done a second later, and what it made stays.",
+		"A commit of one ephemeral entry that was given up is applied a second later, and the entry stays.",
 		ofSession(doneLate(func(all []*givenUp, ops []backend.Op) {
 			for _, g := range all {
 				g.overtaken = true
 			}
 		}, func(op backend.Op) bool { return op.Ephemeral() }))),
 	mutant("overtaken by its first op alone", rules{Backend: {"late/overtaken"}},
-		"A commit that was given up is done late unless the first op of a later one was about its keys.",
+		"A commit that was given up is applied late, unless the first op of a later commit has one of its keys.",
 		ofSession(doneLate(func(all []*givenUp, ops []backend.Op) {
 			for _, g := range all {
 				g.overtaken = g.overtaken || g.about(ops[0].Key)
 			}
 		}, writes))),
 	mutant("last one overtaken alone", rules{Backend: {"late/overtaken"}},
-		"Of several commits that were given up a later one overtakes only that which was given up last.",
+		"Of several commits that were given up, a later commit overtakes only the one that was given up last.",
 		ofSession(doneLate(func(all []*givenUp, ops []backend.Op) {
 			for _, op := range ops {
 				last := all[len(all)-1]
@@ -109,7 +109,7 @@ var lostMutants = []Mutant{
 			}
 		}, writes))),
 	mutant("commit given up done late", rules{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
-		"A commit that is given up before it is answered is done a second later, whatever has been done since.",
+		"A commit that is given up before its reply is applied a second later, even after later commits.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) (made []backend.Entry, err error) {
 			select {
 			case <-time.After(time.Millisecond / 2): // of a fake clock
@@ -124,7 +124,7 @@ var lostMutants = []Mutant{
 		}))),
 	mutant("unknown outcome told as a failure",
 		rules{Backend: {"lost-reply/cancelled", "lost-reply/session-lost", "lost-reply/deleted"}, "fair": {"fence/lost-and-cut", "fence/cancel"}},
-		"A commit whose outcome could not be learnt returns why, and not ErrIndeterminate.",
+		"A commit whose outcome is unknown returns the reason for that, without ErrIndeterminate.",
 		ofSession(failing(func(err error) error {
 			if !errors.Is(err, backend.ErrIndeterminate) {
 				return err
@@ -137,7 +137,7 @@ var lostMutants = []Mutant{
 			return fmt.Errorf("memory: commit: %w", backend.ErrNoEntry)
 		}))),
 	mutant("unknown outcome ends the campaign", rules{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
-		"A commit whose outcome could not be learnt returns an error that nobody knows.",
+		"A commit whose outcome is unknown returns an error that matches no sentinel.",
 		ofSession(told(backend.ErrIndeterminate, errors.New("connection lost")))),
 }
 

@@ -20,7 +20,7 @@ import (
 type Mutant struct {
 	// Name is a few words.
 	Name string
-	// Breaks says in one sentence what it does wrong.
+	// Breaks says what it does wrong.
 	Breaks string
 	// Rules must fail at least, by suite: Backend, or the name of the strategy with which the rules of an
 	// election are run. Suites that are not listed are not run.

@@ -13,7 +13,7 @@ import (
 // orderMutants break rules about the order of events. They show under a scheduler that decides it.
 var orderMutants = []Mutant{
 	mutant("event lost between read and watch", rules{Backend: {"await/nothing-missed"}},
-		"Await reads first and subscribes then: a change in between is missed.",
+		"Await reads before it subscribes, and misses a change in between.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			read, err := now(ctx, s, known)
 			if err != nil || differ(read, known) {
@@ -27,21 +27,21 @@ var orderMutants = []Mutant{
 		}))),
 	mutant("guard ignored",
 		rules{Backend: {"condition/holds", "condition/race", "condition/incarnations"}, "fair": {"fence/ended", "fence/frozen", "fence/stalled", "ask/proclaim"}},
-		"Commit writes whether or not the guards hold.",
+		"Commit writes even if its conditions do not hold.",
 		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			if len(c.ops) > 0 {
 				c.conditions = nil
 			}
 		}))),
 	mutant("guard on what is written left out", rules{Backend: {"condition/of-what-is-written"}},
-		"Commit takes an op for proof enough of what it is about: conditions on that key are not asked.",
+		"Commit does not check the conditions on a key that one of its ops writes to.",
 		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			c.conditions = slices.DeleteFunc(slices.Clone(c.conditions), func(g backend.Condition) bool {
 				return slices.ContainsFunc(c.ops, func(op backend.Op) bool { return op.Key == g.Entry.Key && op.Kind != backend.OpUpdate })
 			})
 		}))),
 	mutant("delete hits another incarnation", rules{Backend: {"condition/incarnations"}, "unfair": {"leave/zombie"}},
-		"Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
+		"Delete and Discard remove any entry under the key, so a zombie that resigns deletes its successor's entry.",
 		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			for i, op := range c.ops {
 				if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
@@ -56,7 +56,7 @@ var orderMutants = []Mutant{
 			return s.Discard(ctx, e)
 		}))),
 	mutant("predecessor skipped", rules{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
-		"Predecessor returns the one before the predecessor, so that who stands second takes itself for the oldest.",
+		"Predecessor returns the predecessor of the predecessor, so the second entry in line gets the answer for the oldest.",
 		// The leaders take turns without end, all at one instant.
 		endless("run/failing-candidates"),
 		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
@@ -71,7 +71,7 @@ var orderMutants = []Mutant{
 		}))),
 	mutant("predecessor's going taken for the win",
 		rules{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
-		"A candidate leads when its predecessor goes, whether or not that one led.",
+		"A candidate leads when its predecessor goes, even if that did not lead.",
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if c.Found.Exists() {
 				before := layout.DecodeCandidate(c.Found.Value)
@@ -80,13 +80,13 @@ var orderMutants = []Mutant{
 			}
 		}, backend.CallPredecessor)))),
 	mutant("win without own entry", rules{"fair": {"loss/at-handover", "loss/after-handover", "data/waiting-deleted"}},
-		"A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",
+		"A waiting candidate looks only at its predecessor, and leads even if its own entry is gone.",
 		ofCampaign(inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known[1:]...)
 			return append([]backend.Entry{known[0]}, now...), err
 		})))),
 	mutant("taken seat is taken for the own", rules{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
-		"A candidate whose offer is refused because the seat is taken takes itself for the leader: two are elected for one term.",
+		"A candidate whose offer is refused because the seat is taken treats the seat as its own: two candidates are elected for one term.",
 		// The leaders take turns without end, all at one instant.
 		endless("run/failing-candidates"),
 		ofCampaign(inSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
@@ -107,7 +107,7 @@ func checkThenWrite() []Mutant {
 			}
 		}
 		all = append(all, mutant(fmt.Sprintf("guard checked before %v", kind), found,
-			fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
+			fmt.Sprintf("A commit with an op of kind %v checks its conditions first and writes in a second step.", kind),
 			ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 				if !slices.ContainsFunc(c.ops, func(op backend.Op) bool { return op.Kind == kind }) {
 					return c.by(ctx, s)

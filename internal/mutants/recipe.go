@@ -17,20 +17,20 @@ import (
 // recipeMutants break rules about who waits for whom.
 var recipeMutants = []Mutant{
 	mutant("all woken", rules{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
-		"A candidate waits for any change of the directory instead of its predecessor's going.",
+		"A candidate waits for any change of the directory, not only for its predecessor to go.",
 		ofCampaign(anyChange)),
 	mutant("all woken, whoever is better",
 		rules{"ranked": {"recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody", "ranked/newcomer", "ranked/wakes-few"}},
-		"A candidate waits for any change of the directory instead of one that is better.",
+		"A candidate waits for any change of the directory, not only for a better candidate to go.",
 		ofCampaign(anyChange)),
 	mutant("mark that nobody needs", rules{"unfair": {"recipe/herd"}},
-		"Whoever takes the seat writes to it once more, which wakes everybody a second time.",
+		"A candidate that takes the seat writes to it once more, which wakes everybody a second time.",
 		ofCampaign(claiming(func(c *elector.Claim) {
 			time.Sleep(time.Millisecond) // of a fake clock: the others hear of the seat before the mark, not of both at once
 			c.MarkLeader = true
 		}))),
 	mutant("list read at each news", rules{"fair": {"recipe/observing"}},
-		"Who observes lists the directory whenever the leader's entry has changed.",
+		"An observer lists the directory whenever the leader's entry changes.",
 		ofTrusted(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if err == nil {
@@ -39,7 +39,7 @@ var recipeMutants = []Mutant{
 			return now, err
 		}))),
 	mutant("one step back at each wake-up", rules{"fair": {"term/order", "run/failing-candidates"}},
-		"Every second candidate enrols again when it is woken, at the end of the line.",
+		"Every second candidate enrols again, at the end of the line, when it is woken.",
 		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			steps := c.ID[len(c.ID)-1]%2 == 0
 			return inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
@@ -53,7 +53,7 @@ var recipeMutants = []Mutant{
 			}))(ctx, c, inner)
 		})),
 	mutant("waits for foreign seats", rules{"unfair": {"data/foreign-seat"}},
-		"A candidate waits for an entry on the seat that nobody's session will ever take away.",
+		"A candidate waits for a foreign entry on the seat, which no session will ever remove.",
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			for i, e := range c.Entries {
 				if e.Exists() && e.Session == "" {
@@ -62,10 +62,10 @@ var recipeMutants = []Mutant{
 			}
 		}, backend.CallAwait)))),
 	mutant("missing directory is final", rules{"fair": {"data/election-deleted"}},
-		"A candidate that finds the election's directory gone gives up with an error that nobody knows.",
+		"A candidate that finds the election's directory gone gives up with an error that matches no sentinel.",
 		ofCampaign(inSession(told(backend.ErrNoParent, errors.New("no such directory"))))),
 	mutant("equal ID taken for the own earlier self", rules{"fair": {"term/same-id"}},
-		"A candidate that enters removes the entries of those who have its ID.",
+		"A candidate that enters removes the entries of other candidates with its ID.",
 		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			l, err := c.Session.List(ctx, c.Dir)
 			if err != nil {
@@ -105,7 +105,7 @@ var anyChange = inSession(awaits(func(ctx context.Context, s *backend.Session, k
 // directoryMutants break the recipe in which all candidates watch the directory.
 var directoryMutants = []Mutant{
 	mutant("listed once", rules{"parentwatch": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
-		"A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
+		"A candidate remembers who was before it when it arrived, and leads when that candidate goes, even if others are still before it.",
 		ofCampaign(listed(func(me string, before *string, l *backend.Listing) {
 			i := slices.Index(l.Keys, me)
 			switch {
@@ -116,7 +116,7 @@ var directoryMutants = []Mutant{
 			}
 		}))),
 	mutant("win as the second", rules{"parentwatch": {"term/order", "data/waiting-deleted"}},
-		"A candidate leads when one other stands before it.",
+		"A candidate leads when one other candidate is before it.",
 		// The leaders take turns without end, all at one instant.
 		endless("run/failing-candidates"),
 		ofCampaign(listed(func(me string, _ *string, l *backend.Listing) {
@@ -125,7 +125,7 @@ var directoryMutants = []Mutant{
 			}
 		}))),
 	mutant("win without being listed", rules{"parentwatch": {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
-		"A candidate that does not find its own entry in the listing takes it for the oldest.",
+		"A candidate that does not find its own entry in the listing treats it as the oldest.",
 		ofCampaign(listed(func(me string, _ *string, l *backend.Listing) {
 			if !slices.Contains(l.Keys, me) {
 				l.Keys = append([]string{me}, l.Keys...)
@@ -151,25 +151,25 @@ func listed(worsen func(me string, noted *string, l *backend.Listing)) campaigne
 // rankedMutants break the recipe in which the best candidate leads.
 var rankedMutants = []Mutant{
 	mutant("rank not read", rules{"ranked": {"ranked/best-leads"}},
-		"A candidate takes the rank of all others for that of no numbers.",
+		"A candidate reads the ranks of all others as empty.",
 		ofCampaign(readAs(func(c *layout.Candidate) { c.Rank = nil }))),
 	mutant("rank as it was", rules{"ranked": {"ranked/changes", "ranked/negative", "ranked/quorum"}},
 		"A candidate does not notice that its rank has changed.",
 		ofStrategy(settings(func(s *ranked.Strategy) { s.Rank = ranked.NewRank(s.Rank.Numbers()...) }))),
 	mutant("rank below zero read as zero", rules{"ranked": {"ranked/negative", "ranked/quorum"}},
-		"A candidate waits for one that never leads, and takes it for one of a quorum.",
+		"A candidate waits for another that never leads, and counts it in the quorum.",
 		ofCampaign(readAs(func(c *layout.Candidate) { c.Rank[0] = max(c.Rank[0], 0) }))),
 	mutant("quorum ignored", rules{"ranked": {"ranked/quorum"}},
-		"A candidate leads although too few stand.",
+		"A candidate leads without a quorum.",
 		ofStrategy(settings(func(s *ranked.Strategy) { s.Quorum = 0 }))),
 	mutant("unseats unasked", rules{"ranked": {"ranked/preempts", "ranked/designated"}},
-		"The best candidate asks a leader of lower rank to go although it was not told to.",
+		"The best candidate asks a leader of lower rank to go without Preempt.",
 		ofStrategy(settings(func(s *ranked.Strategy) { s.Preempt = true }))),
 	mutant("never unseats", rules{"ranked": {"ranked/preempts", "ranked/designated"}},
-		"The best candidate asks no leader to go, whatever it was told.",
+		"The best candidate asks no leader to go, even with Preempt.",
 		ofStrategy(settings(func(s *ranked.Strategy) { s.Preempt = false }))),
 	mutant("hold-off ignored", rules{"ranked": {"ranked/preempts"}},
-		"The best candidate asks a leader of lower rank to go at once.",
+		"The best candidate asks a leader of lower rank to go at once, without the hold-off.",
 		ofStrategy(settings(func(s *ranked.Strategy) { s.HoldOff = 0 }))),
 	mutant("designation overlooked", rules{"ranked": {"ranked/designated"}},
 		"A candidate does not read who is designated.",
@@ -180,14 +180,14 @@ var rankedMutants = []Mutant{
 			}
 		}, backend.CallGet)))),
 	mutant("seat taken by an old record", rules{"ranked": {"ranked/designated"}},
-		"A candidate takes the seat by the record that it has read, whatever that has become.",
+		"A candidate takes the seat by the record that it has read, even if the record has changed since.",
 		ofCampaign(inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			if c.ops[0].Kind == backend.OpCreateEphemeral {
 				c.conditions = nil
 			}
 		})))),
 	mutant("candidate that moves is not looked for", rules{"ranked": {"ranked/listed"}},
-		"Candidates leaves out whoever has another entry by the time at which it is read.",
+		"Candidates leaves out a candidate that gets another entry before its old one is read.",
 		ofTrusted(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			err := c.By(ctx, s)
 			if isNoEntry(err) && strings.Contains(c.Key, "-") { // neither seat nor record

@@ -15,7 +15,7 @@ import (
 // scaleMutants are correct for small numbers, for a while, and the first few times.
 var scaleMutants = []Mutant{
 	mutant("ops beyond the 64th forgotten", rules{Backend: {"scale/commit"}},
-		"A commit does its first 64 ops, and tells that all are done.",
+		"A commit does its first 64 ops, and returns as if all were done.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			all := c.ops
 			c.ops = all[:min(len(all), 64)]
@@ -28,14 +28,14 @@ var scaleMutants = []Mutant{
 			return made, err
 		}))),
 	mutant("predecessor that is far away not seen", rules{Backend: {"scale/directory"}},
-		"Predecessor finds none whose revision is more than fifty lower.",
+		"Predecessor does not find an entry whose revision is lower by more than fifty.",
 		ofSession(answering(func(c *backend.Call) {
 			if c.Found.Rev+50 < c.Entry.Rev {
 				c.Found = backend.Entry{}
 			}
 		}, backend.CallPredecessor))),
 	mutant("ninth awaited entry not watched", rules{Backend: {"await/several"}},
-		"Await of more than eight entries waits for the first eight.",
+		"Await of more than eight entries waits only for the first eight.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			if len(known) <= 8 {
 				return s.Await(ctx, known...)
@@ -44,10 +44,10 @@ var scaleMutants = []Mutant{
 			return append(now, known[8:]...), err
 		}))),
 	mutant("ninth stranger not seen", rules{Backend: {"read/survey"}},
-		"Survey tells of eight strangers at most.",
+		"Survey returns eight strangers at most.",
 		ofSession(answering(func(c *backend.Call) { c.Strangers = c.Strangers[:min(8, len(c.Strangers))] }, backend.CallSurvey))),
 	mutant("version of one byte", rules{Backend: {"scale/directory"}},
-		"A CompareAndSet compares the last eight bits of versions.",
+		"CompareAndSet compares only the lowest eight bits of versions.",
 		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			for i, op := range c.ops {
 				if op.Kind != backend.OpCompareAndSet || op.Version == 0 {
@@ -59,7 +59,7 @@ var scaleMutants = []Mutant{
 			}
 		}))),
 	mutant("discard of what is often written to", rules{Backend: {"write/update-of-anothers"}},
-		"Discard of an entry that was written to three times since it was made confirms, and does nothing.",
+		"Discard of an entry that was written to three times since its creation returns nil and does nothing.",
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			if now, err := s.Get(ctx, e.Key); err == nil && now.Version > e.Version+2 {
 				return nil
@@ -67,7 +67,7 @@ var scaleMutants = []Mutant{
 			return s.Discard(ctx, e)
 		}))),
 	mutant("wait that goes deaf", rules{Backend: {"await/blocks"}},
-		"What changes later than half an hour after Await has begun is not noticed.",
+		"Await does not notice a change more than half an hour after it began.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			began := time.Now()
 			now, err := s.Await(ctx, known...)
@@ -77,7 +77,7 @@ var scaleMutants = []Mutant{
 			return now, err
 		}))),
 	mutant("twentieth removal forgotten", rules{Backend: {"scale/again"}},
-		"A session confirms that its twentieth entry is discarded, and later ones, and does nothing.",
+		"From the twentieth Discard of a session on, Discard returns nil and does nothing.",
 		ofSession(func(s *backend.Session, o *over) {
 			var n atomic.Int64
 			drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
@@ -107,16 +107,16 @@ var keptSessions hoard[*over]
 // soakMutants break rules about memory that is kept after its use is over.
 var soakMutants = []Mutant{
 	mutant("closed sessions kept", rules{Backend: {"soak/sessions"}},
-		"A process keeps each session that it has opened, closed ones included.",
+		"A process keeps every session that it has opened in memory, closed ones included.",
 		ofSession(func(_ *backend.Session, o *over) { keptSessions.keep(o) })),
 	mutant("entries kept that are gone", rules{Backend: {"soak/entries"}},
-		"A session keeps each entry that it has made, whether or not it is gone.",
+		"A session keeps every entry that it has written in memory, even if it is gone.",
 		ofSession(func(s *backend.Session, o *over) {
 			var made hoard[backend.Op]
 			asks(func(_ context.Context, _ *backend.Session, c *commit) { made.keep(c.ops...) })(s, o)
 		})),
 	mutant("watches kept for each link", rules{Backend: {"soak/links"}},
-		"A session keeps a channel for each watch that it sets, and sets all of them again on each link.",
+		"A session keeps a channel for each watch that it sets, and sets all watches again on each link.",
 		ofSession(func(s *backend.Session, o *over) {
 			var watches hoard[chan backend.Entry]
 			awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
@@ -127,7 +127,7 @@ var soakMutants = []Mutant{
 			})(s, o)
 		})),
 	mutant("terms kept that are over", rules{"fair": {"soak/terms"}},
-		"An elector keeps all its terms.",
+		"An elector keeps all its terms in memory.",
 		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			var terms hoard[*elector.Term]
 			return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
@@ -141,24 +141,24 @@ var soakMutants = []Mutant{
 // serviceMutants break rules about opening, errors, and leftovers.
 var serviceMutants = []Mutant{
 	mutant("open ignores its context", rules{Backend: {"session/open"}},
-		"Open goes on when its context has ended.",
+		"Open works even if its context has ended.",
 		ofBackend(opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 			return b.Open(context.WithoutCancel(ctx), o)
 		}))),
 	mutant("unreachable service is final",
 		rules{Backend: {"service/down"}, "fair": {"server/unreachable-at-start", "server/outage"}},
-		"The error of an Open that reached no server is one that nobody knows.",
+		"An Open that reached no server returns an error that matches no sentinel.",
 		ofBackend(opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 			s, err := b.Open(ctx, o)
 			return s, instead(backend.ErrUnavailable, errors.New("connection refused"))(err)
 		}))),
 	mutant("ended context not heeded", rules{Backend: {"errors/context"}},
-		"A read whose context has ended is answered all the same.",
+		"A read works even if its context has ended.",
 		ofSession(on(backend.CallGet, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			return c.By(context.WithoutCancel(ctx), s)
 		}))),
 	mutant("error without a key", rules{Backend: {"errors/wrapped"}},
-		"An error is the bare sentinel, which names neither backend nor key.",
+		"Errors are bare sentinels, without the backend and the key.",
 		ofSession(failing(func(err error) error {
 			for _, bare := range []error{backend.ErrNoEntry, backend.ErrCondition, backend.ErrExists} {
 				if errors.Is(err, bare) {
@@ -168,12 +168,12 @@ var serviceMutants = []Mutant{
 			return err
 		}))),
 	mutant("goroutine left behind", rules{Backend: {"many/goroutines"}},
-		"Each session starts a goroutine that outlives its Close.",
+		"Each session starts a goroutine that outlives the session's Close.",
 		ofSession(func(*backend.Session, *over) {
 			go func() { time.Sleep(lingering) }()
 		})),
 	mutant("key left behind by each commit", rules{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
-		"Each commit leaves a key of a kilobyte that nobody asked for.",
+		"Each commit leaves an extra key with a kilobyte in the service.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			made, err := c.by(ctx, s)
 			if err == nil {

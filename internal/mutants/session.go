@@ -15,7 +15,7 @@ import (
 var sessionMutants = []Mutant{
 	mutant("lost session opened again",
 		rules{Backend: {"session/expired"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
-		"A process that has lost its session is given the same one when it opens another.",
+		"After a process has lost its session, Open returns the same session again.",
 		ofBackend(func(b backend.Backend) backend.Backend {
 			var mu sync.Mutex
 			var last *backend.Session
@@ -34,11 +34,11 @@ var sessionMutants = []Mutant{
 		})),
 	mutant("loss told as some other error",
 		rules{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
-		"The calls of a lost session return an error that is not ErrSessionLost.",
+		"The calls of a lost session return an error other than ErrSessionLost.",
 		ofSession(told(backend.ErrSessionLost, errors.New("connection closed")))),
 	mutant("wait not released at the loss",
 		rules{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
-		"An Await that blocks when the session is lost goes on blocking.",
+		"An Await that blocks when the session is lost keeps blocking.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 			now, err := s.Await(ctx, known...)
 			if errors.Is(err, backend.ErrSessionLost) {
@@ -48,7 +48,7 @@ var sessionMutants = []Mutant{
 			return now, err
 		}))),
 	mutant("commit beside Close told as not done", rules{Backend: {"session/close-commit"}},
-		"A commit that is done, and answered after Close has begun, returns that the session is lost.",
+		"A commit that was done, and whose reply comes after Close has begun, returns ErrSessionLost alone, as if it had not been done.",
 		ofSession(func(s *backend.Session, o *over) {
 			var closed atomic.Bool
 			all(closes(func(ctx context.Context, s *backend.Session) error {
@@ -78,7 +78,7 @@ var sessionMutants = []Mutant{
 			}
 		})),
 	mutant("suspension kept secret", rules{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
-		"A session that is out of touch says that it is live until it is lost.",
+		"A session that is out of touch reports that it is live until it is lost.",
 		ofSession(func(s *backend.Session, o *over) {
 			o.awaitState = func(ctx context.Context, prev backend.State) (state backend.State, err error) {
 				for state, err = s.AwaitState(ctx, prev); err == nil && state == backend.Suspended; {
@@ -97,10 +97,10 @@ var sessionMutants = []Mutant{
 			return c.By(ctx, s)
 		}))),
 	mutant("watches forgotten at a reconnection", rules{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
-		"An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
+		"An Await that survives a cut link starts again from the state after the cut, and misses a change during the cut.",
 		ofSession(awaits(forgetWatches))),
 	mutant("session given up where it is turned away", rules{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
-		"A session ends when the service turns a commit away for now.",
+		"A session ends when the service rejects a commit for now.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
@@ -134,7 +134,7 @@ var sessionMutants = []Mutant{
 			}))
 		})),
 	mutant("close takes others along", rules{Backend: {"many/sessions"}},
-		"Closing one session of a process closes all of them.",
+		"Closing one session of a process closes all its sessions.",
 		ofBackend(func(b backend.Backend) backend.Backend {
 			var all hoard[*backend.Session]
 			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
@@ -155,7 +155,7 @@ var sessionMutants = []Mutant{
 			}}
 		})),
 	mutant("close again says nil", rules{Backend: {"session/close-suspended"}},
-		"A second Close returns nil, whatever the first one has returned.",
+		"A second Close returns nil even if the first one failed.",
 		ofSession(func(s *backend.Session, o *over) {
 			var closed atomic.Bool
 			closes(func(ctx context.Context, s *backend.Session) error {
@@ -166,7 +166,7 @@ var sessionMutants = []Mutant{
 			})(s, o)
 		})),
 	mutant("one session of a process comes back", rules{Backend: {"session/states"}},
-		"When the link of a process is back only the session that was opened first is live again.",
+		"When the link of a process is back, only its first session is live again.",
 		ofBackend(func(b backend.Backend) backend.Backend {
 			var opened, cut atomic.Bool
 			return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
@@ -192,7 +192,7 @@ var sessionMutants = []Mutant{
 			}}
 		})),
 	mutant("unconfirmed close says nil", rules{Backend: {"session/close-suspended"}},
-		"Close of a session that is out of touch returns nil though the service has confirmed nothing.",
+		"Close of a session that is out of touch returns nil although the service has confirmed nothing.",
 		ofSession(closes(func(ctx context.Context, s *backend.Session) error {
 			_ = s.Close(ctx) // ignored: that is the fault
 			return nil
@@ -226,17 +226,17 @@ func forgetWatches(ctx context.Context, s *backend.Session, known []backend.Entr
 // windowMutants break rules about the trust window.
 var windowMutants = []Mutant{
 	mutant("window anchored at the answer", rules{Backend: {"session/suspended-too-long"}},
-		"Heartbeats take a quarter of the timeout on their way, and the deadline counts from the answer instead of the sending.",
+		"The deadline counts from the reply to a heartbeat instead of its sending, and heartbeats take a quarter of the timeout.",
 		ofSession(func(s *backend.Session, o *over) {
 			o.deadline = func() time.Time { return s.Deadline().Add(s.TTL() / 4) }
 		})),
 	mutant("window that never ends",
 		rules{Backend: {"session/suspended-too-long", "session/expired"}, "fair": {"loss/deadline", "fence/overdue"}},
-		"The deadline is ahead of the clock whenever somebody looks, whatever was heard of the session.",
+		"The deadline is always ahead of the clock, whether or not the session is in touch.",
 		ofSession(aheadOfClock),
 		ofTrusted(aheadOfClock)),
 	mutant("window not extended", rules{Backend: {"session/deadline"}, "fair": {"loss/short-cut-held"}},
-		"The deadline stays where it was when the session was opened, however many heartbeats are answered.",
+		"The deadline never moves from where it was when the session was opened.",
 		ofSession(func(s *backend.Session, o *over) {
 			first := s.Deadline()
 			o.deadline = func() time.Time { return first }
@@ -260,7 +260,7 @@ var willMutants = []Mutant{
 		}))),
 	mutant("will executed when the session times out",
 		rules{Backend: {"will/executed", "will/out-of-touch"}, "fair": {"loss/process-dies"}},
-		"Execute waits until the service has dropped the session by itself.",
+		"Execute waits until the service has ended the session by its timeout.",
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			select {
 			case <-time.After(w.TTL):
@@ -270,7 +270,7 @@ var willMutants = []Mutant{
 			return b.Execute(ctx, w)
 		}))),
 	mutant("will ends the next session, too", rules{Backend: {"will/one"}},
-		"Execute ends the session of the will, and the one that was opened after it.",
+		"Execute ends the session of the will and the session that was opened after it.",
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			err := b.Execute(ctx, w)
 			var n uint64
@@ -281,7 +281,7 @@ var willMutants = []Mutant{
 			return errors.Join(err, b.Execute(ctx, w))
 		}))),
 	mutant("old will said to be executed", rules{Backend: {"will/out-of-touch"}},
-		"Execute of a will whose session was opened longer ago than its timeout says that it is over, and does nothing.",
+		"Execute returns nil and does nothing if the will's session was opened longer ago than its timeout.",
 		ofBackend(func(b backend.Backend) backend.Backend {
 			return &executes{below{&opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 				s, err := b.Open(ctx, o)
@@ -297,13 +297,13 @@ var willMutants = []Mutant{
 			}}
 		})),
 	mutant("will executed without its secret", rules{Backend: {"will/wrong"}},
-		"Execute does not look at the secret.",
+		"Execute does not check the secret.",
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			w.Secret = nil
 			return b.Execute(ctx, w)
 		}))),
 	mutant("will given up while no server answers", rules{Backend: {"will/down"}},
-		"Execute is ErrUnavailable as soon as no server answers.",
+		"Execute returns ErrUnavailable at once if no server answers.",
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()
@@ -314,7 +314,7 @@ var willMutants = []Mutant{
 			return err
 		}))),
 	mutant("denied will said to be executed", rules{Backend: {"will/refused"}},
-		"Execute says that the session is over, though the service has denied it.",
+		"Execute returns nil although the service has denied it.",
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			err := b.Execute(ctx, w)
 			if errors.Is(err, backend.ErrDenied) {
@@ -323,7 +323,7 @@ var willMutants = []Mutant{
 			return err
 		}))),
 	mutant("will that is turned away said to be executed", rules{Backend: {"will/refused", "will/down"}},
-		"Execute tries once, and says that the session is over, though the service has turned that away.",
+		"Execute tries once, and returns nil even if the service has rejected that try.",
 		ofBackend(executing(func(ctx context.Context, b below, w backend.Will) error {
 			soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 			defer cancel()

@@ -15,7 +15,7 @@ import (
 // termMutants break rules about what is reported of a term.
 var termMutants = []Mutant{
 	mutant("term shown that is over", rules{"fair": {"term/busy"}},
-		"Term returns the last term that there was.",
+		"Term returns the last term even after it has ended.",
 		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			var last atomic.Pointer[elector.Term]
 			return other(func(o *otherwise) {
@@ -36,22 +36,22 @@ var termMutants = []Mutant{
 			c.Hooks.Elected = func(t *elector.Term) { tell(t); tell(t) }
 		})),
 	mutant("end not reported", rules{"fair": {"term/once"}},
-		"A term that ends is not reported.",
+		"The end of a term is not reported.",
 		ofConfig(func(c *elector.Config) { c.Hooks.Ended = nil })),
 	mutant("ended told beside the next term", rules{"fair": {"term/once"}},
-		"Ended is called on a goroutine of its own, so that the next term can begin meanwhile.",
+		"Ended is called on a goroutine of its own, so the next term can begin before it has returned.",
 		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Ended
 			c.Hooks.Ended = func(t *elector.Term, cause error) { go tell(t, cause) }
 		})),
 	mutant("elected told beside the end", rules{"fair": {"term/once"}},
-		"Elected is called on a goroutine of its own, so that Ended can come before it has returned.",
+		"Elected is called on a goroutine of its own, so Ended can be called before it has returned.",
 		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Elected
 			c.Hooks.Elected = func(t *elector.Term) { go tell(t) }
 		})),
 	mutant("no goodbye once ctx has ended", rules{"fair": {"close/any-time"}},
-		"Close returns at once when its ctx has ended, and leaves the session to time out.",
+		"If its ctx has ended, Close returns at once and leaves the session to time out.",
 		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -59,7 +59,7 @@ var termMutants = []Mutant{
 			return e.Close(ctx)
 		}))),
 	mutant("stage not completed", rules{"fair": {"recipe/stages"}},
-		"The stage in which a candidate looks who stands before it is reported begun, and never completed.",
+		"The stage in which a candidate looks up who is before it is reported as begun, but never as completed.",
 		ofConfig(func(c *elector.Config) {
 			tell := c.Hooks.Stage
 			c.Hooks.Stage = func(e elector.StageEvent) {
@@ -69,19 +69,19 @@ var termMutants = []Mutant{
 			}
 		})),
 	mutant("retries not reported", rules{"fair": {"server/unreachable-at-start", "server/outage"}},
-		"Nobody hears that a campaign reaches no server.",
+		"A campaign does not report that it reaches no server.",
 		ofConfig(func(c *elector.Config) { c.Hooks.Retry = nil })),
 	mutant("steps down at every cut", rules{"fair": {"loss/short-cut-held", "loss/long-cut", "server/restart"}},
-		"A term ends at the first disconnect, whatever the policy.",
+		"A term ends at the first disconnect under both policies.",
 		ofConfig(func(c *elector.Config) { c.OnSuspend = elector.StepDownOnSuspend })),
 	mutant("never steps down", rules{"fair": {"loss/short-cut-steps-down", "loss/long-cut"}},
-		"A term outlives a disconnect, whatever the policy.",
+		"A term survives a disconnect under both policies.",
 		ofConfig(func(c *elector.Config) { c.OnSuspend = elector.HoldWhileTrusted })),
 	mutant("goroutine left after the term", rules{"fair": {"term/order"}},
-		"Each term starts a goroutine that outlives it, and the Close of its elector.",
+		"Each term starts a goroutine that outlives the term and its elector's Close.",
 		ofElector(onTerm(func(*elector.Term, *elector.TermConfig) { go time.Sleep(time.Minute) }))),
 	mutant("context outlives the term", rules{"fair": {"loss/long-cut", "loss/deadline"}},
-		"The Context of a term is done a second after the term has ended.",
+		"The Context of a term ends a second after the term.",
 		// A lead function that returns at once is called again at once.
 		endless("run/failing-candidates"),
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
@@ -92,7 +92,7 @@ var termMutants = []Mutant{
 			c.Context = ctx
 		}))),
 	mutant("valid for ever", rules{"fair": {"loss/deadline"}},
-		"Valid is true until the Context is done, without a look at the clock.",
+		"Valid is true until the Context has ended; it does not look at the clock.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Valid = func() bool { return t.Context().Err() == nil }
 		}))),
@@ -101,10 +101,10 @@ var termMutants = []Mutant{
 // tokenMutants break rules about tokens and epochs.
 var tokenMutants = []Mutant{
 	mutant("token repeats", rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
-		"Two terms that follow one another can have the same token.",
+		"Two consecutive terms can have the same token.",
 		ofCampaign(claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }))),
 	mutant("epoch begins anew with each founder", rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
-		"A candidate that has met no leader begins to count from 1.",
+		"A candidate that has seen no leader counts from 1 again.",
 		ofCampaign(inSession(func(s *backend.Session, o *over) {
 			met := false
 			answering(func(c *backend.Call) {
@@ -122,14 +122,14 @@ var tokenMutants = []Mutant{
 			}
 		}, backend.CallAwait)))),
 	mutant("claim in two steps", rules{"kafka": {"epoch/stalled-claim"}},
-		"The epoch is raised first, and the seat taken then.",
+		"A claim raises the epoch in one step and takes the seat in a second one.",
 		ofCampaign(inSession(commits(inParts(1))))),
 }
 
 // fenceMutants break rules about what a term may write.
 var fenceMutants = []Mutant{
 	mutant("get after the end", rules{"fair": {"fence/ended"}},
-		"Get reads on when the term is over.",
+		"Get still works after the term has ended.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Get = func(ctx context.Context, key string) (backend.Entry, error) { return t.Guard().Session.Get(ctx, key) }
 		}))),
@@ -137,13 +137,13 @@ var fenceMutants = []Mutant{
 		"The error of a commit that cannot be right does not say what is wrong with it.",
 		ofElector(commitTells(backend.ErrBadKey, backend.ErrBadKey))),
 	mutant("end of the term kept from the writer", rules{"fair": {"fence/ended", "fence/frozen"}},
-		"A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
+		"A commit after the term has ended returns only that a context has ended, not ErrDeposed.",
 		ofElector(commitTells(elector.ErrDeposed, context.Canceled))),
 	mutant("refused write told to its caller only", rules{"fair": {"fence/frozen"}},
-		"A term goes on after the service has refused its write for good.",
+		"A term continues after the service has refused its write for good.",
 		ofTrusted(told(backend.ErrCondition, errors.New("refused")))),
 	mutant("queued write without its guards", rules{"fair": {"fence/queued"}},
-		"A commit that waits for the link loses its conditions meanwhile.",
+		"A commit that waits for the link is sent without its conditions.",
 		ofSession(asks(func(_ context.Context, s *backend.Session, c *commit) {
 			if s.State() == backend.Suspended && len(c.ops) > 0 {
 				c.conditions = nil
@@ -169,13 +169,13 @@ func commitTells(err, as error) electorOf {
 // seatMutants break rules about the seat: how it is won and given back.
 var seatMutants = []Mutant{
 	mutant("win in the old session", rules{"fair": {"loss/at-win"}},
-		"Who has won hears one question too late that its session was lost before.",
+		"A candidate that has won learns one call too late that its session was lost before.",
 		ofTrusted(lateNews)),
 	mutant("resignation releases nothing", rules{"fair": {"leave/resign", "run/ends"}},
-		"Resign ends the term, and leaves its entry where it is.",
+		"Resign ends the term, but leaves the term's entry in the service.",
 		ofElector(onTerm(keepSeat))),
 	mutant("unconfirmed resignation says nil", rules{"fair": {"leave/resign-out-of-touch"}},
-		"Resign returns nil though its context ended before the service had confirmed.",
+		"Resign returns nil even if its context ended before the service confirmed it.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Resign = func(ctx context.Context) error {
 				_ = t.Resign(ctx) // ignored: that is the fault
@@ -183,7 +183,7 @@ var seatMutants = []Mutant{
 			}
 		}))),
 	mutant("term ends with the campaign's context", rules{"fair": {"term/outlives-campaign", "run/ends"}},
-		"A term is given up when the context ends with which its Campaign was called.",
+		"A term ends when the context of its Campaign ends.",
 		// It is cancelled and campaigns again at one instant.
 		endless("term/exclusion"),
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
@@ -194,7 +194,7 @@ var seatMutants = []Mutant{
 			return t, err
 		}))),
 	mutant("second campaign waits", rules{"fair": {"term/busy"}},
-		"A Campaign beside another waits instead of being refused.",
+		"A second Campaign of an elector waits instead of being refused.",
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			t, err := e.Campaign(ctx)
 			if errors.Is(err, elector.ErrBusy) {
@@ -204,7 +204,7 @@ var seatMutants = []Mutant{
 			return t, err
 		}))),
 	mutant("campaigns again while the lead function runs", rules{"fair": {"run/lost"}},
-		"When a term is lost, the next campaign begins at once, before its caller has asked for it.",
+		"When a term is lost, the elector campaigns again at once, without a call of its user.",
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			t, err := e.Campaign(ctx)
 			if err == nil {
@@ -217,25 +217,25 @@ var seatMutants = []Mutant{
 			return t, err
 		}))),
 	mutant("campaign deaf to its context", rules{"fair": {"cancel/out-of-touch", "cancel/lost-reply"}},
-		"A Campaign that waits goes on when its context ends.",
+		"A waiting Campaign continues after its context has ended.",
 		endless("cancel/deadline"),
 		ofElector(campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
 			return e.Campaign(context.WithoutCancel(ctx))
 		}))),
 	mutant("close does not wait", rules{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
-		"Close returns before it has done its work.",
+		"Close returns before it has closed anything.",
 		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
 			return nil
 		}))),
 	mutant("close says nothing", rules{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
-		"Close is content, whatever has become of the candidate's entry.",
+		"Close returns nil even if the candidate's entry could not be removed.",
 		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			_ = e.Close(ctx)
 			return nil
 		}))),
 	mutant("close deaf to its context", rules{"fair": {"close/out-of-touch"}},
-		"Close waits for the service, and for hooks, however long that takes.",
+		"Close waits for the service and for hooks without a limit, even if its context ends.",
 		endless("close/stalled-hook"),
 		ofElector(closing(func(ctx context.Context, e elector.Elector) error {
 			return e.Close(context.WithoutCancel(ctx))

@@ -19,13 +19,13 @@ var transferMutants = []Mutant{
 			"fair":   {"transfer/heir", "transfer/prepare", "transfer/twice", "transfer/unknown", "transfer/request", "transfer/same-id"},
 			"unfair": {"transfer/refused"},
 		},
-		"A transfer is a resignation: whoever is next leads.",
+		"A transfer only resigns, and the next candidate leads.",
 		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
 			c.Prepare = func(context.Context, string) error { return nil }
 		}))),
 	mutant("leader goes though the heir is not next",
 		rules{"fair": {"transfer/fails", "transfer/unknown"}, "unfair": {"transfer/refused"}},
-		"A transfer that fails ends the term all the same.",
+		"A transfer that fails ends the term anyway.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Prepare = func(ctx context.Context, id string) error {
 				err := t.Prepare(ctx, id)
@@ -36,7 +36,7 @@ var transferMutants = []Mutant{
 			}
 		}))),
 	mutant("transfer prepared twice", rules{"fair": {"transfer/next"}},
-		"A leader prepares a transfer once more when the heir is next.",
+		"A leader prepares a transfer a second time when the heir is next.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
 			c.Prepare = func(ctx context.Context, id string) error {
 				if err := t.Prepare(ctx, id); err != nil {
@@ -46,21 +46,21 @@ var transferMutants = []Mutant{
 			}
 		}))),
 	mutant("steps aside for one that has gone", rules{"fair": {"transfer/fails"}},
-		"A candidate steps aside without a look whether the leader and the heir still stand.",
+		"A candidate steps aside without checking that the leader and the heir still stand.",
 		ofCampaign(inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			if stepsAside(c.ops) {
 				c.conditions = nil
 			}
 		})))),
 	mutant("heir does not wait for the leader", rules{"fair": {"transfer/prepare"}},
-		"A candidate that the leader has named leads as soon as nobody stands between them.",
+		"A candidate that the leader has named leads as soon as no candidate is between them.",
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if h, named := layout.Named(c.Found.Value); named && h.Key == c.Entry.Key && h.Rev == c.Entry.Rev {
 				c.Found = backend.Entry{}
 			}
 		}, backend.CallPredecessor)))),
 	mutant("fenced by nothing once it has stepped aside", rules{"fair": {"transfer/heir", "transfer/prepare", "transfer/fails"}},
-		"The writes of a candidate that has stepped aside before it led are bound to nothing.",
+		"If a candidate has stepped aside before it leads, its writes have no conditions.",
 		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			aside := false
 			claim, err := inSession(answering(func(c *backend.Call) { aside = aside || stepsAside(c.Ops) }, backend.CallCommit))(ctx, c, inner)
@@ -70,7 +70,7 @@ var transferMutants = []Mutant{
 			return claim, err
 		})),
 	mutant("stands by the old entry", rules{"fair": {"transfer/heir", "transfer/prepare"}},
-		"A candidate that has stepped aside goes on with the entry that it had before.",
+		"A candidate that has stepped aside continues with its old entry.",
 		ofCampaign(inSession(answering(func(c *backend.Call) {
 			if stepsAside(c.Ops) {
 				c.Entries[0] = backend.Entry{Key: c.Ops[1].Key, Rev: c.Ops[1].Rev, Version: 1, Session: c.Entries[0].Session}
@@ -86,7 +86,7 @@ var transferMutants = []Mutant{
 			return made, err
 		})))),
 	mutant("heir forgotten by a value", rules{"fair": {"transfer/prepare"}},
-		"A value that the leader publishes takes the heir's name out of its entry.",
+		"When the leader publishes a value, the heir's name is removed from its entry.",
 		ofTrusted(func(s *backend.Session, o *over) {
 			var named atomic.Bool // whether an heir was named
 			asks(func(_ context.Context, _ *backend.Session, c *commit) {
@@ -121,7 +121,7 @@ func withoutHeir(payload []byte) []byte {
 // askMutants break rules about leaders that are asked to resign.
 var askMutants = []Mutant{
 	mutant("deaf leader", rules{"fair": {"ask/run", "ask/by-hand", "ask/proclaim", "ask/suspended"}, "kafka": {"ask/run"}},
-		"A term does not tell that it is asked to go.",
+		"A term does not report that it is asked to go.",
 		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
 			c.Asked, c.Request = nil, nil
 		}))),
@@ -137,7 +137,7 @@ var askMutants = []Mutant{
 			}()
 		}))),
 	mutant("request is kept for the next term", rules{"fair": {"ask/run", "ask/lost"}},
-		"A candidate that was asked to go takes its next term for asked, too.",
+		"After a candidate was asked to go, its next term counts as asked, too.",
 		ofElector(func(cfg elector.Config, e elector.Elector) elector.Elector {
 			var last *elector.Term
 			return onTerm(func(t *elector.Term, c *elector.TermConfig) {
@@ -153,7 +153,7 @@ var askMutants = []Mutant{
 // fitMutants break rules about the check of the application's own health.
 var fitMutants = []Mutant{
 	mutant("unfit leader goes on", rules{"fair": {"fit/leading", "fit/hangs"}, "unfair": {"fit/leading"}},
-		"A leader is not asked whether it is fit.",
+		"A leader's application is not asked whether it is fit.",
 		ofConfig(checks(func(c *elector.Config, check check) check {
 			var leads atomic.Bool
 			elected, ended := c.Hooks.Elected, c.Hooks.Ended
@@ -162,7 +162,7 @@ var fitMutants = []Mutant{
 			return unless(leads.Load, check)
 		}))),
 	mutant("unfit candidate waits on", rules{"fair": {"fit/withdraws"}, "parentwatch": {"fit/withdraws"}},
-		"A candidate that is not fit any more keeps its entry until it would lead.",
+		"A candidate that becomes unfit while it waits keeps its entry until it would lead.",
 		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 			ill, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 			defer cancel(nil)
@@ -175,7 +175,7 @@ var fitMutants = []Mutant{
 		})),
 	mutant("fit once, fit until it leads",
 		rules{"fair": {"fit/withdraws", "fit/win"}, "unfair": {"fit/withdraws", "fit/win"}, "kafka": {"fit/win"}},
-		"What the check says is not heeded from the offer on.",
+		"The result of the check is ignored from the offer until the candidate leads.",
 		ofConfig(checks(func(c *elector.Config, check check) check {
 			var offered atomic.Bool
 			tell := c.Hooks.Stage
@@ -188,7 +188,7 @@ var fitMutants = []Mutant{
 			return unless(offered.Load, check)
 		}))),
 	mutant("asked when it has entered", rules{"fair": {"fit/waits"}, "unfair": {"fit/waits"}},
-		"A candidate enters before its application has said that it is fit.",
+		"A candidate enters before its application has reported that it is fit.",
 		ofConfig(checks(func(c *elector.Config, check check) check {
 			var asked atomic.Bool
 			return unless(func() bool { return !asked.Swap(true) }, check)

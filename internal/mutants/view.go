@@ -15,12 +15,12 @@ import (
 // viewMutants break rules about what others see.
 var viewMutants = []Mutant{
 	mutant("observer misses a vacancy", rules{"fair": {"view/observe", "view/observe-founded", "view/observe-lost"}},
-		"Observe does not tell that nobody leads.",
+		"Observe does not yield vacancies.",
 		ofElector(observing(func(_, l elector.Leader, err error, tell telling) bool {
 			return err == nil && l.Vacant() || tell(l, err)
 		}))),
 	mutant("vacancy at each handover", rules{"fair": {"view/no-vacancy"}},
-		"Observe tells that nobody leads between one leader and the next, who has waited for it.",
+		"Observe yields a vacancy between a leader and a successor that has waited for it.",
 		ofElector(observing(func(last, l elector.Leader, err error, tell telling) bool {
 			if err == nil && last.Token != 0 && l.Token > last.Token && !tell(elector.Leader{}, nil) {
 				return false
@@ -28,7 +28,7 @@ var viewMutants = []Mutant{
 			return tell(l, err)
 		}))),
 	mutant("status is empty", rules{"fair": {"view/status"}},
-		"Status tells nothing.",
+		"Status returns nothing.",
 		ofElector(other(func(o *otherwise) { o.status = func() elector.Status { return elector.Status{} } }))),
 	mutant("sixty-first campaign loses", rules{"fair": {"soak/campaigns"}},
 		"An elector's campaigns after the sixtieth wait until their context ends.",
@@ -43,7 +43,7 @@ var viewMutants = []Mutant{
 			})(cfg, e)
 		})),
 	mutant("observer ends without an error", rules{"fair": {"view/observe", "close/any-time"}},
-		"Observe just stops when its context ends or the elector is closed.",
+		"Observe ends without an error when its context ends or the elector is closed.",
 		ofElector(observing(func(_, l elector.Leader, err error, tell telling) bool {
 			return err == nil && tell(l, nil)
 		}))),
@@ -54,7 +54,7 @@ var viewMutants = []Mutant{
 			return l, instead(elector.ErrNoLeader, nil)(err)
 		}))),
 	mutant("leader shown with another token", rules{"fair": {"view/leader", "term/same-id"}},
-		"Leader returns a token that is not that of the leader's term.",
+		"Leader returns another token than that of the leader's term.",
 		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
 			l, err := e.Leader(ctx)
 			if err == nil {
@@ -63,7 +63,7 @@ var viewMutants = []Mutant{
 			return l, err
 		}))),
 	mutant("closed elector goes on looking", rules{"fair": {"close/any-time"}},
-		"Leader on a closed elector says that nobody leads.",
+		"Leader of a closed elector returns ErrNoLeader.",
 		ofElector(looking(func(ctx context.Context, e elector.Elector) (elector.Leader, error) {
 			l, err := e.Leader(ctx)
 			return l, instead(elector.ErrClosed, elector.ErrNoLeader)(err)
@@ -101,7 +101,7 @@ func looking(leader func(context.Context, elector.Elector) (elector.Leader, erro
 // configMutants break rules about what a candidate is and what it finds.
 var configMutants = []Mutant{
 	mutant("one violation at a time", rules{"fair": {"config/all-violations"}},
-		"New reports the first thing that is wrong with a Config, and nothing more.",
+		"New reports only the first violation of a Config.",
 		ofRefusal(func(err error) error {
 			first, _, _ := strings.Cut(err.Error(), "\n")
 			if !errors.Is(err, elector.ErrConfig) {
@@ -120,17 +120,17 @@ var configMutants = []Mutant{
 			c.Strategy = named{c.Strategy, "any"}
 		})),
 	mutant("foreign data written over", rules{"fair": {"data/foreign-path"}},
-		"A path that holds something that is no election's record is taken for an empty one.",
+		"A path that holds something other than an election's record is treated as empty.",
 		ofTrusted(answering(func(c *backend.Call) {
 			if _, bad := layout.DecodeRecord(c.Found.Value); bad != nil {
 				c.Found.Value = nil
 			}
 		}, backend.CallSurvey))),
 	mutant("strangers not seen", rules{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
-		"Survey tells of no strangers.",
+		"Survey returns no strangers.",
 		ofSession(answering(func(c *backend.Call) { c.Strangers = nil }, backend.CallSurvey))),
 	mutant("only the queue has children", rules{Backend: {"read/children"}},
-		"Children tells of enqueued entries alone.",
+		"Children returns only enqueued entries.",
 		ofSession(on(backend.CallChildren, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
 			if c.Key == "/" {
 				return c.By(ctx, s)

@@ -18,7 +18,7 @@ import (
 var writeMutants = []Mutant{
 	mutant("own entry taken for the new one",
 		rules{Backend: {"write/create-ephemeral", "lost-reply/refused"}, "unfair": {"sharing/one-election"}},
-		"Create of a key that this session has made before succeeds, with the entry that stands there.",
+		"CreateEphemeral of a key that this session has created before succeeds and returns the existing entry.",
 		ofSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if e, err := s.Get(ctx, c.ops[0].Key); err == nil && e.Session == s.ID() && len(c.ops) == 1 {
 				return []backend.Entry{e}, nil
@@ -26,7 +26,7 @@ var writeMutants = []Mutant{
 			return c.by(ctx, s)
 		}))),
 	mutant("enqueued entry looked up by age", rules{Backend: {"write/enqueue"}},
-		"Enqueue returns the youngest entry of the directory, which may be another's by then.",
+		"Enqueue returns the youngest entry of the directory, which may be another session's.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			made, err := c.by(ctx, s)
 			if err != nil || !c.is(backend.OpEnqueue) {
@@ -41,7 +41,7 @@ var writeMutants = []Mutant{
 			return made, nil
 		}))),
 	mutant("missing parent made", rules{Backend: {"write/atomic", "await/operator"}},
-		"Create and Enqueue make the directory where it is missing.",
+		"CreateEphemeral and Enqueue create a missing directory.",
 		ofSession(refused(backend.ErrNoParent, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			dir := c.ops[0].Key
 			if c.ops[0].Kind == backend.OpCreateEphemeral {
@@ -51,10 +51,10 @@ var writeMutants = []Mutant{
 			return c.by(ctx, s)
 		}))),
 	mutant("put over any version", rules{Backend: {"write/compare-and-set", "lost-reply/refused"}, "fair": {"fence/conflict"}},
-		"Put writes over whatever version there is.",
+		"CompareAndSet writes over any version.",
 		ofSession(asks(overwrite))),
 	mutant("version compared before the write", rules{Backend: {"write/compare-and-set"}},
-		"Put compares the version first and writes then, in two steps.",
+		"CompareAndSet compares the version first and writes in a second step.",
 		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			asked := slices.Clone(c.ops)
 			overwrite(ctx, s, c)
@@ -68,7 +68,7 @@ var writeMutants = []Mutant{
 			overwrite(ctx, s, c)
 		}))),
 	mutant("set brings back what is gone", rules{Backend: {"write/update"}},
-		"Set of an entry that is gone makes a new one.",
+		"Update of an entry that is gone creates a new one.",
 		ofSession(refused(backend.ErrNoEntry, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if c.is(backend.OpUpdate) {
 				c.ops = []backend.Op{backend.CompareAndSet(c.ops[0].Key, c.ops[0].Value, 0)}
@@ -118,10 +118,10 @@ var writeMutants = []Mutant{
 			Backend: {"write/atomic", "write/compare-and-set-parent", "write/conflict", "write/too-large"},
 			"fair":  {"fence/commit", "fence/conflict", "fence/too-large"},
 		},
-		"The ops of a commit are done one after the other, and those before one that fails stay done.",
+		"The ops of a commit are done one after the other. If one fails, those before it stay done.",
 		ofSession(commits(inParts(1)))),
 	mutant("half of the limit of bytes", rules{Backend: {"write/too-large"}, "fair": {"fence/too-large"}},
-		"Commits of more than half of the bytes that the service takes are refused.",
+		"Commits of more than half of the service's limit of bytes are refused.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			size := 0
 			for _, op := range c.ops {
@@ -133,14 +133,14 @@ var writeMutants = []Mutant{
 			return c.by(ctx, s)
 		}))),
 	mutant("long value cut off", rules{Backend: {"write/values"}},
-		"Values are stored up to their first 300,000 bytes.",
+		"Only the first 300,000 bytes of a value are stored.",
 		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			for i, op := range c.ops {
 				c.ops[i].Value = op.Value[:min(len(op.Value), 300_000)]
 			}
 		}))),
 	mutant("value ends at the first zero", rules{Backend: {"write/values"}},
-		"Values are stored up to their first zero byte.",
+		"A value is stored only up to its first zero byte.",
 		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			for i := range c.ops {
 				c.ops[i].Value, _, _ = bytes.Cut(c.ops[i].Value, []byte{0})
@@ -153,7 +153,7 @@ var writeMutants = []Mutant{
 			return err
 		}))),
 	mutant("no more than 32 segments", rules{Backend: {"write/key-limits"}},
-		"A key of more than 32 segments is ErrTooLarge where it has to be made with all above it.",
+		"A commit that must create a key of more than 32 segments, with its ancestors, returns ErrTooLarge.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			for _, op := range c.ops {
 				if op.Kind == backend.OpCompareAndSet && op.Version == 0 && op.Check() == nil && strings.Count(op.Key, "/") > 32 {
@@ -163,10 +163,10 @@ var writeMutants = []Mutant{
 			return c.by(ctx, s)
 		}))),
 	mutant("end of the numbers is the end", rules{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
-		"That a directory takes no more is an error like any other, and ends the campaign.",
+		"Enqueue in a directory that is used up returns an error that matches no sentinel, which ends the campaign.",
 		ofSession(told(backend.ErrUsedUp, errors.New("no number left")))),
 	mutant("removed with all in it", rules{"fair": {"remove/in-use", "remove/any-time"}},
-		"Delete of a directory first deletes what stands in it.",
+		"Delete of a directory first deletes the entries in it.",
 		ofSession(refused(backend.ErrConflict, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if c.is(backend.OpDelete) {
 				l, _ := s.List(ctx, c.ops[0].Key) // c is refused again if an entry remains
@@ -179,7 +179,7 @@ var writeMutants = []Mutant{
 			return c.by(ctx, s)
 		}))),
 	mutant("emptied and not deleted", rules{"fair": {"remove/leaves-nothing"}},
-		"Delete of a persistent entry only takes its value away.",
+		"Delete of a persistent entry only removes its value.",
 		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
 			for i, op := range c.ops {
 				if e, err := s.Get(ctx, op.Key); op.Kind == backend.OpDelete && err == nil && e.Session == "" {
@@ -188,10 +188,10 @@ var writeMutants = []Mutant{
 			}
 		}))),
 	mutant("revisions that do not rise", rules{Backend: {"write/revisions"}},
-		"Commit tells of revisions of which every other is lower than the one before.",
+		"Commit returns revisions of which every second is lower than the one before.",
 		ofSession(tellsRevision(func(rev uint64) uint64 { return (rev - 1) ^ 1 + 1 }))),
 	mutant("revisions as floating point", rules{Backend: {"write/revisions"}},
-		"Commit tells of revisions that have gone through a float64, as those of JSON in other languages do.",
+		"Commit returns revisions that were converted to float64 and back, as in JSON of other languages.",
 		ofSession(tellsRevision(func(rev uint64) uint64 { return uint64(float64(rev)) }))),
 }
 
@@ -239,13 +239,13 @@ func inParts(size int) func(context.Context, *backend.Session, commit) ([]backen
 // guardMutants break rules about conditions, and about the removal of entries.
 var guardMutants = []Mutant{
 	mutant("held asks for the version", rules{Backend: {"condition/holds"}, "fair": {"fence/ended"}},
-		"The condition that an entry exists fails when it has a new value.",
+		"The condition that an entry exists fails if the entry has a new value.",
 		ofSession(exact(true))),
 	mutant("unchanged asks for no version", rules{Backend: {"condition/holds"}, "kafka": {"epoch/raised"}},
-		"The condition that an entry is unchanged holds as long as there is the entry.",
+		"The condition that an entry is unchanged holds as long as the entry exists.",
 		ofSession(exact(false))),
 	mutant("question not asked", rules{Backend: {"condition/holds"}, "fair": {"fence/ended"}},
-		"A commit of guards without ops always succeeds.",
+		"A commit of conditions without ops always succeeds.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
 			if len(c.ops) == 0 {
 				return nil, nil
@@ -253,18 +253,18 @@ var guardMutants = []Mutant{
 			return c.by(ctx, s)
 		}))),
 	mutant("ten conditions at most", rules{Backend: {"condition/holds"}},
-		"Of the conditions of a commit only the first ten are asked.",
+		"Commit checks only its first ten conditions.",
 		ofSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
 			c.conditions = c.conditions[:min(10, len(c.conditions))]
 		}))),
 	mutant("drop not confirmed", rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
-		"Drop returns at once and does its work a little later.",
+		"Discard returns at once and removes the entry a little later.",
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
 			return nil
 		}))),
 	mutant("drop of anybody's", rules{Backend: {"discard/confirmed"}},
-		"Drop removes an entry that is another session's, or nobody's.",
+		"Discard removes an entry of another session, or a persistent one.",
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			if e.Session == s.ID() {
 				return s.Discard(ctx, e)
@@ -273,7 +273,7 @@ var guardMutants = []Mutant{
 			return err
 		}))),
 	mutant("drop given up with its context", rules{Backend: {"discard/background"}, "fair": {"cancel/out-of-touch"}},
-		"A Drop whose context ends before it could be sent is not done in the background.",
+		"A Discard whose context ends before it was sent is not done in the background.",
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
 				return err
@@ -282,7 +282,7 @@ var guardMutants = []Mutant{
 		}))),
 	mutant("withdrawn entry forgotten",
 		rules{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
-		"Drop says that the entry is gone, and removes nothing.",
+		"Discard returns nil and removes nothing.",
 		ofSession(drops(func(ctx context.Context, s *backend.Session, e backend.Entry) error {
 			_, err := s.Get(ctx, e.Key) // for the errors of the call itself
 			if isNoEntry(err) {

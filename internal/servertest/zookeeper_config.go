@@ -20,7 +20,7 @@ type ZooKeeperConfig struct {
 	MaxSessionTimeout time.Duration
 
 	// Stock keeps the settings of an installed server, except folders, addresses, ports and four-letter
-	// words; docs/internals/proof.md compares both. Of the other fields, only Extra and SystemProperties
+	// words; internal/servertest/DESIGN.md compares both. Of the other fields, only Extra and SystemProperties
 	// then change a setting.
 	Stock bool
 

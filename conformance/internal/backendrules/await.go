@@ -13,21 +13,21 @@ import (
 
 var awaitRules = []rule{
 	promise("await/wakes", awaitWakes,
-		"Await returns when an entry is deleted, changed, made, or made again, by its own session or another, and at once if that was before."),
+		"Await returns when one of its entries is created, changed, deleted or created again, by this session or another. If that happened before the call, it returns at once."),
 	promise("await/blocks", awaitBlocks,
-		"Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context. A wait that is old, and its session, do as new ones."),
+		"Await blocks while its entries do not change, even if others change and many session timeouts pass, and ends with its context. An old wait and an old session work like new ones."),
 	promise("await/several", awaitSeveral,
-		"Await returns what there is of each entry, in the order given, when any of them changes, of many the last one, too; and so do many waits of one session."),
+		"When any of its entries changes, even the last of many, Await returns the current state of each entry, in the order given. So do many waits of one session at once."),
 	promise("await/in-order", awaitInOrder,
-		"Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first."),
+		"Await never shows a later change without the earlier changes of its other entries: if the own entry was deleted before its predecessor, it never shows the own entry and no predecessor."),
 	promise("await/snapshot", awaitSnapshot,
-		"What Await shows of several entries has stood at one moment, however fast they change."),
+		"The states of several entries that Await returns all existed at one moment, however fast the entries change."),
 	promise("await/nothing-missed", awaitNothingMissed,
 		"No change between a read and the Await that follows is missed."),
 	promise("await/again", awaitAgain,
-		"Await works again after one that was cancelled, and for many that wait for the same entry."),
+		"Await works again after another Await of the entry was cancelled, and many Awaits may wait for the same entry."),
 	promise("await/operator", awaitOperator,
-		"An operator's delete of a directory and all in it ends every Await of an entry there.",
+		"When an operator deletes a directory with everything in it, every Await of an entry there returns.",
 		"Delete"),
 }
 
@@ -96,7 +96,7 @@ func awaitBlocks(r *run) {
 	listing.blocked("only time passed")
 	second := other.enqueue(dir, "x")
 	got := listing.value()
-	r.FailIf(!slices.Equal(got.Keys, []string{e.Key, second.Key}), "a wait for a list that is old returned %q", got.Keys)
+	r.FailIf(!slices.Equal(got.Keys, []string{e.Key, second.Key}), "an old AwaitList returned %q", got.Keys)
 	became(coming, other.create(absent.Key, "x")) // after that, as it may change the directory's list, too
 	other.delete(e)
 	isGone(waiting)
@@ -114,7 +114,7 @@ func awaitSeveral(r *run) {
 	shows := func(waiting *task[[]backend.Entry], want ...backend.Entry) {
 		now := waiting.value()
 		is := func(a, b backend.Entry) bool { return a.Same(b) && string(a.Value) == string(b.Value) }
-		r.FailIf(!slices.EqualFunc(now, want, is), "there is %+v; await returned %+v", want, now)
+		r.FailIf(!slices.EqualFunc(now, want, is), "the entries are %+v, but await returned %+v", want, now)
 	}
 	other.sees(known[:many]...)
 	for _, i := range []int{2, many - 1, 1, many * 3 / 4} {
@@ -278,13 +278,13 @@ func (r *run) stood(seen []backend.Entry, lives []life) {
 	from, until := uint64(0), uint64(math.MaxUint64)
 	for k, e := range seen {
 		at := slices.IndexFunc(lives[k], func(was stage) bool { return was.entry.Same(e) })
-		r.FailIf(at < 0, "await shows %+v, which has never been", e)
+		r.FailIf(at < 0, "await returned %+v, a state that never existed", e)
 		from = max(from, lives[k][at].since)
 		if at+1 < len(lives[k]) {
 			until = min(until, lives[k][at+1].since)
 		}
 	}
-	r.FailIf(from >= until, "await shows %+v, which never stood at once: one came at revision %d, when another had gone at %d", seen, from, until)
+	r.FailIf(from >= until, "await returned %+v, states that never existed at the same time: one began at revision %d, and another ended at %d", seen, from, until)
 }
 
 func awaitNothingMissed(r *run) {
@@ -310,7 +310,7 @@ func awaitNothingMissed(r *run) {
 		flag = next
 	}
 	want := writer.value()
-	r.FailIf(!flag.Same(want), "the last change that await showed is %+v, the last written %+v", flag, want)
+	r.FailIf(!flag.Same(want), "the last change that await returned is %+v, but the last one written is %+v", flag, want)
 	// The predecessor goes while its successor is about to wait for it.
 	for range changes / 4 {
 		e := other.enqueue(dir, "x")
@@ -376,7 +376,7 @@ func awaitOperator(r *run) {
 	c := s.enqueue(dir, "z")
 	s.lists(dir, c)
 	if now := s.list(dir); now.Rev <= before.Rev {
-		r.Failf("the listing of the old directory was %+v, and that of the new one is %+v", before, now)
+		r.Failf("the listing of the old directory was %+v, and the listing of the new one, %+v, has no higher revision", before, now)
 	}
 	s.comesAfter(c, backend.Entry{})
 	_, err := s.Predecessor(r.ctx, b)

@@ -112,7 +112,7 @@ func (s sess) lists(dir string, want ...backend.Entry) {
 // has checks that the entry exists as given, value included.
 func (s sess) has(what string, want backend.Entry) {
 	got := s.get(want.Key)
-	s.r.FailIf(!got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session, "%s: there is %+v, want %+v", what, got, want)
+	s.r.FailIf(!got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session, "%s: the entry is %+v, want %+v", what, got, want)
 }
 
 // none checks that there is no entry under key.
@@ -129,7 +129,7 @@ func (s sess) refused(what string, want error, guards []backend.Condition, ops .
 }
 
 // discard discards an entry of this session.
-func (s sess) discard(e backend.Entry) { s.r.Must("drop of "+e.Key, s.Discard(s.r.ctx, e)) }
+func (s sess) discard(e backend.Entry) { s.r.Must("discard of "+e.Key, s.Discard(s.r.ctx, e)) }
 
 func (s sess) close() {
 	began := time.Now()
@@ -181,11 +181,11 @@ func one(t *task[[]backend.Entry]) backend.Entry {
 // isGone checks that an Await of one entry has returned that it is gone.
 func isGone(t *task[[]backend.Entry]) {
 	got := one(t)
-	t.r.FailIf(got.Exists(), "%s returned %+v, and the entry is gone", t.what, got)
+	t.r.FailIf(got.Exists(), "%s returned %+v, but the entry is gone", t.what, got)
 }
 
 // became checks that an Await of one entry has returned its current state.
 func became(t *task[[]backend.Entry], now backend.Entry) {
 	got := one(t)
-	t.r.FailIf(!got.Same(now), "%s returned %+v, and there is %+v", t.what, got, now)
+	t.r.FailIf(!got.Same(now), "%s returned %+v, but the entry is %+v", t.what, got, now)
 }

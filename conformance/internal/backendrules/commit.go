@@ -10,13 +10,13 @@ import (
 
 var commitRules = []rule{
 	promise("write/compare-and-set-parent", writePutParent,
-		"The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left."),
+		"The ancestors that a CompareAndSet creates exist for the later ops of the same commit. A commit that is refused does not leave even them behind."),
 	promise("write/conflict", writeConflict,
-		"Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written."),
+		"Delete of an entry with children returns ErrConflict, under any conditions, and the commit writes nothing."),
 	promise("write/too-large", writeTooLarge,
-		"A commit within the limits of bytes and ops is done; one that is over one is ErrTooLarge, which names the limit, nothing is written, and the session lives on."),
+		"A commit within the limits of bytes and ops is done. A commit over a limit returns ErrTooLarge, which names the limit; it writes nothing, and the session continues."),
 	promise("write/used-up", writeUsedUp,
-		"Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
+		"When a directory has no sequence number left, Enqueue always returns ErrUsedUp, in every session, and creates nothing. The entries there keep their order.",
 		"UseUp"),
 }
 
@@ -32,26 +32,26 @@ func writePutParent(r *run) {
 			made := r.key(base + "epoch") // the topmost
 
 			for what, ops := range map[string][]backend.Op{
-				"a seat that is taken": {put, backend.CreateEphemeral(taken.Key, nil)},
-				"another directory":    {put, backend.CreateEphemeral(queue+"/no/seat", nil)},
-				"a put over nothing":   {put, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(taken.Key+"x", nil, 3)},
+				"a CreateEphemeral of a key that is taken": {put, backend.CreateEphemeral(taken.Key, nil)},
+				"a CreateEphemeral in a missing directory": {put, backend.CreateEphemeral(queue+"/no/seat", nil)},
+				"a CompareAndSet of a missing entry":       {put, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(taken.Key+"x", nil, 3)},
 			} {
 				if _, err := s.Commit(r.ctx, nil, ops...); err == nil {
-					r.Failf("a put and %s were committed", what)
+					r.Failf("a CompareAndSet and %s were committed", what)
 				}
-				s.none("get of an ancestor that a refused commit would have made", made)
+				s.none("get of an ancestor that a refused commit would have created", made)
 			}
 			gone := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
-			s.refused("put and create with a guard that does not hold", backend.ErrCondition, []backend.Condition{gone}, put, backend.CreateEphemeral(seat, nil))
-			s.refused("create before the put that makes its parent", backend.ErrNoParent, nil, backend.CreateEphemeral(seat, nil), put)
+			s.refused("CompareAndSet and CreateEphemeral under a condition that does not hold", backend.ErrCondition, []backend.Condition{gone}, put, backend.CreateEphemeral(seat, nil))
+			s.refused("CreateEphemeral before the CompareAndSet that creates its parent", backend.ErrNoParent, nil, backend.CreateEphemeral(seat, nil), put)
 			parent := backend.Parent(put.Key)
-			s.refused("create of what the put before it makes", backend.ErrExists, nil, put, backend.CreateEphemeral(parent, nil))
-			s.refused("put of what the put before it makes", backend.ErrConflict, nil, put, backend.CompareAndSet(parent, nil, 0))
-			s.refused("update of nothing where the put before it makes something", backend.ErrNoEntry, nil, put, backend.Update(backend.Entry{Key: parent, Rev: 1}, nil))
-			s.none("get of an ancestor that a refused commit would have made", made)
+			s.refused("CreateEphemeral of an entry that the CompareAndSet before it creates", backend.ErrExists, nil, put, backend.CreateEphemeral(parent, nil))
+			s.refused("CompareAndSet of an entry that the CompareAndSet before it creates", backend.ErrConflict, nil, put, backend.CompareAndSet(parent, nil, 0))
+			s.refused("Update of another incarnation of an entry that the CompareAndSet before it creates", backend.ErrNoEntry, nil, put, backend.Update(backend.Entry{Key: parent, Rev: 1}, nil))
+			s.none("get of an ancestor that a refused commit would have created", made)
 
 			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
-			r.FailIf(out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev, "one commit made %+v", out)
+			r.FailIf(out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev, "the entries of one commit have no common revision: %+v", out)
 			other.sees(out...)
 			// The seat differs from its successor as any other does.
 			s.guarded(base+" the seat", backend.IfExists(out[1]), true)
@@ -84,19 +84,19 @@ func writeConflict(r *run) {
 			}
 		}
 		// A child made by the commit itself counts, too.
-		s.refused("delete of an entry whose child was made before it, in the same commit", backend.ErrConflict, nil,
+		s.refused("delete of an entry whose child was created before it, in the same commit", backend.ErrConflict, nil,
 			backend.CreateEphemeral(parent.Key+"/another", nil), backend.Delete(parent))
 		for _, e := range []backend.Entry{record, parent, e} {
 			s.has("after refused deletes", e)
 		}
-		s.none("get of what a refused commit would have made", r.key("no"))
+		s.none("get of an entry that a refused commit would have created", r.key("no"))
 		s.commit(backend.Delete(e), backend.Delete(parent))
 	}
 	// If both are wrong, either error is right.
 	never := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
 	_, err := s.Commit(r.ctx, []backend.Condition{never}, backend.CompareAndSet(record.Key, nil, record.Version+1))
 	r.FailIf(!harness.IsAny(err, backend.ErrCondition, backend.ErrConflict),
-		"put over another version with a guard that does not hold: error is %v", harness.Text(err))
+		"CompareAndSet over another version, under a condition that does not hold: error is %v", harness.Text(err))
 }
 
 func writeTooLarge(r *run) {
@@ -150,10 +150,10 @@ func writeLimit(r *run, limit int, within, over [][]backend.Op) {
 		ops := append([]backend.Op{backend.CompareAndSet(record.Key, nil, record.Version), backend.Enqueue(dir, nil)}, in(r.key("over/it"), ops)...)
 		_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(held)}, ops...)
 		r.Refused("commit over the limit", err, backend.ErrTooLarge)
-		r.FailIf(!strings.Contains(err.Error(), fmt.Sprint(limit)), "the limit is %d, and the error does not say so: %q", limit, err)
+		r.FailIf(!strings.Contains(err.Error(), fmt.Sprint(limit)), "the limit is %d, but the error does not say so: %q", limit, err)
 	}
 	s.has("after commits over the limit", record)
-	s.none("get of an ancestor of what a commit over the limit would have made", r.key("over"))
+	s.none("get of an ancestor that a commit over the limit would have created", r.key("over"))
 	s.lists(dir, held)
 	s.lives()
 	s.put(record.Key, "y", record.Version)
@@ -176,20 +176,20 @@ func writeUsedUp(r *run) {
 		for _, s := range sessions {
 			s.refused("enqueue "+when, backend.ErrUsedUp, nil, backend.Enqueue(dir, []byte("late")))
 			s.refused("create and enqueue "+when, backend.ErrUsedUp, nil, backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil))
-			s.none("get of what was to be created with an enqueue "+when, dir+"/seat")
+			s.none("get of an entry that was to be created together with an enqueue "+when, dir+"/seat")
 		}
 		for _, s := range sessions {
 			s.lists(dir, stand...)
 		}
 	}
-	refused("past the end of the numbers")
+	refused("when no sequence number is left")
 	for i, e := range stand[1:] {
 		sessions[0].comesAfter(e, stand[i])
 	}
 	for len(stand) > 0 {
 		sessions[0].delete(stand[0])
 		stand = stand[1:]
-		refused("after some have gone")
+		refused("after some entries were deleted")
 	}
 	// Another directory has its own numbers, and so has the next one of the same name.
 	sessions[1].lists(elsewhere, sessions[0].enqueue(elsewhere, "x"))

@@ -12,17 +12,17 @@ import (
 
 var guardRules = []rule{
 	promise("condition/holds", guardHolds,
-		"IfExists holds as long as this incarnation exists, whatever its value, and IfUnchanged as long as it is at this version; else the commit is ErrCondition and nothing is written. Without ops it only asks."),
+		"IfExists holds as long as this incarnation exists, with any value; IfUnchanged holds as long as it has this version. If a condition does not hold, the commit returns ErrCondition and writes nothing. A commit without ops only checks its conditions."),
 	promise("condition/of-what-is-written", guardOfWritten,
-		"A condition on the key that an op of the same commit is about counts as any other, for each kind of op, and so do two on one key."),
+		"A condition on the key of an op of the same commit counts like any other, for each kind of op. So do two conditions on one key."),
 	promise("condition/race", guardRace,
-		"Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that."),
+		"Conditions are checked at the instant of the write, for every kind of op: if the entry of a condition is deleted or changed at the same time, nothing is written after that."),
 	promise("condition/incarnations", guardIncarnations,
-		"Conditions, Update, Delete and Discard of an incarnation that is gone never hit its successor under the same key."),
+		"Conditions, Update, Delete and Discard that name an incarnation that is gone never affect its successor under the same key."),
 	promise("discard/confirmed", dropConfirmed,
-		"Discard returns nil once the incarnation is gone, whoever removed it, and may be called again. That of an entry that is another session's, or nobody's, is refused, and the entry stands."),
+		"Discard returns nil once the incarnation is gone, whichever session removed it, and may be called again. Discard of another session's entry, or of a persistent one, returns an error, and the entry stays."),
 	promise("discard/background", dropBackground,
-		"A Discard whose context ends first goes on in the background until the entry is gone, while the session lives on.",
+		"If the context of a Discard ends first, the session continues it in the background until the entry is gone, unless the session ends.",
 		"Suspend"),
 }
 
@@ -33,22 +33,22 @@ func (s sess) guarded(what string, g backend.Condition, holds bool) {
 	before := s.peek(key)
 	out, err := s.Commit(s.r.ctx, []backend.Condition{g}, backend.CompareAndSet(key, []byte(what), before.Version))
 	if holds {
-		s.r.Must("commit guarded by "+what, err)
-		s.has("commit guarded by "+what, out[0])
+		s.r.Must("commit under a condition on "+what, err)
+		s.has("commit under a condition on "+what, out[0])
 		return
 	}
-	s.r.Refused("commit guarded by "+what, err, backend.ErrCondition)
+	s.r.Refused("commit under a condition on "+what, err, backend.ErrCondition)
 	after := s.peek(key)
-	s.r.FailIf(!after.Same(before), "commit guarded by %s was refused, and changed %+v to %+v", what, before, after)
+	s.r.FailIf(!after.Same(before), "commit under a condition on %s was refused, but changed %+v to %+v", what, before, after)
 }
 
 // asks commits guards without ops.
 func (s sess) asks(what string, hold bool, guards ...backend.Condition) {
 	made, err := s.Commit(s.r.ctx, guards)
 	if !hold {
-		s.r.Refused("asking for "+what, err, backend.ErrCondition)
+		s.r.Refused("a commit without ops, with conditions on "+what, err, backend.ErrCondition)
 	} else if err != nil || len(made) > 0 {
-		s.r.Failf("asking for %s returned (%+v, %v)", what, made, err)
+		s.r.Failf("a commit without ops, with conditions on %s, returned (%+v, %v)", what, made, err)
 	}
 }
 
@@ -70,13 +70,13 @@ func guardHolds(r *run) {
 		guards = append(guards, backend.IfExists(e), backend.IfUnchanged(e))
 	}
 	before := s.list(dir)
-	s.asks("several", true, guards...)
-	s.asks("several, and one that never was", false, append(guards, backend.IfExists(never))...)
+	s.asks("several entries", true, guards...)
+	s.asks("several entries, one of which never existed", false, append(guards, backend.IfExists(never))...)
 	for _, e := range append(all, s.get(dir)) {
-		s.has("after asking", e)
+		s.has("after a commit without ops", e)
 	}
 	now := s.list(dir)
-	r.FailIf(now.Rev != before.Rev, "asking changed the listing from %+v to %+v", before, now)
+	r.FailIf(now.Rev != before.Rev, "a commit without ops changed the listing from %+v to %+v", before, now)
 	for _, e := range all {
 		both("an entry", e, true, true)
 		other.sees(e)
@@ -88,19 +88,19 @@ func guardHolds(r *run) {
 		s.sees(g)
 		both("an entry with its first value again", e, true, false)
 		other.delete(g)
-		s.asks("a deleted entry, which has not been looked at since", false, backend.IfExists(e))
-		s.asks("several, of which one was deleted", false, guards...)
+		s.asks("a deleted entry that the session has not read since", false, backend.IfExists(e))
+		s.asks("several entries, one of them deleted", false, guards...)
 		s.misses(e.Key)
 		both("a deleted entry", g, false, false)
 	}
-	both("an entry that never was", never, false, false)
+	both("an entry that never existed", never, false, false)
 	both("no entry", backend.Entry{Key: never.Key}, false, false)
 
 	// One guard that does not hold is enough.
 	e, gone := s.enqueue(dir, "x"), s.enqueue(dir, "x")
 	s.delete(gone)
 	for _, guards := range [][]backend.Condition{{backend.IfExists(e), backend.IfExists(gone)}, {backend.IfExists(gone), backend.IfExists(e)}} {
-		s.refused("commit with one guard of two that holds", backend.ErrCondition, guards, backend.Delete(e))
+		s.refused("commit with two conditions, one of which does not hold", backend.ErrCondition, guards, backend.Delete(e))
 	}
 	// The same with many, whichever it is.
 	var many []backend.Entry
@@ -109,18 +109,18 @@ func guardHolds(r *run) {
 		many = append(many, s.enqueue(dir, "x"))
 		guards = append(guards, backend.IfExists(many[len(many)-1]))
 	}
-	s.asks("many", true, guards...)
+	s.asks("many entries", true, guards...)
 	for _, i := range []int{19, 12} {
 		s.delete(many[i])
-		s.refused("commit with many guards, of which one does not hold", backend.ErrCondition, guards[:i+1], backend.Delete(e))
-		s.asks("many, of which one was deleted", false, guards[:i+1]...)
+		s.refused("commit with many conditions, one of which does not hold", backend.ErrCondition, guards[:i+1], backend.Delete(e))
+		s.asks("many entries, one of them deleted", false, guards[:i+1]...)
 		many = slices.Delete(many, i, i+1)
 	}
 	s.delete(many...)
 	// An entry may be guarded and written in the same commit.
 	for _, op := range []backend.Op{backend.Update(e, []byte("y")), backend.Delete(e)} {
 		_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(e)}, op)
-		r.Must(op.Kind.String()+" of the guarded entry", err)
+		r.Must(op.Kind.String()+" of the entry of its condition", err)
 	}
 	s.lists(dir)
 }
@@ -140,9 +140,9 @@ func guardOfWritten(r *run) {
 			ops = append(ops, backend.CompareAndSet(e.Key, []byte("no"), now.Version))
 		}
 		for _, op := range ops {
-			refused("the version before", now, op, backend.IfUnchanged(e))
-			refused("its existence and the version before", now, op, backend.IfExists(e), backend.IfUnchanged(e))
-			refused("the version before and its existence", now, op, backend.IfUnchanged(e), backend.IfExists(e))
+			refused("a condition on the previous version", now, op, backend.IfUnchanged(e))
+			refused("conditions on its existence and on the previous version", now, op, backend.IfExists(e), backend.IfUnchanged(e))
+			refused("conditions on the previous version and on its existence", now, op, backend.IfUnchanged(e), backend.IfExists(e))
 		}
 	}
 	was := s.put(dir+"/again", "x", 0)
@@ -151,17 +151,17 @@ func guardOfWritten(r *run) {
 	now := other.put(was.Key, "x", 0)
 	s.sees(now)
 	op := backend.CompareAndSet(now.Key, []byte("no"), now.Version)
-	refused("the existence of another incarnation", now, op, backend.IfExists(was))
-	refused("the existence of both incarnations", now, op, backend.IfExists(was), backend.IfExists(now))
-	refused("the existence of both incarnations", now, op, backend.IfExists(now), backend.IfExists(was))
+	refused("a condition on the existence of another incarnation", now, op, backend.IfExists(was))
+	refused("conditions on the existence of both incarnations", now, op, backend.IfExists(was), backend.IfExists(now))
+	refused("conditions on the existence of both incarnations", now, op, backend.IfExists(now), backend.IfExists(was))
 
 	place := s.get(dir)
 	other.sees(place)
 	changed := other.set(place, "y")
 	s.sees(changed)
 	before := s.list(dir)
-	refused("another version of the directory", changed, backend.Enqueue(dir, nil), backend.IfUnchanged(place))
-	refused("another version of the directory", changed, backend.CreateEphemeral(dir+"/new", nil), backend.IfUnchanged(place))
+	refused("a condition on another version of the directory", changed, backend.Enqueue(dir, nil), backend.IfUnchanged(place))
+	refused("a condition on another version of the directory", changed, backend.CreateEphemeral(dir+"/new", nil), backend.IfUnchanged(place))
 	s.none("after the refused commit", dir+"/new")
 	after := s.list(dir)
 	r.FailIf(!slices.Equal(after.Keys, before.Keys), "refused commits changed the list from %q to %q", before.Keys, after.Keys)
@@ -195,10 +195,10 @@ func guardRace(r *run) {
 		if kind >= makes {
 			others = append(others, backend.IfUnchanged(with))
 		}
-		a := start(r, "guarded "+op.Kind.String(), func(ctx context.Context) ([]backend.Entry, error) {
+		a := start(r, "conditional "+op.Kind.String(), func(ctx context.Context) ([]backend.Entry, error) {
 			return s.Commit(ctx, []backend.Condition{guard}, op)
 		})
-		b := start(r, end.Kind.String()+" of its guard", func(ctx context.Context) ([]backend.Entry, error) {
+		b := start(r, end.Kind.String()+" of the entry of its condition", func(ctx context.Context) ([]backend.Entry, error) {
 			// The sleep falls between the steps of a commit of two; Gosched does where time stands still.
 			time.Sleep(trip * time.Duration(round) / time.Duration(rounds))
 			for range round {
@@ -210,11 +210,11 @@ func guardRace(r *run) {
 		mark, errB := b.result()
 		switch {
 		case errA == nil && errB == nil && kind >= makes:
-			r.Failf("a %s and a %s succeeded that each end what the other is guarded by", a.what, b.what)
+			r.Failf("a %s and a %s both succeeded, though each breaks the other's condition", a.what, b.what)
 		case errA == nil && errB == nil && write[0].Rev >= mark[1].Rev:
-			r.Failf("a %s made %+v after a %s, which made %+v", a.what, write[0], b.what, mark[1])
+			r.Failf("a %s created %+v after a %s, which created %+v", a.what, write[0], b.what, mark[1])
 		case errA != nil && errB != nil:
-			r.Failf("of a %s and a %s none succeeded: %v; %v", a.what, b.what, errA, errB)
+			r.Failf("neither a %s nor a %s succeeded: %v; %v", a.what, b.what, errA, errB)
 		case errA != nil:
 			r.Refused(a.what, errA, backend.ErrCondition)
 		case errB != nil:
@@ -238,14 +238,14 @@ func guardIncarnations(r *run) {
 			by.misses(key)
 			now := remake(by, key)
 			s.sees(now)
-			what := fmt.Sprintf("an entry that %s has made anew (%s)", name, kind)
+			what := fmt.Sprintf("an entry that %s has created again (%s)", name, kind)
 			s.guarded(what, backend.IfExists(old), false)
 			s.guarded(what, backend.IfUnchanged(old), false)
-			s.refused("set on "+what, backend.ErrNoEntry, nil, backend.Update(old, []byte("no")))
-			s.refused("delete of "+what, backend.ErrNoEntry, nil, backend.Delete(old))
-			r.Must("drop of "+what, s.Discard(r.ctx, old))
+			s.refused("update of the old incarnation of "+what, backend.ErrNoEntry, nil, backend.Update(old, []byte("no")))
+			s.refused("delete of the old incarnation of "+what, backend.ErrNoEntry, nil, backend.Delete(old))
+			r.Must("discard of the old incarnation of "+what, s.Discard(r.ctx, old))
 			r.Settle()
-			s.has("after writes to what was before", now)
+			s.has("after writes to the old incarnation", now)
 			by.delete(now)
 			s.misses(key)
 		}
@@ -260,26 +260,26 @@ func dropConfirmed(r *run) {
 	for _, e := range []backend.Entry{e, f} {
 		for range 2 {
 			s.discard(e)
-			s.none("get after drop", e.Key)
+			s.none("get after discard", e.Key)
 		}
 		other.misses(e.Key)
 	}
 	g := s.enqueue(dir, "x")
 	other.sees(g)
 	other.delete(g)
-	r.Must("drop of an entry that another session has deleted", s.Discard(r.ctx, g))
+	r.Must("discard of an entry that another session has deleted", s.Discard(r.ctx, g))
 	s.lists(dir, keep)
 
 	theirs := other.threeKinds(dir)
 	for _, e := range theirs {
 		s.sees(e)
 		if err := s.Discard(r.ctx, e); err == nil {
-			r.Failf("drop of %+v by session %s returned nil", e, s.ID())
+			r.Failf("discard of %+v by session %s returned nil", e, s.ID())
 		}
 	}
 	r.Settle() // nothing continues in the background
 	for _, e := range theirs {
-		s.has("after a drop that was refused", e)
+		s.has("after a discard that was refused", e)
 	}
 }
 
@@ -288,16 +288,16 @@ func dropBackground(r *run) {
 	e, keep := s.enqueue(dir, "x"), s.enqueue(dir, "keep")
 	other.lists(dir, e, keep)
 	c.Suspend()
-	drop := r.do("drop while suspended", func(ctx context.Context) error { return s.Discard(ctx, e) })
+	drop := r.do("discard while suspended", func(ctx context.Context) error { return s.Discard(ctx, e) })
 	drop.blocked("the link was cut")
 	began := time.Now()
 	drop.stop()
 	_, err := drop.result()
 	c.Resume()
-	r.Refused("drop whose context ended", err, context.Canceled)
+	r.Refused("discard whose context ended", err, context.Canceled)
 	other.lists(dir, keep)
 	took := time.Since(began)
-	r.FailIf(r.Service.Virtual && took > r.Service.TTL/2, "the entry went %v after the link came back", took)
+	r.FailIf(r.Service.Virtual && took > r.Service.TTL/2, "the entry was gone only %v after the link came back", took)
 	s.becomes(backend.Suspended, backend.Live, "after the link came back")
 	s.lists(dir, keep)
 }

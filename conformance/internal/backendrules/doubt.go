@@ -12,27 +12,27 @@ import (
 // doubtRules are about commits whose reply was lost and that are hard to tell from others' writes.
 var doubtRules = []rule{
 	promise("lost-reply/deleted", doubtDeleted,
-		"A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
+		"If a commit was done, its reply was lost, and somebody has since deleted its entry, it returns ErrIndeterminate or is done once more. It never returns a plain failure.",
 		"Delete", "CutReply"),
 	promise("lost-reply/overwritten", doubtOverwritten,
-		"A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
+		"If a commit of several CompareAndSets was done, its reply was lost, and others have since overwritten one of the entries, it never returns a plain failure, and it is not done again.",
 		"CutReply"),
 	promise("lost-reply/not-mine", doubtNotMine,
-		"A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
+		"A commit that was refused, and whose reply was lost, never succeeds because another session has made the same commit.",
 		"LoseReply"),
 	promise("lost-reply/race", doubtRace,
-		"Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
+		"When sessions commit the same CompareAndSet and CreateEphemeral at once, and replies and requests are lost, the session whose commit was done gets nil or ErrIndeterminate, and no other session gets nil.",
 		"LoseRequest", "LoseReply"),
 }
 
 // cutOff starts a commit whose reply is lost, and waits until it is done.
 func (s sess) cutOff(c *kit.Client, by sess, ops ...backend.Op) *task[[]backend.Entry] {
 	was := s.at(ops[0].Key)
-	s.r.Until("both see the same", func() bool { return by.at(ops[0].Key) == was })
+	s.r.Until("both sessions see the same", func() bool { return by.at(ops[0].Key) == was })
 	c.CutReply(ops[0].Kind)
 	commit := s.committing(fmt.Sprintf("%v with a lost reply", ops[0].Kind), ops...)
 	s.r.Until("the commit is done", func() bool { return by.at(ops[0].Key) != was })
-	commit.blocked("its outcome could not be known")
+	commit.blocked("its outcome is not known yet")
 	return commit
 }
 
@@ -55,7 +55,7 @@ func (s sess) truth(what string, commit *task[[]backend.Entry]) (made []backend.
 	}
 	for _, e := range made {
 		if got, err := s.Get(s.r.ctx, e.Key); e.Session != "" && (err != nil || !got.Same(e)) {
-			s.r.Failf("%s: returned %+v, and there is %+v", what, e, got)
+			s.r.Failf("%s: it returned %+v, but the entry is %+v", what, e, got)
 		}
 	}
 	return made, nil
@@ -76,34 +76,34 @@ func doubtDeleted(r *run) {
 		ops       func() []backend.Op
 		meanwhile func()
 	}{
-		"create":                             {one(backend.CreateEphemeral(seat, []byte("x"))), func() { remove(seat) }},
-		"taken create":                       {one(backend.CreateEphemeral(seat, []byte("x"))), func() { remove(seat); other.create(seat, "x") }},
-		"enqueue":                            {one(backend.Enqueue(dir, []byte("x"))), func() { remove(other.list(dir).Keys[0]) }},
-		"put":                                {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")) }},
-		"taken put":                          {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")); other.put(r.key("p"), "y", 0) }},
-		"put and create":                     {func() []backend.Op { return claim(s.get(epoch.Key), "x") }, func() { remove(seat) }},
-		"put and create, with the directory": {func() []backend.Op { return claim(s.get(epoch.Key), "y") }, func() { remove(dir) }},
-		"create and enqueue":                 {half, func() { remove(seat) }},
-		"enqueue and create":                 {half, func() { remove(other.list(dir).Keys[0]) }},
-		"put, then create":                   {func() []backend.Op { return claim(backend.Entry{Key: r.key("new")}, "x") }, func() { remove(r.key("new")) }},
+		"CreateEphemeral": {one(backend.CreateEphemeral(seat, []byte("x"))), func() { remove(seat) }},
+		"CreateEphemeral of a key that is then taken": {one(backend.CreateEphemeral(seat, []byte("x"))), func() { remove(seat); other.create(seat, "x") }},
+		"Enqueue":       {one(backend.Enqueue(dir, []byte("x"))), func() { remove(other.list(dir).Keys[0]) }},
+		"CompareAndSet": {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")) }},
+		"CompareAndSet of a key that is then taken":        {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")); other.put(r.key("p"), "y", 0) }},
+		"CompareAndSet and CreateEphemeral":                {func() []backend.Op { return claim(s.get(epoch.Key), "x") }, func() { remove(seat) }},
+		"CompareAndSet and CreateEphemeral in a directory": {func() []backend.Op { return claim(s.get(epoch.Key), "y") }, func() { remove(dir) }},
+		"CreateEphemeral and Enqueue":                      {half, func() { remove(seat) }},
+		"Enqueue and CreateEphemeral":                      {half, func() { remove(other.list(dir).Keys[0]) }},
+		"CompareAndSet of a new key, and CreateEphemeral":  {func() []backend.Op { return claim(backend.Entry{Key: r.key("new")}, "x") }, func() { remove(r.key("new")) }},
 	} {
 		ops := try.ops()
 		commit := s.cutOff(c, other, ops...)
 		try.meanwhile()
 		c.Resume()
-		made, err := s.truth(what+", and deleted since", commit)
+		made, err := s.truth(what+", deleted since", commit)
 		if err == nil {
 			s.lists(dir, slices.DeleteFunc(made, func(e backend.Entry) bool { return backend.Parent(e.Key) != dir || e.Key == seat })...)
 		} else {
 			// What it has left goes.
-			r.Until("nothing is left of a "+what, func() bool {
+			r.Until("nothing is left of the "+what, func() bool {
 				e, err := s.Get(r.ctx, seat)
 				return (err != nil || e.Session != s.ID()) && len(s.list(dir).Keys) == 0
 			})
 		}
 		if e := ops[0]; e.Key == epoch.Key {
 			got := other.get(e.Key)
-			r.FailIf(!follows(got.Version, e.Version), "%s: the put over version %d led to version %d", what, e.Version, got.Version)
+			r.FailIf(!follows(got.Version, e.Version), "%s: the CompareAndSet over version %d led to version %d", what, e.Version, got.Version)
 		}
 		for _, key := range []string{dir, r.key("p"), r.key("new")} {
 			remove(key)
@@ -130,7 +130,7 @@ func doubtOverwritten(r *run) {
 			theirs = other.put(a.Key, fmt.Sprint("theirs", j), theirs.Version)
 		}
 		c.Resume()
-		what := fmt.Sprintf("%d puts of which one was overwritten %d times since", len(ops), i/2+1)
+		what := fmt.Sprintf("%d CompareAndSets, one of them overwritten %d times since", len(ops), i/2+1)
 		made, _ := s.truth(what, commit)
 		for j, e := range made {
 			r.changed(what, known[j], e, string(ops[j].Value))
@@ -161,7 +161,7 @@ func doubtNotMine(r *run) {
 		}
 		c.LoseReply(ops[i/2].Kind)
 		if made, err := s.Commit(r.ctx, nil, ops...); !harness.IsAny(err, backend.ErrConflict, backend.ErrExists, backend.ErrIndeterminate) {
-			r.Failf("a commit of what another session has committed before returned (%+v, %v)", made, harness.Text(err))
+			r.Failf("a commit that another session had made before returned (%+v, %v)", made, harness.Text(err))
 		}
 		r.Settle()
 		s.sees(theirs...)
@@ -180,7 +180,7 @@ func notAllMine(r *run, c *kit.Client, s, other sess) {
 	c.LoseReply(backend.OpCompareAndSet)
 	made, err := s.Commit(r.ctx, nil, backend.CompareAndSet(both[0].Key, value, both[0].Version), backend.CompareAndSet(both[1].Key, value, both[1].Version))
 	r.FailIf(!harness.IsAny(err, backend.ErrConflict, backend.ErrIndeterminate),
-		"a commit one half of which another session has committed before returned (%+v, %v)", made, harness.Text(err))
+		"a commit whose first half another session had made before returned (%+v, %v)", made, harness.Text(err))
 	r.Settle()
 	s.sees(theirs, both[1])
 }
@@ -209,7 +209,7 @@ func doubtRace(r *run) {
 			s.sees(epoch)
 		}
 		for _, s := range all {
-			tasks = append(tasks, s.committing("put and create", backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value)))
+			tasks = append(tasks, s.committing("CompareAndSet and CreateEphemeral", backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value)))
 		}
 		var made []backend.Entry
 		unknown := false
@@ -221,15 +221,15 @@ func doubtRace(r *run) {
 			case err == nil:
 				made = out
 				if out[1].Session != all[j].ID() || !follows(out[0].Version, epoch.Version) {
-					r.Failf("put over %+v and create by session %s returned %+v", epoch, all[j].ID(), out)
+					r.Failf("CompareAndSet over %+v and CreateEphemeral by session %s returned %+v", epoch, all[j].ID(), out)
 				}
 			case harness.IsAny(err, backend.ErrIndeterminate):
 				unknown = true
 			case !harness.IsAny(err, backend.ErrConflict, backend.ErrExists):
-				r.Failf("put and create: error is %v", harness.Text(err))
+				r.Failf("CompareAndSet and CreateEphemeral: error is %v", harness.Text(err))
 			}
 		}
-		r.FailIf(made == nil && !unknown, "none of the commits succeeded, and all say why not")
+		r.FailIf(made == nil && !unknown, "none of the commits succeeded, and none returned ErrIndeterminate")
 		if made != nil {
 			epoch = made[0]
 			for _, s := range all {
@@ -237,7 +237,7 @@ func doubtRace(r *run) {
 			}
 			all[i%3].delete(made[1])
 		} else if epoch = all[0].get(epoch.Key); string(epoch.Value) != string(value) {
-			r.Failf("none of the commits succeeded, and there is %+v", epoch)
+			r.Failf("none of the commits succeeded, and the entry is %+v", epoch)
 		}
 		for _, s := range all {
 			s.misses(seat)

@@ -66,7 +66,7 @@ func (x *trio) waitsOf(s sess) (e backend.Entry, waiting *task[[]backend.Entry])
 // beats waits for a heartbeat of the session. Right after it the time until the next is longest.
 func (s sess) beats() {
 	before := s.Deadline()
-	s.r.Until("there is a heartbeat", func() bool { return s.Deadline().After(before) })
+	s.r.Until("the session has another heartbeat", func() bool { return s.Deadline().After(before) })
 }
 
 // without takes the first one's member away, and brings it back after meanwhile.
@@ -128,7 +128,7 @@ func hears[T any](s sess, waiting *task[T]) {
 			live = time.Now()
 		}
 		late := time.Since(live)
-		r.FailIf(late > 2*r.Service.TTL, "%s has not returned %v after the change, and the session has been live all the time", waiting.what, late)
+		r.FailIf(late > 2*r.Service.TTL, "%s has not returned %v after the change, though the session has been live all the time", waiting.what, late)
 	}
 }
 
@@ -161,7 +161,7 @@ func serviceMemberCutOff(r *run) {
 			now, err := x.second.Await(ctx, own)
 			at := time.Now()
 			if err == nil && now[0].Exists() {
-				err = fmt.Errorf("it shows %+v", now[0])
+				err = fmt.Errorf("it returned %+v", now[0])
 			}
 			return at, err
 		})
@@ -181,7 +181,7 @@ func serviceMemberCutOff(r *run) {
 			// when the entry was gone.
 			spare := gone.Sub(x.first.Deadline())
 			if state := x.first.State(); spare < 0 || state == backend.Live {
-				r.Failf("another session sees the entry of one at member %d gone while that is %v, %v before the end of its window", member, state, -spare)
+				r.Failf("another session sees that the entry of the session at member %d is gone while that session is %v, %v before the end of its window", member, state, -spare)
 			}
 			writes = writing.value()
 			done := x.areDone(writes)
@@ -191,13 +191,13 @@ func serviceMemberCutOff(r *run) {
 		again := r.opens(x.process)
 		again.enqueue(x.dir, "again")
 		if state := x.first.State(); state != backend.Lost {
-			r.Failf("the session at member %d that was lost is %v", member, state)
+			r.Failf("the lost session at member %d is now %v", member, state)
 		}
 		x.second.ranOut()
 		x.writer.ranOut()
 		for _, w := range writes {
 			r.FailIf(w.err != nil && !errors.Is(w.err, backend.ErrIndeterminate) && again.peek(w.key).Exists(),
-				"commit said that nothing was written: %v; %s is there", w.err, w.key)
+				"a commit reported that nothing was written: %v; but %s exists", w.err, w.key)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func (x *trio) areDone(all []told) (done int) {
 				e, err = s.Get(x.ctx, w.key)
 				return err
 			})
-			x.FailIf(err != nil || !e.Same(w.entry), "commit was done and left %+v; another session sees %+v (%v)", w.entry, e, err)
+			x.FailIf(err != nil || !e.Same(w.entry), "a commit was reported as done and returned %+v, but another session sees %+v (%v)", w.entry, e, err)
 			done++
 		case !harness.IsAny(w.err, backend.ErrIndeterminate, backend.ErrSessionLost, backend.ErrUnavailable, context.DeadlineExceeded):
 			x.Failf("commit while the member is cut off: %v", w.err)

@@ -13,13 +13,13 @@ import (
 // lateRules are about commits that were given up, and may still be done.
 var lateRules = []rule{
 	promise("late/overtaken", lateOvertaken,
-		"Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
+		"If a commit returned ErrIndeterminate, it is no longer applied once a later commit of the session to the same key has succeeded.",
 		"DelayRequest"),
 	promise("late/left", lateLeft,
-		"An ephemeral entry whose commit was given up, and is done late, is removed, and is not made after the session's end.",
+		"An ephemeral entry whose commit was given up, and is applied late, is removed. After the session's end it is not even created.",
 		"DelayRequest"),
 	promise("late/given-up", lateGivenUp,
-		"A commit that is given up at any moment does not undo one that comes right after it."),
+		"A commit that is given up at any moment does not undo the commit that follows it."),
 }
 
 func lateOvertaken(r *run) {
@@ -60,7 +60,7 @@ func lateOvertaken(r *run) {
 			"several ops before an Update", []backend.Op{backend.CompareAndSet(dir+"/more", nil, 0), backend.Delete(beside)},
 			func() backend.Entry { return s.set(beside, "later") },
 		}, {
-			"an Update before an Update that comes second", []backend.Op{backend.Update(second, late)},
+			"an Update before a commit whose second op is an Update", []backend.Op{backend.Update(second, late)},
 			func() backend.Entry {
 				return s.commit(backend.CompareAndSet(dir+"/before", nil, 0), backend.Update(second, []byte("later")))[1]
 			},
@@ -74,7 +74,7 @@ func lateOvertaken(r *run) {
 		want := try.later()
 		checks = append(checks, func() {
 			if got := s.peek(want.Key); got.Rev != want.Rev || !got.Same(want) && want.Exists() || string(got.Value) != string(want.Value) {
-				r.Failf("%s: the later commit left %+v, and there is %+v", try.what, want, got)
+				r.Failf("%s: the later commit left %+v, but the entry is %+v", try.what, want, got)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func lateOvertaken(r *run) {
 func (s sess) late(c *kit.Client, delay time.Duration, what string, ops ...backend.Op) {
 	sent := c.DelayRequest(ops[0].Kind, delay)
 	late := s.committing("commit whose request is late", ops...)
-	s.r.Until(what+": the request is under way", sent)
+	s.r.Until(what+": the request is pending", sent)
 	late.stop()
 	late.fails(what, backend.ErrIndeterminate, context.Canceled)
 }
@@ -100,7 +100,7 @@ func lateLeft(r *run) {
 	none := func() {
 		time.Sleep(delay + r.Service.TTL/4) // so that late requests are done
 		other.misses(dir + "/seat")
-		other.none("get of what was made late", dir+"/seat")
+		other.none("get of an entry that was created late", dir+"/seat")
 	}
 	ops := []backend.Op{backend.Enqueue(dir, []byte("late")), backend.CreateEphemeral(dir+"/seat", []byte("late"))}
 	for _, op := range ops {

@@ -15,11 +15,11 @@ import (
 
 var listRules = []rule{
 	promise("list/await", listAwait,
-		"AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter, of a directory that did not exist, too."),
+		"AwaitList returns at once if the listing differs from the known one, and otherwise at the next change. It does so for every waiter, also if the directory did not exist."),
 	promise("list/nothing-missed", listNothingMissed,
 		"No change between a List and the AwaitList that follows is missed."),
 	promise("list/while-enqueued", listWhileEnqueued,
-		"Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued."),
+		"An enqueued entry has its key, value and place from the start, also for sessions that list or look up predecessors while it is enqueued."),
 }
 
 func listAwait(r *run) {
@@ -59,7 +59,7 @@ func listAwait(r *run) {
 	e := other.enqueue(known.Dir, "x")
 	for known = waiting.value(); !slices.Equal(known.Keys, []string{e.Key}); known = s.awaitList(known).value() {
 		if len(known.Keys) > 0 { // otherwise the directory was made
-			r.Failf("await list returned %+v, want %s alone", known, e.Key)
+			r.Failf("await list returned %+v, want only %s", known, e.Key)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func listNothingMissed(r *run) {
 		known = next
 	}
 	want := harness.Keys(writer.value())
-	r.FailIf(!slices.Equal(known.Keys, want), "the listing is %q, enqueued were %q", known.Keys, want)
+	r.FailIf(!slices.Equal(known.Keys, want), "the listing is %q, but %q were enqueued", known.Keys, want)
 	// An entry comes while a session is about to wait for it.
 	for range changes / 4 {
 		known = s.list(dir)
@@ -148,7 +148,7 @@ func listWhileEnqueued(r *run) {
 	s.sees(all...)
 	for _, t := range looking {
 		for _, key := range t.value() {
-			r.FailIf(!slices.Contains(harness.Keys(all), key), "a listing had %s, which none of those enqueued is: %q", key, harness.Keys(all))
+			r.FailIf(!slices.Contains(harness.Keys(all), key), "a listing had %s, which is not among the enqueued entries: %q", key, harness.Keys(all))
 		}
 	}
 }

@@ -14,19 +14,19 @@ import (
 
 var lostRules = []rule{
 	promise("lost-reply/refused", lostRefused,
-		"A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own. So does one that was lost itself.",
+		"A commit that was refused, and whose reply or request was lost, returns the refusal. It does not treat another session's write, or an earlier one of its own session, as its own.",
 		"LoseReply", "LoseRequest"),
 	promise("lost-reply/cancelled", lostCancelled,
-		"A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
+		"If the context of a commit ends before its outcome is known, it returns ErrIndeterminate, and an ephemeral entry that it created is removed in the background.",
 		"CutReply"),
 	promise("lost-reply/session-lost", lostSession,
-		"A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
+		"If the session is lost before the outcome of a commit is known, it returns ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it created goes with the session.",
 		"CutReply"),
 	promise("lost-reply/denied", lostDenied,
-		"A commit that was done, and whose reply was lost, never fails plainly because the service refuses the session's requests since.",
+		"If a commit was done, its reply was lost, and the service denies the session's requests from then on, it never returns a plain failure.",
 		"CutReply", "Deny"),
 	promise("lost-reply/once", lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }),
-		"A commit whose reply was lost is done once, and returns what it made, whichever ops it has.",
+		"A commit whose reply was lost is done once, and returns what it wrote, with any kind of op.",
 		"LoseReply"),
 	promise("lost-request/once", lostOnce(func(c *kit.Client) func(backend.OpKind) {
 		lost := 0
@@ -39,7 +39,7 @@ var lostRules = []rule{
 			}
 		}
 	}),
-		"A commit whose request was lost, once or again, is done once, and returns what it made, whichever ops it has.",
+		"A commit whose request was lost, once or twice, is done once, and returns what it wrote, with any kind of op.",
 		"LoseRequest"),
 }
 
@@ -79,7 +79,7 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 			other.misses(old.Key)
 			queue = nil
 		case backend.OpUpdate:
-			r.changed("set", old, got, "new")
+			r.changed("update", old, got, "new")
 		default:
 			owner := id
 			switch kind {
@@ -90,7 +90,7 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 				queue = append(queue, got)
 			}
 			r.isNew(kind.String(), got, key, "new", owner)
-			r.FailIf(got.Rev <= old.Rev, "it returned %+v, after there was %+v", got, old)
+			r.FailIf(got.Rev <= old.Rev, "it returned %+v, whose revision is not higher than that of %+v", got, old)
 		}
 		if got.Exists() {
 			other.sees(got)
@@ -98,7 +98,7 @@ func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKi
 		other.lists(dir, queue...)
 		r.Settle()
 		other.lists(dir, queue...)
-		r.FailIf(s.State() == backend.Lost || s.ID() != id, "the session was %q and is %v as %q", id, s.State(), s.ID())
+		r.FailIf(s.State() == backend.Lost || s.ID() != id, "the session was %q, and is now %v with ID %q", id, s.State(), s.ID())
 		for _, e := range queue {
 			s.discard(e)
 		}
@@ -142,8 +142,8 @@ func lostPutCreate(r *run, s, other sess, fault func(backend.OpKind)) {
 		if !epoch.Exists() {
 			epoch.Rev = made.Rev // made by one commit
 		}
-		r.changed("put with a create", epoch, put, value)
-		r.isNew("create with a put", made, seat, value, s.ID())
+		r.changed("CompareAndSet with a CreateEphemeral", epoch, put, value)
+		r.isNew("CreateEphemeral with a CompareAndSet", made, seat, value, s.ID())
 		for range 2 {
 			other.sees(put, made)
 			r.Settle() // nothing comes late
@@ -167,7 +167,7 @@ func lostPuts(r *run, s, other sess, fault func(backend.OpKind)) {
 			if !known[j].Exists() {
 				known[j].Rev = e.Rev
 			}
-			r.changed("put", known[j], e, string(ops[j].Value))
+			r.changed("CompareAndSet", known[j], e, string(ops[j].Value))
 			other.sees(e)
 			r.Settle()
 			other.sees(e)
@@ -189,13 +189,13 @@ func lostRefused(r *run) {
 		op   backend.Op
 		err  error
 	}{
-		{"create of what another session made", backend.CreateEphemeral(theirs.Key, []byte("x")), backend.ErrExists},
-		{"create of what this session made before", backend.CreateEphemeral(mine.Key, []byte("x")), backend.ErrExists},
-		{"create without a parent", backend.CreateEphemeral(r.key("no/seat"), nil), backend.ErrNoParent},
-		{"enqueue without a directory", backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
-		{"put over another version", backend.CompareAndSet(record.Key, []byte("y"), record.Version+7), backend.ErrConflict},
-		{"set on an entry that is gone", backend.Update(gone, []byte("y")), backend.ErrNoEntry},
-		{"delete of an entry that is gone", backend.Delete(gone), backend.ErrNoEntry},
+		{"CreateEphemeral of an entry that another session created", backend.CreateEphemeral(theirs.Key, []byte("x")), backend.ErrExists},
+		{"CreateEphemeral of an entry that this session created before", backend.CreateEphemeral(mine.Key, []byte("x")), backend.ErrExists},
+		{"CreateEphemeral without a parent", backend.CreateEphemeral(r.key("no/seat"), nil), backend.ErrNoParent},
+		{"Enqueue without a directory", backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
+		{"CompareAndSet over another version", backend.CompareAndSet(record.Key, []byte("y"), record.Version+7), backend.ErrConflict},
+		{"Update of an entry that is gone", backend.Update(gone, []byte("y")), backend.ErrNoEntry},
+		{"Delete of an entry that is gone", backend.Delete(gone), backend.ErrNoEntry},
 	} {
 		c.LoseReply(try.op.Kind)
 		_, err := s.Commit(r.ctx, nil, try.op)
@@ -203,7 +203,7 @@ func lostRefused(r *run) {
 	}
 	for _, lose := range []func(backend.OpKind){c.LoseReply, c.LoseRequest} {
 		lose(backend.OpEnqueue)
-		s.refused("enqueue guarded by an entry that is gone", backend.ErrCondition, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
+		s.refused("Enqueue under a condition on an entry that is gone", backend.ErrCondition, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
 	}
 	for _, e := range []backend.Entry{theirs, mine, record} {
 		s.has("after refused commits", e)
@@ -220,8 +220,8 @@ func lostCancelled(r *run) {
 		commit.end(fmt.Errorf("a term has ended: %w", backend.ErrSessionLost))
 		_, err := commit.result()
 		c.Resume()
-		r.Refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, context.Canceled)
-		r.FailIf(errors.Is(err, backend.ErrSessionLost), "%v: but it is another session that was lost", err)
+		r.Refused("commit whose outcome is unknown", err, backend.ErrIndeterminate, context.Canceled)
+		r.FailIf(errors.Is(err, backend.ErrSessionLost), "%v: but another session was lost, not this one", err)
 		other.lists(dir, keep)
 		other.misses(dir + "/seat")
 		s.becomes(backend.Suspended, backend.Live, "after the link came back")
@@ -253,7 +253,7 @@ func lostDenied(r *run) {
 		c.Resume()
 		r.Settle()
 		release()
-		_, _ = s.truth(op.Kind.String()+", and denied since", commit)
+		_, _ = s.truth(op.Kind.String()+", then denied", commit)
 	}
 }
 
@@ -262,6 +262,6 @@ func lostSession(r *run) {
 	c.CutReply(backend.OpEnqueue)
 	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("x")))
 	c.Resume()
-	r.Refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, backend.ErrSessionLost)
+	r.Refused("commit whose outcome is unknown", err, backend.ErrIndeterminate, backend.ErrSessionLost)
 	other.lists(dir)
 }

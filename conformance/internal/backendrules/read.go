@@ -11,18 +11,18 @@ import (
 
 var readRules = []rule{
 	promise("read/decided", readDecided,
-		"A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is."),
+		"After a commit, even a refused one, a session reads at least the state that the service decided it by, however new the session is."),
 	promise("read/survey", readSurvey,
-		"Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others."),
+		"Survey returns an entry, or that there is none, with the keys of the ephemeral entries directly under it, and no other keys."),
 	promise("read/children", readChildren,
-		"Children has the keys directly under a key, of all kinds of entries, up to a number, and tells if there are more."),
+		"Children returns the keys directly under a key, of all kinds of entries, up to a maximum, and reports whether there are more."),
 	promise("read/list", readList,
-		"List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty."),
+		"List returns the enqueued entries directly in the directory, oldest first, and no others. The list of a directory that does not exist is empty."),
 	promise("read/foreign", readForeign,
-		"Children that somebody else put, whatever their names, are left out of List and Predecessor, and do no harm.",
+		"Children that somebody else put, under any name, are left out of List and Predecessor, and do no harm.",
 		"Put"),
 	promise("read/predecessor", readPredecessor,
-		"Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone."),
+		"Predecessor returns the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the given entry is gone."),
 }
 
 func readDecided(r *run) {
@@ -42,14 +42,14 @@ func readDecided(r *run) {
 			ops    []backend.Op
 			err    error
 		}{
-			{"a guard by an entry that never was", []backend.Condition{backend.IfExists(backend.Unknown(dir))}, nil, backend.ErrCondition},
-			{"a guard by an entry that is gone", []backend.Condition{backend.IfExists(gone)}, nil, backend.ErrCondition},
-			{"the create of what is there", nil, []backend.Op{backend.CreateEphemeral(seat.Key, nil)}, backend.ErrExists},
+			{"a commit under a condition on an entry that never existed", []backend.Condition{backend.IfExists(backend.Unknown(dir))}, nil, backend.ErrCondition},
+			{"a commit under a condition on an entry that is gone", []backend.Condition{backend.IfExists(gone)}, nil, backend.ErrCondition},
+			{"a CreateEphemeral of an entry that exists", nil, []backend.Op{backend.CreateEphemeral(seat.Key, nil)}, backend.ErrExists},
 		} {
 			other := r.session()
 			other.refused(by.what, by.err, by.guards, by.ops...)
 			other.has("get after "+by.what+" was refused", e)
-			other.none("get of what is gone, after "+by.what+" was refused", gone.Key)
+			other.none("get of a deleted entry after "+by.what+" was refused", gone.Key)
 			other.close()
 		}
 		s.delete(e, seat)
@@ -63,8 +63,8 @@ func readSurvey(r *run) {
 		e, strangers, err := s.Survey(r.ctx, key, func(e backend.Entry) string { asked = e; return known })
 		r.Must("survey "+key, err)
 		r.FailIf(e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value),
-			"survey of %s read %+v, and get %+v", key, e, have)
-		r.FailIf(asked.Exists() && !asked.Same(e), "survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
+			"survey of %s returned %+v, but get returned %+v", key, e, have)
+		r.FailIf(asked.Exists() && !asked.Same(e), "survey of %s called its function with %+v, but returned %+v", key, asked, e)
 		slices.Sort(strangers)
 		keys := harness.Keys(want)
 		r.FailIf(!slices.Equal(strangers, slices.Sorted(slices.Values(keys))), "strangers under %s are %q, want %q", key, strangers, keys)
@@ -112,7 +112,7 @@ func readChildren(r *run) {
 			case most >= len(want) && (more || !slices.Equal(keys, all)):
 				r.Failf("children of %s, %d at most, are %q, with more: %t; want %q", key, most, keys, more, all)
 			case most < len(want) && (!more || len(keys) > most || slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(all, key) })):
-				r.Failf("children of %s, %d at most, are %q, with more: %t; of %q", key, most, keys, more, all)
+				r.Failf("children of %s, %d at most, are %q, with more: %t; all children are %q", key, most, keys, more, all)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func readChildren(r *run) {
 	r.Must("children of /", err)
 	r.FailIf(!more && !slices.Contains(keys, first), "children of / are %q, without %s", keys, first)
 	for _, key := range keys {
-		r.FailIf(backend.CheckKey(key) != nil || backend.Parent(key) != "/", "children of / has %q", key)
+		r.FailIf(backend.CheckKey(key) != nil || backend.Parent(key) != "/", "children of / include %q", key)
 	}
 }
 
@@ -153,7 +153,7 @@ func readList(r *run) {
 	r.FailIf(len(last.Keys) != 0 || last.Dir != dir, "list of an empty directory is %+v", last)
 	change := func(what string) {
 		now := s.list(dir)
-		r.FailIf(now.Rev <= last.Rev, "%s: the listing's revision was %d and is %d", what, last.Rev, now.Rev)
+		r.FailIf(now.Rev <= last.Rev, "%s: the listing's revision was %d, and %d is not higher", what, last.Rev, now.Rev)
 		last = now
 	}
 	a := s.enqueue(dir, "x")
@@ -170,7 +170,7 @@ func readList(r *run) {
 	change("enqueue")
 	s.lists(dir, a, b, c)
 	if now := s.list(dir); now.Rev != last.Rev {
-		r.Failf("nothing changed, and the listing's revision was %d and is %d", last.Rev, now.Rev)
+		r.Failf("nothing changed, but the listing's revision went from %d to %d", last.Rev, now.Rev)
 	}
 	s.set(a, "y") // a new value does not make it younger
 	s.lists(dir, a, b, c)
@@ -206,7 +206,7 @@ func readForeign(r *run) {
 	for _, name := range names {
 		put(dir + "/" + name + ".late")
 	}
-	r.Until(dir+" lists the enqueued entries alone", func() bool {
+	r.Until(dir+" lists only the enqueued entries", func() bool {
 		return slices.Equal(s.list(dir).Keys, []string{a.Key, b.Key, c.Key})
 	})
 	s.comesAfter(a, backend.Entry{})

@@ -12,10 +12,10 @@ import (
 
 var refusedRules = []rule{
 	promise("session/throttled", sessionThrottled,
-		"What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
+		"A request that the service rejects for now is sent again after a while: calls return what they would have returned, a commit is done once, and the session continues.",
 		"Throttle"),
 	promise("session/denied", sessionDenied,
-		"What the credentials do not allow is ErrDenied and not done, and the session goes on: when they allow it again it is done. A Drop goes on by itself.",
+		"A call that the credentials do not allow returns ErrDenied and is not done, and the session continues. When they allow it again, it works. A Discard that was denied continues by itself.",
 		"Deny"),
 }
 
@@ -29,7 +29,7 @@ func sessionThrottled(r *run) {
 	for _, call := range append(q.calls, q.drop) {
 		release := c.Throttle()
 		throttled := r.do(call.what+" while throttled", call.make)
-		throttled.blocked("all is turned away")
+		throttled.blocked("the service rejects all requests")
 		release()
 		throttled.value()
 	}
@@ -41,7 +41,7 @@ func sessionThrottled(r *run) {
 	time.Sleep(min(r.Service.TTL/8, time.Second))
 	asked, took := release(), time.Since(began)
 	most := throttledMost * (1 + int(took/time.Second))
-	r.FailIf(asked > most, "%d requests in %v, all of which were turned away, are more than %d", asked, took, most)
+	r.FailIf(asked > most, "the session sent %d requests in %v, all of which were rejected; at most %d are allowed", asked, took, most)
 	call.value()
 	r.Until("the session is live", func() bool { return q.s.State() == backend.Live })
 	time.Sleep(q.s.TTL())
@@ -67,7 +67,7 @@ func sessionDenied(r *run) {
 	time.Sleep(q.s.TTL())
 	q.other.sees(q.held, q.gone, q.record)
 	n := len(q.other.list(q.dir).Keys)
-	r.FailIf(n != 2, "%d entries stand where two stood before all was denied", n)
+	r.FailIf(n != 2, "the directory has %d entries; it had two before all requests were denied", n)
 	release()
 	for _, call := range q.calls {
 		r.do(call.what+" when it is allowed again", call.make).value()
@@ -75,7 +75,7 @@ func sessionDenied(r *run) {
 	release = c.Deny()
 	denied(q.drop)
 	release()
-	r.Until("what was dropped goes", func() bool { return !slices.Contains(q.other.list(q.dir).Keys, q.held.Key) })
+	r.Until("the discarded entry is gone", func() bool { return !slices.Contains(q.other.list(q.dir).Keys, q.held.Key) })
 	q.done()
 	q.goesOn()
 }
@@ -108,13 +108,13 @@ func ask(r *run, c *kit.Client) *questions {
 		add(what, func(ctx context.Context) error { _, err := s.Commit(ctx, guards, ops...); return err })
 	}
 	guard := []backend.Condition{backend.IfExists(q.held)}
-	commit("create", nil, backend.CreateEphemeral(q.dir+"/seat", nil))
-	commit("enqueue", nil, backend.Enqueue(q.dir, []byte("new")))
-	commit("put", nil, backend.CompareAndSet(r.key("new"), nil, 0))
-	commit("set", nil, backend.Update(q.held, []byte("set")))
-	commit("delete", nil, backend.Delete(q.gone))
+	commit("CreateEphemeral", nil, backend.CreateEphemeral(q.dir+"/seat", nil))
+	commit("Enqueue", nil, backend.Enqueue(q.dir, []byte("new")))
+	commit("CompareAndSet", nil, backend.CompareAndSet(r.key("new"), nil, 0))
+	commit("Update", nil, backend.Update(q.held, []byte("set")))
+	commit("Delete", nil, backend.Delete(q.gone))
 	commit("a commit of several ops", guard, backend.CompareAndSet(q.record.Key, []byte("1"), q.record.Version), backend.Enqueue(q.dir, []byte("last")))
-	commit("a guard", guard)
+	commit("a commit without ops", guard)
 	add("get", func(ctx context.Context) error { _, err := s.Get(ctx, q.held.Key); return err })
 	add("survey", func(ctx context.Context) error {
 		_, _, err := s.Survey(ctx, q.dir, func(backend.Entry) string { return "" })
@@ -125,7 +125,7 @@ func ask(r *run, c *kit.Client) *questions {
 	add("predecessor", func(ctx context.Context) error { _, err := s.Predecessor(ctx, q.held); return err })
 	add("await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(q.record.Key)); return err })
 	add("await list", func(ctx context.Context) error { _, err := s.AwaitList(ctx, backend.Listing{Dir: q.dir}); return err })
-	add("drop", func(ctx context.Context) error { return s.Discard(ctx, q.held) })
+	add("discard", func(ctx context.Context) error { return s.Discard(ctx, q.held) })
 	last := len(q.calls) - 1
 	q.calls, q.drop = q.calls[:last:last], q.calls[last]
 	return q
@@ -133,7 +133,7 @@ func ask(r *run, c *kit.Client) *questions {
 
 // done checks that each call was done once.
 func (q *questions) done() {
-	q.r.Until("each was done once, and there is what they made", func() bool {
+	q.r.Until("each call was done once, and the entries that they created exist", func() bool {
 		var values []string
 		for _, key := range q.other.list(q.dir).Keys {
 			values = append(values, string(q.other.peek(key).Value))

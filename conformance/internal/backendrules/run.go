@@ -83,7 +83,7 @@ func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 // by itself: after its TTL, less the third or so since the last heartbeat.
 func (s sess) soon(what string, began time.Time) {
 	took := time.Since(began)
-	s.r.FailIf(took > s.TTL()/2, "the entries went %v after %s, and the session's timeout is %v", took, what, s.TTL())
+	s.r.FailIf(took > s.TTL()/2, "the entries were gone only %v after %s, and the session's timeout is %v", took, what, s.TTL())
 }
 
 // session opens a session in a new process.

@@ -12,17 +12,17 @@ import (
 // What is right once and for one must be right for many, for long, and each time.
 var scaleRules = []rule{
 	promise("scale/commit", scaleCommit,
-		"A commit of a hundred ops does and tells what as many of one op would, also with a value of 100 kB, whose bytes the caller then uses again."),
+		"A commit of a hundred ops does and returns the same as a hundred commits of one op, also with a value of 100 kB. The caller may reuse the value's bytes afterwards."),
 	{
 		Name: "scale/directory",
-		Text: "In a directory of hundreds, with writes of others between them, each is listed, in order, and each one's predecessor is the one before it.",
-		Long: "hundreds of commits",
+		Text: "In a directory of hundreds of entries, created with other writes in between, each entry is listed, in order, and its predecessor is the entry before it.",
+		Long: "it makes hundreds of commits",
 		Run:  scaleDirectory,
 	}, {
 		Name: "scale/again",
-		Text: "A session that has lost its link many times does as one that has lost none: what waits is told, what was to be removed goes, and what is written is there.",
+		Text: "A session that has lost its link many times works like one that never did: waits return, discarded entries are removed, and writes are done.",
 		Need: []string{"Suspend"},
-		Long: "links that are cut and come back",
+		Long: "its link is cut and comes back several times",
 		Run:  scaleAgain,
 	},
 }
@@ -40,7 +40,7 @@ func scaleCommit(r *run) {
 	}
 	made := s.commit(ops...)
 	for i, e := range made {
-		r.isNew(fmt.Sprintf("put %d of %d", i, n), e, ops[i].Key, value("first", i), "")
+		r.isNew(fmt.Sprintf("CompareAndSet %d of %d", i, n), e, ops[i].Key, value("first", i), "")
 		ops[i] = backend.Update(e, []byte(value("second", i)))
 	}
 	other.sees(made...)
@@ -49,13 +49,13 @@ func scaleCommit(r *run) {
 		changed = append(changed, s.commit(some...)...)
 	}
 	for i, e := range changed {
-		r.changed(fmt.Sprintf("update %d of %d", i, n), made[i], e, value("second", i))
+		r.changed(fmt.Sprintf("Update %d of %d", i, n), made[i], e, value("second", i))
 		ops[i] = backend.Delete(e)
 	}
 	for some := range slices.Chunk(ops, half) {
 		bad := slices.Clone(some)
 		bad[len(bad)-1].Rev++
-		s.refused("a commit whose last op is about an entry that is not there", backend.ErrNoEntry, nil, bad...)
+		s.refused("a commit whose last op names an entry that does not exist", backend.ErrNoEntry, nil, bad...)
 	}
 	other.sees(changed...)
 	for some := range slices.Chunk(ops, half) {
@@ -91,7 +91,7 @@ func scaleDirectory(r *run) {
 		}
 	}
 	for _, of := range []uint64{1, 256} {
-		other.refused(fmt.Sprintf("put over the version %d before", of), backend.ErrConflict, nil, backend.CompareAndSet(writes.Key, nil, writes.Version-of))
+		other.refused(fmt.Sprintf("CompareAndSet over the version that is lower by %d", of), backend.ErrConflict, nil, backend.CompareAndSet(writes.Key, nil, writes.Version-of))
 	}
 	s.lists(dir, all...)
 	s.comesAfter(all[n-1], all[n-2])

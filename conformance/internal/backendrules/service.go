@@ -16,30 +16,30 @@ import (
 
 var serviceRules = []rule{
 	promise("service/restart", serviceRestart,
-		"Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
+		"Reads and waits survive a restart of the service within the window: the session and its entries stay the same, and no change is missed.",
 		"Stop"),
 	promise("service/down", serviceDown,
-		"Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
+		"While the service is down, Open returns ErrUnavailable and does not hang. Afterwards it works again.",
 		"Stop"),
 	promise("service/member-frozen", serviceMemberFrozen,
-		"While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
+		"While a member of an ensemble is frozen, the waits of a Live session return less than twice its timeout after a change.",
 		"PauseMember"),
 	promise("service/member-cut-off", serviceMemberCutOff,
-		"A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
+		"If the member of a session is cut off from the others, the session's window ends before its entries go, and no commit that the others do not see is reported to it as done.",
 		"CutOffMember"),
 	promise("service/nothing-left", serviceNothingLeft,
-		"Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
+		"Commits and sessions store nothing in the service except the entries that they are asked to create. When those are gone, nothing is left.",
 		"Stored"),
 	promise("errors/context", errorsContext,
-		"A call whose context has ended returns the context's error, and one with a deadline ends at it."),
+		"A call whose context has ended returns the context's error, and a call with a deadline returns at the deadline."),
 	promise("errors/wrapped", errorsWrapped,
-		"An error names the backend and the key, and its sentinel once."),
+		"An error names the backend and the key, and contains the text of its sentinel once."),
 	promise("many/sessions", manySessions,
-		"Many sessions at once do not get in each other's way: closing one leaves the entries of the process's others alone."),
+		"Many sessions at once do not disturb each other: closing one leaves the entries of the process's other sessions alone."),
 	promise("many/close", manyClose,
-		"Close amid calls of all kinds ends each of them, and leaves nothing behind."),
+		"Close during calls of all kinds ends each of them, and leaves nothing behind."),
 	promise("many/goroutines", manyGoroutines,
-		"No goroutine of the backend outlives Close of its sessions."),
+		"No goroutine of the backend outlives the Close of its sessions."),
 }
 
 func serviceRestart(r *run) {
@@ -69,7 +69,7 @@ func serviceRestart(r *run) {
 	listing.value()
 	// Revisions continue to rise.
 	g := s.enqueue(dir, "z")
-	r.FailIf(g.Rev <= f.Rev, "revision %d after the restart, %d before", g.Rev, f.Rev)
+	r.FailIf(g.Rev <= f.Rev, "a new entry has revision %d after the restart, and one had %d before it", g.Rev, f.Rev)
 }
 
 func serviceNothingLeft(r *run) {
@@ -96,11 +96,11 @@ func (s sess) comeAndGo(dir string) {
 	entry, seat, record := s.enqueue(dir, "x"), s.create(dir+"/seat", "x"), s.put(dir+"/record", "x", 0)
 	guards := []backend.Condition{backend.IfExists(entry), backend.IfUnchanged(seat)}
 	made, err := s.Commit(s.r.ctx, guards, backend.Update(seat, []byte("y")), backend.CompareAndSet(record.Key, []byte("y"), record.Version))
-	s.r.Must("guarded commit", err)
-	s.refused("commit under a guard that does not hold", backend.ErrCondition, guards, backend.Enqueue(dir, nil))
-	s.refused("create of what is there", backend.ErrExists, nil, backend.CreateEphemeral(seat.Key, nil))
+	s.r.Must("commit under conditions", err)
+	s.refused("commit under a condition that does not hold", backend.ErrCondition, guards, backend.Enqueue(dir, nil))
+	s.refused("CreateEphemeral of an entry that exists", backend.ErrExists, nil, backend.CreateEphemeral(seat.Key, nil))
 	_, err = s.Commit(s.r.ctx, guards[:1])
-	s.r.Must("question", err)
+	s.r.Must("commit without ops", err)
 	s.commit(backend.Delete(made[0]), backend.Delete(made[1]))
 	s.discard(entry)
 }
@@ -143,7 +143,7 @@ func errorsContext(r *run) {
 	for name, call := range calls {
 		r.Refused(name+" with an ended context", call(ended), context.Canceled)
 	}
-	s.none("get of what a commit with an ended context would have made", r.key("never"))
+	s.none("get of an entry that a commit with an ended context would have created", r.key("never"))
 	for _, name := range []string{"await", "await list", "await state"} {
 		ctx, cancel := context.WithTimeout(r.ctx, r.Service.TTL/10)
 		r.Refused(name+" with a deadline", calls[name](ctx), context.DeadlineExceeded)
@@ -169,17 +169,17 @@ func errorsWrapped(r *run) {
 	}{
 		{"get", get, backend.ErrNoEntry, never.Key},
 		{"predecessor", predecessor, backend.ErrNoEntry, never.Key},
-		{"create", commit(backend.CreateEphemeral(seat.Key, nil)), backend.ErrExists, seat.Key},
-		{"enqueue", commit(backend.Enqueue(never.Key, nil)), backend.ErrNoParent, never.Key},
-		{"put", commit(backend.CompareAndSet(seat.Key, nil, 99)), backend.ErrConflict, seat.Key},
-		{"set", commit(backend.Update(never, nil)), backend.ErrNoEntry, never.Key},
-		{"guard", commit(backend.CompareAndSet(seat.Key+"2", nil, 0), backend.IfExists(never)), backend.ErrCondition, ""}, // names the guard or the op
+		{"CreateEphemeral", commit(backend.CreateEphemeral(seat.Key, nil)), backend.ErrExists, seat.Key},
+		{"Enqueue", commit(backend.Enqueue(never.Key, nil)), backend.ErrNoParent, never.Key},
+		{"CompareAndSet", commit(backend.CompareAndSet(seat.Key, nil, 99)), backend.ErrConflict, seat.Key},
+		{"Update", commit(backend.Update(never, nil)), backend.ErrNoEntry, never.Key},
+		{"a commit under a condition", commit(backend.CompareAndSet(seat.Key+"2", nil, 0), backend.IfExists(never)), backend.ErrCondition, ""}, // names the guard or the op
 	} {
 		r.Refused(try.what, try.err, try.want)
 		msg := try.err.Error()
 		r.FailIf(!strings.Contains(msg, c.Backend.String()), "the error of %s does not name the backend %q: %q", try.what, c.Backend, msg)
 		r.FailIf(!strings.Contains(msg, try.key), "the error of %s does not name %q: %q", try.what, try.key, msg)
-		r.FailIf(strings.Count(msg, try.want.Error()) > 1, "the error of %s says it twice: %q", try.what, msg)
+		r.FailIf(strings.Count(msg, try.want.Error()) > 1, "the error of %s contains its sentinel twice: %q", try.what, msg)
 	}
 }
 
@@ -206,7 +206,7 @@ func manySessions(r *run) {
 	for i, w := range waiting {
 		all[i].close()
 		now := w.value()
-		r.FailIf(len(now) != 2 || !now[0].Exists() || now[1].Exists(), "number %d, whose predecessor went, sees %+v", i+1, now)
+		r.FailIf(len(now) != 2 || !now[0].Exists() || now[1].Exists(), "session %d, whose predecessor is gone, sees %+v", i+1, now)
 	}
 	all[n-1].close()
 	first.lists(dir)
@@ -240,14 +240,14 @@ func manyClose(r *run) {
 					case errors.Is(err, backend.ErrConflict), err == nil && ctx.Err() == nil:
 						continue
 					}
-					return fmt.Errorf("ended otherwise: %w", err)
+					return fmt.Errorf("it ended with another error: %w", err)
 				}
 			}))
 		}
 		select {
 		case <-swing:
 		case <-r.ctx.Done():
-			r.Failf("%d calls return in all this time", done.Load())
+			r.Failf("only %d calls have returned in all this time", done.Load())
 		}
 		for range 2 {
 			all = append(all, r.do("close", s.Close))
@@ -288,7 +288,7 @@ func manyGoroutines(r *run) {
 			return
 		}
 		if r.ctx.Err() != nil {
-			r.Failf("%d goroutines are left where there were %d:\n%s", len(left), len(before), strings.Join(slices.Compact(left), "\n\n"))
+			r.Failf("%d goroutines are left, and there were %d before:\n%s", len(left), len(before), strings.Join(slices.Compact(left), "\n\n"))
 		}
 		if r.Service.Virtual { // time passes at once there, and readings take long
 			pause = min(2*pause, r.Service.TTL)

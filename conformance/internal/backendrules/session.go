@@ -13,16 +13,16 @@ import (
 
 var sessionRules = []rule{
 	promise("session/open", sessionOpen,
-		"A new session is live, has an ID that no other has and a timeout, and the limits make sense."),
+		"A new session is live, and has an ID that no other session has and a timeout. The backend's limits are consistent."),
 	promise("session/deadline", sessionDeadline,
-		"While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading."),
+		"While the session is in touch, its deadline is ahead of now by no more than the timeout. It moves forward and never back, and it carries a monotonic clock reading."),
 	promise("session/expired", sessionExpired,
-		"When the service ends a session, it is lost for good, its entries are gone, and blocked calls and later ones return ErrSessionLost. A new one can be opened, which carries nothing of it on.",
+		"When the service ends a session, it is lost for good, its entries are gone, and blocked and later calls return ErrSessionLost. The process can open a new session, which inherits nothing from it.",
 		"Expire"),
 	promise("session/close", sessionClose,
-		"Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again. AwaitState reports the loss with a nil error, as it reports what the state is if that is another."),
+		"Close removes the session's entries at once, ends blocked calls with ErrSessionLost, and can be called again. AwaitState reports the loss with a nil error, as it does any state that differs from the given one."),
 	promise("session/close-commit", sessionCloseCommit,
-		"A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written."),
+		"A commit that runs during Close reports its outcome: if it returns an error that is not ErrIndeterminate, nothing was written."),
 }
 
 func sessionOpen(r *run) {
@@ -112,7 +112,7 @@ func sessionExpired(r *run) {
 	x, state := s.ending(), s.awaitState(backend.Live)
 	c.Expire()
 	if got := state.value(); got != backend.Lost && got != backend.Suspended {
-		r.Failf("await state of an expired session: %v", got)
+		r.Failf("await state of an expired session returned %v", got)
 	}
 	x.ended()
 	deadline := s.Deadline()
@@ -174,8 +174,8 @@ func (s sess) over(e backend.Entry) {
 	s.is(backend.Lost, "at its end")
 	calls := s.calls(e, backend.Listing{Dir: backend.Parent(e.Key)})
 	delete(calls, "await state") // it reports the loss without an error
-	calls["drop"] = func(ctx context.Context) error { return s.Discard(ctx, e) }
-	calls["drop beyond its context"] = func(ctx context.Context) error { // there is nothing to do: the entry goes with the session
+	calls["discard"] = func(ctx context.Context) error { return s.Discard(ctx, e) }
+	calls["discard with an ended context"] = func(ctx context.Context) error { // there is nothing to do: the entry goes with the session
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		return s.Discard(ended, e)
@@ -200,7 +200,7 @@ func sessionClose(r *run) {
 	x.ended()
 	s.soon("close", x.began)
 	got := lost.value()
-	r.FailIf(got != backend.Lost, "await state of a closed session: %v", got)
+	r.FailIf(got != backend.Lost, "await state of a closed session returned %v", got)
 	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
 		s.becomes(prev, backend.Lost, "after close")
 	}
@@ -221,9 +221,9 @@ func sessionCloseCommit(r *run) {
 		switch _, err := commit.result(); {
 		case err == nil:
 			_, err := other.Get(r.ctx, key)
-			r.Must("get of what a commit beside close has put", err)
+			r.Must("get of an entry that a commit during close has written", err)
 		case !errors.Is(err, backend.ErrSessionLost):
-			r.Failf("a commit beside close returned %v", err)
+			r.Failf("a commit during close returned %v", err)
 		case !errors.Is(err, backend.ErrIndeterminate):
 			other.misses(key)
 		}

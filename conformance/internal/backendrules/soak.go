@@ -15,15 +15,15 @@ import (
 
 var soakRules = []rule{
 	promise("soak/sessions", soakSessions,
-		"Nobody keeps a session that is closed."),
+		"Nothing keeps a closed session in memory."),
 	promise("soak/entries", soakEntries,
-		"A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them."),
+		"An open session keeps nothing in memory of entries that it knows to be gone, whichever session removed them."),
 	{
 		Name:  "soak/links",
-		Text:  "What a session keeps does not grow with the links that it loses.",
+		Text:  "What a session keeps in memory does not grow with the number of links that it loses.",
 		Need:  []string{"Suspend"},
 		Apart: true,
-		Long:  "sixteen links that are cut and come back",
+		Long:  "its link is cut and comes back sixteen times",
 		Run:   soakLinks,
 	},
 }
@@ -60,7 +60,7 @@ func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
 	waiting.stop()
 	v := reflect.ValueOf(opened.Life())
 	if v.Kind() != reflect.Pointer {
-		r.NotApplicable = fmt.Sprintf("sessions are of type %v, which is no pointer", v.Type())
+		r.NotApplicable = fmt.Sprintf("sessions are of type %v, which is not a pointer", v.Type())
 		return nil
 	}
 	return harness.Keep((*byte)(v.UnsafePointer()))
@@ -142,7 +142,7 @@ func soakLinks(r *run) {
 	look := func() {
 		for some := range slices.Chunk(known, soakAtOnce) {
 			_, err := s.Await(r.ctx, some...)
-			r.Must("await of what is unknown, which is a read", err)
+			r.Must("await of unknown entries, which is a read", err)
 		}
 	}
 	again := func() {
@@ -161,7 +161,7 @@ func soakLinks(r *run) {
 		}
 	}
 	if by := slope(heap); by > 0 {
-		r.Failf("with each link, on which it looked at %d entries, the heap has grown by %d bytes: %d", soakKeys, by, heap)
+		r.Failf("with each link, on which the session read %d entries, the heap has grown by %d bytes: %d", soakKeys, by, heap)
 	}
 }
 
@@ -195,7 +195,7 @@ func (r *run) linkAgain(c *kit.Client, s sess) {
 	c.Resume()
 	defer asking.value()
 	for state = s.State(); state != backend.Live; {
-		r.FailIf(state == backend.Lost, "the session was lost with a link that was cut for a moment")
+		r.FailIf(state == backend.Lost, "the session was lost though its link was cut only for a moment")
 		state, err = s.AwaitState(r.ctx, state)
 		r.Must("await the end of the suspension", err)
 	}

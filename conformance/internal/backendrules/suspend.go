@@ -11,28 +11,28 @@ import (
 
 var suspendRules = []rule{
 	promise("session/states", sessionStates,
-		"A process that is out of touch finds its session suspended, and live again when it is back in time.",
+		"A session that is out of touch is Suspended, and it is Live again when it is back in time.",
 		"Suspend"),
 	promise("session/suspended-briefly", sessionSuspendedBriefly,
-		"A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
+		"A session that is out of touch for less than its window continues as the same session, with its entries. Calls block meanwhile and then return, and no change is missed.",
 		"Suspend"),
 	promise("session/suspended-too-long", sessionSuspendedTooLong,
-		"A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
+		"A session that is out of touch is lost by itself at its deadline, before the service removes its entries. Coming back does not revive it.",
 		"Suspend"),
 	promise("session/suspended-calls", sessionSuspendedCalls,
-		"A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
+		"A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost. A write that was not sent is not done later.",
 		"Suspend"),
 	promise("session/slow-replies", sessionSlowReplies,
-		"The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
+		"The window counts from the sending of a heartbeat, not from its reply, however late the reply is.",
 		"SlowReplies"),
 	promise("session/late-requests", sessionLateRequests,
-		"What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
+		"A commit that creates an ephemeral entry, or has a condition on an entry of its session, is not applied if it arrives after the session's end.",
 		"HoldRequests"),
 	promise("session/close-cut", sessionCloseCut,
-		"Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
+		"If the link was cut before Close, Close continues until the link is back. Then the service confirms it, and the entries are gone at once.",
 		"Suspend"),
 	promise("session/close-suspended", sessionCloseSuspended,
-		"Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
+		"Close of a suspended session makes it lost at once, and returns when its context ends at the latest. The service removes the entries in time.",
 		"Suspend"),
 }
 
@@ -86,8 +86,8 @@ func sessionSuspendedTooLong(r *run) {
 	c.Suspend()
 	isGone(gone)
 	seen, deadline, state := time.Now(), s.Deadline(), s.State()
-	r.FailIf(seen.Before(deadline), "the service dropped the entry %v before the deadline", deadline.Sub(seen))
-	r.FailIf(state != backend.Lost, "the service has dropped the entry, and the session is %v", state)
+	r.FailIf(seen.Before(deadline), "the service removed the entry %v before the deadline", deadline.Sub(seen))
+	r.FailIf(state != backend.Lost, "the service has removed the entry, but the session is %v", state)
 	c.Resume()
 	time.Sleep(r.Service.TTL)
 	s.over(e)
@@ -108,7 +108,7 @@ func sessionSuspendedCalls(r *run) {
 	wait := s.await(e)
 	read.fails("get that blocked until the window passed", backend.ErrSessionLost)
 	now, deadline := time.Now(), s.Deadline()
-	r.FailIf(now.Before(deadline), "lost %v before the deadline", deadline.Sub(now))
+	r.FailIf(now.Before(deadline), "the session was lost %v before the deadline", deadline.Sub(now))
 	wait.fails("await that blocked until the window passed", backend.ErrSessionLost)
 	c.Resume()
 	other.misses(e.Key, r.key("late"))
@@ -150,13 +150,13 @@ func sessionSlowReplies(r *run) {
 	for i := range 2 {
 		before := s.Deadline()
 		for !s.Deadline().After(before) {
-			r.FailIf(s.State() == backend.Lost || r.ctx.Err() != nil, "the session is %v, and its replies were slow only", s.State())
+			r.FailIf(s.State() == backend.Lost || r.ctx.Err() != nil, "the session is %v, though only its replies were slow", s.State())
 			time.Sleep(late / 20)
 		}
 		// Its reply was late by at least this much; but the reply to the first may have been sent before
 		// SlowReplies.
 		if window := time.Until(s.Deadline()); i > 0 && window > most-late {
-			r.Failf("the deadline is %v after a heartbeat's answer, which took %v at least, and was %v at most after the first one's sending", window, late, most)
+			r.Failf("the deadline is %v after the reply to a heartbeat, which took at least %v; it was at most %v after the first heartbeat was sent", window, late, most)
 		}
 	}
 	// The window of a new session counts from its request, too.
@@ -164,10 +164,10 @@ func sessionSlowReplies(r *run) {
 	c.SlowReplies(slow)
 	opened := r.brief(c)
 	if window := time.Until(opened.Deadline()); window > opened.TTL()-slow {
-		r.Failf("the deadline of a new session is %v after the answer, which took %v at least, and its timeout is %v", window, slow, opened.TTL())
+		r.Failf("the deadline of a new session is %v after the reply, which took at least %v, and its timeout is %v", window, slow, opened.TTL())
 	}
 	c.SlowReplies(0)
-	r.Until("the session is live, as its replies were slow only", func() bool { return s.State() == backend.Live })
+	r.Until("the session is live, as only its replies were slow", func() bool { return s.State() == backend.Live })
 }
 
 func sessionLateRequests(r *run) {
@@ -187,13 +187,13 @@ func sessionLateRequests(r *run) {
 		start(r, "commit whose request is held", func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, guards, op) })
 	}
 	other.misses(own.Key)
-	s.is(backend.Lost, "the service has dropped the entry, and")
+	s.is(backend.Lost, "the service has removed the entry, and")
 	release()
 	time.Sleep(r.Service.TTL / 2) // so that held requests are done
 	other.lists(dir)
-	other.has("after the end of the session that was to write to it", record)
+	other.has("after late commits of a session that has ended", record)
 	for _, name := range []string{"/seat", "/new"} {
-		other.none("get of what was to be made before the session's end", dir+name)
+		other.none("get of an entry whose creation arrived after the session's end", dir+name)
 	}
 }
 
@@ -232,10 +232,10 @@ func sessionCloseSuspended(r *run) {
 	}
 	first := closing()
 	got := s.awaitState(backend.Live).value()
-	r.FailIf(got != backend.Lost && got != backend.Suspended, "state is %v", got)
+	r.FailIf(got != backend.Lost && got != backend.Suspended, "await state of a session that is being closed returned %v", got)
 	for i, t := range []*task[struct{}]{first, closing()} {
 		if _, err := t.result(); err == nil {
-			r.Failf("close %d says that the service confirmed, but the link was cut", i+1)
+			r.Failf("close %d returned nil, as if the service had confirmed, but the link was cut", i+1)
 		}
 	}
 	s.is(backend.Lost, "after close")

@@ -12,11 +12,11 @@ import (
 
 var valueRules = []rule{
 	promise("write/values", writeValues,
-		"Values come back as they were written: empty, binary and large ones."),
+		"Values are read as they were written: empty, binary and large ones."),
 	promise("write/keys", writeKeys,
-		"Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are."),
+		"Every call with a key that CheckKey refuses returns ErrBadKey. Keys that it accepts work, unchanged."),
 	promise("write/key-limits", writeKeyLimits,
-		"The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do."),
+		"The longest and deepest keys that CheckKey accepts, and keys with any character that it accepts, work like others."),
 }
 
 func writeValues(r *run) {
@@ -25,7 +25,7 @@ func writeValues(r *run) {
 	for _, value := range [][]byte{nil, {}, {0}, []byte("\x00\xff\n\r\"\\"), bytes.Repeat([]byte("0123456789abcdef"), largest/16)} {
 		for _, op := range []backend.Op{backend.Enqueue(dir, value), backend.CompareAndSet(fmt.Sprintf("%s%d", r.key("v"), len(value)), value, 0)} {
 			e := s.commit(op)[0]
-			r.FailIf(!bytes.Equal(e.Value, value), "%v of a value of %d bytes returned %d: %.40q", op.Kind, len(value), len(e.Value), e.Value)
+			r.FailIf(!bytes.Equal(e.Value, value), "%v of a value of %d bytes returned %d bytes: %.40q", op.Kind, len(value), len(e.Value), e.Value)
 			other.sees(e)
 			if e.Session == "" {
 				s.delete(e)
@@ -44,13 +44,13 @@ func writeKeys(r *run) {
 		bad := backend.Entry{Key: key, Rev: e.Rev, Version: e.Version}
 		guards := []backend.Condition{backend.IfExists(bad)}
 		calls := map[string]func() error{
-			"get":         func() error { _, err := s.Get(r.ctx, key); return err },
-			"list":        func() error { _, err := s.List(r.ctx, key); return err },
-			"await":       func() error { _, err := s.Await(r.ctx, e, bad); return err },
-			"await list":  func() error { _, err := s.AwaitList(r.ctx, backend.Listing{Dir: key}); return err },
-			"predecessor": func() error { _, err := s.Predecessor(r.ctx, bad); return err },
-			"drop":        func() error { return s.Discard(r.ctx, bad) },
-			"guard":       func() error { _, err := s.Commit(r.ctx, guards, backend.Enqueue(dir, nil)); return err },
+			"get":                        func() error { _, err := s.Get(r.ctx, key); return err },
+			"list":                       func() error { _, err := s.List(r.ctx, key); return err },
+			"await":                      func() error { _, err := s.Await(r.ctx, e, bad); return err },
+			"await list":                 func() error { _, err := s.AwaitList(r.ctx, backend.Listing{Dir: key}); return err },
+			"predecessor":                func() error { _, err := s.Predecessor(r.ctx, bad); return err },
+			"discard":                    func() error { return s.Discard(r.ctx, bad) },
+			"a commit under a condition": func() error { _, err := s.Commit(r.ctx, guards, backend.Enqueue(dir, nil)); return err },
 		}
 		for _, op := range []backend.Op{backend.CreateEphemeral(key, nil), backend.Enqueue(key, nil), backend.CompareAndSet(key, nil, 0),
 			backend.Update(bad, nil), backend.Delete(bad)} {
@@ -61,19 +61,19 @@ func writeKeys(r *run) {
 		}
 	}
 	for _, long := range []string{r.key(strings.Repeat("x", backend.MaxDir)), strings.Repeat("/x", backend.MaxSegments)} {
-		s.refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), backend.ErrBadKey, nil, backend.Enqueue(long, nil))
+		s.refused(fmt.Sprintf("enqueue in %.40q, which leaves no room for a key", long), backend.ErrBadKey, nil, backend.Enqueue(long, nil))
 	}
 	s.lists(dir, e)
 
 	for _, name := range []string{"ünï", "日本", "a b", "%2F", "a%", "~", "*", "?x=1&y#z", "-", "_c_", "...", "a\\b", `"`,
 		"0000000001", strings.Repeat("k", 200)} {
 		made := s.create(dir+"/"+name, name)
-		r.isNew("create", made, dir+"/"+name, name, s.ID())
-		s.has("after create", made)
+		r.isNew("CreateEphemeral", made, dir+"/"+name, name, s.ID())
+		s.has("after CreateEphemeral", made)
 		sub := s.put(r.key("sub-"+name), "", 0).Key
 		queued := s.enqueue(sub, name)
 		s.lists(sub, queued)
-		s.none("get of what never was", sub+"/x")
+		s.none("get of an entry that never existed", sub+"/x")
 	}
 	s.lists(dir, e)
 }
@@ -94,7 +94,7 @@ func writeKeyLimits(r *run) {
 		became(waiting, changed)
 		s.delete(changed)
 		held := s.create(key, "z")
-		r.Must("drop of the "+name+" key", s.Discard(r.ctx, held))
+		r.Must("discard of the "+name+" key", s.Discard(r.ctx, held))
 	}
 	for name, dir := range map[string]string{
 		"longest": r.key("e/" + strings.Repeat("q", backend.MaxDir-len(r.key("e/")))),
@@ -105,15 +105,15 @@ func writeKeyLimits(r *run) {
 		b := other.enqueue(dir, "b")
 		other.comesAfter(b, a)
 		waiting := other.await(b, a)
-		r.Must("drop in the "+name+" directory", s.Discard(r.ctx, a))
+		r.Must("discard in the "+name+" directory", s.Discard(r.ctx, a))
 		now := waiting.value()
-		r.FailIf(now[1].Exists(), "in the %s directory await of a dropped entry returned %+v", name, now)
+		r.FailIf(now[1].Exists(), "in the %s directory, await of a discarded entry returned %+v", name, now)
 		other.lists(dir, b)
 	}
 	for _, key := range everyCharacter(r.key("")) {
 		made := s.put(key, key, 0)
-		r.isNew("put", made, key, key, "")
-		s.has("after put", made)
+		r.isNew("CompareAndSet", made, key, key, "")
+		s.has("after CompareAndSet", made)
 		s.delete(made)
 	}
 }

@@ -14,19 +14,19 @@ import (
 
 var willRules = []rule{
 	promise("will/executed", willed(willExecuted(false)),
-		"When another process executes a session's will its entries are gone at once, as with Close, and its own process hears of it: calls return ErrSessionLost."),
+		"When another process executes a session's will, the session's entries are gone at once, as with Close. Its own process hears of it: calls return ErrSessionLost."),
 	promise("will/out-of-touch", willed(willExecuted(true)),
 		"The will of a session that is out of touch is executed at once, too, and the session does not come back.",
 		"Suspend"),
 	promise("will/one", willed(willOne),
-		"A will ends its session and no other: not the other ones of its process, and no later one. Executed by several at once, and again, it is as executed once: each is told once the entries are gone, of a closed session, too."),
+		"A will ends its session, but no other session of the process and no later one. Several processes may execute it at once, and again, also when its session is closed: each Execute returns once the entries are gone."),
 	promise("will/wrong", willed(willWrong),
-		"A will with another session or another secret in it ends nothing; with another secret it is an error."),
+		"Executing a will with another session or another secret ends nothing; with another secret, Execute returns an error."),
 	promise("will/down", willed(willDown),
-		"While no server answers, Execute tries on: until its context ends, or until it is done, which is soon when they are back.",
+		"While no server answers, Execute keeps trying until its context ends or the will is executed, which is soon after the servers are back.",
 		"Stop"),
 	promise("will/refused", willed(willRefused),
-		"Where the service does not allow it, or turns it away for now, a will is not said to be executed: Execute is ErrDenied, or tries on, and the session lives as long. When it is allowed again it is done.",
+		"If the service denies Execute, or rejects it for now, Execute does not return nil: it returns ErrDenied or keeps trying, and the session continues. When the service allows it again, it works.",
 		"Deny", "Throttle"),
 }
 
@@ -66,7 +66,7 @@ func (s sess) will() (w backend.Will) {
 	s.r.Must("write the will", err)
 	s.r.Must("read the will", json.Unmarshal(text, &w))
 	s.r.FailIf(w.Session != s.ID() || w.TTL != s.TTL(),
-		"the will is of session %q with a timeout of %v, and the session is %q with %v", w.Session, w.TTL, s.ID(), s.TTL())
+		"the will names session %q with a timeout of %v, but the session is %q with %v", w.Session, w.TTL, s.ID(), s.TTL())
 	return w
 }
 
@@ -79,7 +79,7 @@ func (r *run) execute(c *kit.Client, w backend.Will) *task[struct{}] {
 func (s sess) gone(key string) {
 	s.r.Must("catch up", s.CatchUp(s.r.ctx, key))
 	e := s.peek(key)
-	s.r.FailIf(e.Exists(), "the will is executed, and there is %+v", e)
+	s.r.FailIf(e.Exists(), "the will is executed, but there is still %+v", e)
 }
 
 func willExecuted(outOfTouch bool) func(x *willing) {
@@ -111,9 +111,9 @@ func willExecuted(outOfTouch bool) func(x *willing) {
 		}
 		x.s.ends()
 		end.ended()
-		x.T.Logf("the session's process heard of it %v after the will was executed", time.Since(end.began))
+		x.T.Logf("the session's process learned of it %v after the will was executed", time.Since(end.began))
 		again := x.open(x.c).will()
-		x.FailIf(again.Session == x.will.Session, "the will of the next session is of session %q, too", x.will.Session)
+		x.FailIf(again.Session == x.will.Session, "the will of the next session names session %q, too", x.will.Session)
 		x.s.close()
 	}
 }
@@ -126,12 +126,12 @@ func willOne(x *willing) {
 	var executing []*task[struct{}]
 	for range 4 {
 		by := x.client()
-		executing = append(executing, x.do("execute a will beside others", func(ctx context.Context) error {
+		executing = append(executing, x.do("execute a will at the same time as others", func(ctx context.Context) error {
 			if err := errors.Join(backend.Execute(ctx, by.Backend, x.will), x.other.CatchUp(ctx, x.e.Key)); err != nil {
 				return err
 			}
 			if _, err := x.other.Get(ctx, x.e.Key); !errors.Is(err, backend.ErrNoEntry) {
-				return errors.New("the will is executed, and the entry is there")
+				return errors.New("the will is executed, but the entry still exists")
 			}
 			return nil
 		}))
@@ -181,7 +181,7 @@ func willWrong(x *willing) {
 	}
 	for _, secret := range secrets {
 		if err := execute(with(w.Session, secret)); err == nil {
-			x.Failf("with %q in the place of the secret %q the will was executed", secret, w.Secret)
+			x.Failf("with %q in place of the secret %q, the will was executed", secret, w.Secret)
 		}
 	}
 	for _, session := range []string{"", "x", "-1", "0", "../" + w.Session, w.Session + "/", w.Session + "x", "x" + w.Session, " " + w.Session} {

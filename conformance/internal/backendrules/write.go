@@ -9,31 +9,31 @@ import (
 
 var writeRules = []rule{
 	promise("write/create-ephemeral", writeCreate,
-		"CreateEphemeral makes an ephemeral entry of this session, exclusively: ErrExists if the key is taken, and then nothing is written."),
+		"CreateEphemeral creates an ephemeral entry of this session. If the key is taken, it returns ErrExists, and nothing is written."),
 	promise("write/enqueue", writeEnqueue,
-		"Enqueue makes an ephemeral entry directly in the directory, under a new key, younger than all there."),
+		"Enqueue creates an ephemeral entry directly in the directory, under a new key, younger than all entries there."),
 	promise("write/revisions", writeRevisions,
-		"Creation revisions rise from commit to commit over all entries and sessions, and a key made anew has a new one."),
+		"Creation revisions rise from commit to commit, over all entries and sessions. A key that is created again has a new one."),
 	promise("write/compare-and-set", writePut,
-		"CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written. Of several at once over one version one succeeds."),
+		"CompareAndSet writes a persistent entry if it has the expected version (0: no entry), and creates missing ancestors. Otherwise it returns ErrConflict, and nothing is written. Of several at once over one version, one succeeds."),
 	promise("write/update", writeUpdate,
-		"Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. Delete removes it, and returns the key alone. Both are ErrNoEntry if it is gone. Get reads what was written last, and is ErrNoEntry if there is nothing."),
+		"Update writes a new value to this incarnation, at any version; the version changes, revision and owner stay. Delete removes it, and returns only the key. Both return ErrNoEntry if it is gone. Get returns what was written last, or ErrNoEntry if there is nothing."),
 	promise("write/update-of-anothers", writeUpdateOfAnothers,
-		"Update of another session's ephemeral entry leaves it to its owner, in its place: it goes with the owner and not with the writer. IfUnchanged makes it compare-and-set."),
+		"Update of another session's ephemeral entry changes neither its owner nor its place: the entry goes with its owner, not with the writer. With IfUnchanged, Update is a compare-and-set."),
 	promise("write/atomic", writeAtomic,
-		"All ops of a commit are done, or none: an op that fails undoes the others, as CreateEphemeral and Enqueue do with ErrNoParent where the parent does not exist."),
+		"All ops of a commit are done, or none: an op that fails undoes the others. CreateEphemeral and Enqueue return ErrNoParent if the parent does not exist."),
 }
 
 func writeCreate(r *run) {
 	s, other, dir := r.pair()
 	key := dir + "/seat"
 	e := s.create(key, "one")
-	r.isNew("create", e, key, "one", s.ID())
+	r.isNew("CreateEphemeral", e, key, "one", s.ID())
 	for _, by := range []sess{s, other} {
 		by.sees(e)
-		by.refused("create of a key that is taken", backend.ErrExists, nil, backend.CreateEphemeral(key, []byte("two")))
+		by.refused("CreateEphemeral of a key that is taken", backend.ErrExists, nil, backend.CreateEphemeral(key, []byte("two")))
 	}
-	s.has("after refused creates", e)
+	s.has("after refused CreateEphemerals", e)
 
 	// Many commits try it at once.
 	create := backend.CreateEphemeral(dir+"/another", nil)
@@ -46,7 +46,7 @@ func (r *run) oneOf(n int, s, other sess, refusal error, op func(i int) backend.
 	var tasks []*task[[]backend.Entry]
 	for i := range n {
 		op := op(i)
-		tasks = append(tasks, []sess{s, other}[i%2].committing(op.Kind.String()+" beside others", op))
+		tasks = append(tasks, []sess{s, other}[i%2].committing(op.Kind.String()+" at the same time as others", op))
 	}
 	won := 0
 	for _, t := range tasks {
@@ -58,7 +58,7 @@ func (r *run) oneOf(n int, s, other sess, refusal error, op func(i int) backend.
 		won++
 		made = out[0]
 	}
-	r.FailIf(won != 1, "%d of %d %s have succeeded", won, n, tasks[0].what)
+	r.FailIf(won != 1, "%d of %d commits succeeded, want 1: %s", won, n, tasks[0].what)
 	return made
 }
 
@@ -108,7 +108,7 @@ func writeRevisions(r *run) {
 	s, other, dir := r.pair()
 	last := backend.Entry{}
 	rises := func(e backend.Entry) {
-		r.FailIf(e.Rev <= last.Rev, "%s has revision %d, made after %s with revision %d", e.Key, e.Rev, last.Key, last.Rev)
+		r.FailIf(e.Rev <= last.Rev, "%s has revision %d, though it was created after %s with revision %d", e.Key, e.Rev, last.Key, last.Rev)
 		last = e
 	}
 	for i := range 4 {
@@ -126,19 +126,19 @@ func writePut(r *run) {
 	s := r.session()
 	key := r.key("a/b/c")
 	e := s.put(key, "one", 0)
-	r.isNew("put", e, key, "one", "")
+	r.isNew("CompareAndSet", e, key, "one", "")
 	s.get(r.key("a/b"))
 	s.enqueue(r.key("a/b"), "the ancestors are directories like others")
 	refuse := func(what string, version uint64) {
 		s.refused(what, backend.ErrConflict, nil, backend.CompareAndSet(key, []byte("no"), version))
 	}
-	refuse("put over an entry, expecting none", 0)
+	refuse("CompareAndSet over an entry, with version 0", 0)
 	f := s.put(key, "two", e.Version)
-	r.changed("put", e, f, "two")
-	refuse("put over an old version", e.Version)
-	s.has("after refused puts", f)
-	s.refused("put over an entry that does not exist", backend.ErrConflict, nil, backend.CompareAndSet(r.key("none"), nil, 1))
-	s.none("get after the refused put", r.key("none"))
+	r.changed("CompareAndSet", e, f, "two")
+	refuse("CompareAndSet over an old version", e.Version)
+	s.has("after refused CompareAndSets", f)
+	s.refused("CompareAndSet over an entry that does not exist", backend.ErrConflict, nil, backend.CompareAndSet(r.key("none"), nil, 1))
+	s.none("get after the refused CompareAndSet", r.key("none"))
 
 	other := r.session()
 	for round := range 5 {
@@ -159,26 +159,26 @@ func writeUpdate(r *run) {
 		seen := map[uint64]bool{e.Version: true}
 		for i := range 3 {
 			f := s.set(e, fmt.Sprint(i)) // always with the first version
-			r.changed("set", e, f, fmt.Sprint(i))
-			r.FailIf(seen[f.Version], "set on %+v returned %+v, whose version is not new", e, f)
+			r.changed("update", e, f, fmt.Sprint(i))
+			r.FailIf(seen[f.Version], "update of %+v returned %+v, whose version is not new", e, f)
 			seen[f.Version] = true
-			s.has("after set", f)
+			s.has("after update", f)
 		}
 		got := s.commit(backend.Delete(e))[0]
 		r.FailIf(got.Key != e.Key || got.Exists() || got.Version != 0 || len(got.Value) != 0 || got.Session != "", "delete of %+v returned %+v", e, got)
-		s.refused("set on an entry that is gone", backend.ErrNoEntry, nil, backend.Update(e, nil))
+		s.refused("update of an entry that is gone", backend.ErrNoEntry, nil, backend.Update(e, nil))
 		s.refused("delete of an entry that is gone", backend.ErrNoEntry, nil, backend.Delete(e))
 		s.none("get after the refused writes", e.Key)
 	}
 	never := backend.Entry{Key: dir + "/never", Rev: 1}
-	s.refused("delete of an entry that never was", backend.ErrNoEntry, nil, backend.Delete(never))
+	s.refused("delete of an entry that never existed", backend.ErrNoEntry, nil, backend.Delete(never))
 	f := s.enqueue(dir, "y")
 	other.sees(f)
 	other.delete(f) // another session may delete it, too
 	s.misses(f.Key)
 	s.lists(dir)
 	for _, key := range []string{r.key("never"), r.key("never/there"), never.Key} {
-		s.none("get of what never was", key)
+		s.none("get of an entry that never existed", key)
 	}
 }
 
@@ -208,17 +208,17 @@ func writeUpdateOfAnothers(r *run) {
 		check("update by another session", asked, "asked")
 
 		// The owner keeps it: for its own writes, as a condition, and in its place.
-		owner.refused("update by the owner of the version before", backend.ErrCondition,
+		owner.refused("update by the owner under a condition on the previous version", backend.ErrCondition,
 			[]backend.Condition{backend.IfUnchanged(e)}, backend.Update(e, []byte("no")))
 		made, err := owner.Commit(r.ctx, []backend.Condition{backend.IfExists(e), backend.IfUnchanged(asked)}, backend.Update(e, []byte("answered")))
-		r.Must("update by the owner of what another session has written", err)
+		r.Must("update by the owner after an update by another session", err)
 		check("update by the owner", made[0], "answered")
 		if e.Key == dir+"/seat" { // a write by its key does not change the owner
 			answered := writer.put(e.Key, "put", made[0].Version)
 			check("compare-and-set by another session", answered, "put")
 			check("compare-and-set by the owner", owner.put(e.Key, "put", answered.Version), "put")
 		}
-		writer.refused("update by another session over what the owner has written since", backend.ErrCondition,
+		writer.refused("update by another session under a condition on a version that the owner has overwritten", backend.ErrCondition,
 			[]backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
 		if e.Key != dir+"/seat" {
 			before := last.predecessor(next)
@@ -264,7 +264,7 @@ func writeAtomic(r *run) {
 	s.lists(queues, out[4])
 	r.isNew("the second enqueue of a commit", out[4], out[4].Key, "v", s.ID())
 	queue, empty := s.list(dir).Keys, s.get(s.dir("empty"))
-	s.refused("create under what the commit has deleted", backend.ErrNoParent, nil, backend.Delete(empty), backend.CreateEphemeral(empty.Key+"/seat", nil))
+	s.refused("CreateEphemeral under an entry that the commit has deleted", backend.ErrNoParent, nil, backend.Delete(empty), backend.CreateEphemeral(empty.Key+"/seat", nil))
 	s.has("after a refused commit", empty)
 	for _, last := range []struct {
 		op  backend.Op
@@ -293,7 +293,7 @@ func writeAtomic(r *run) {
 			s.has("after a refused commit", e)
 		}
 		for _, key := range []string{r.key("never"), dir + "/never", r.key("no")} {
-			s.none("get of what a refused commit would have made", key)
+			s.none("get of an entry that a refused commit would have created", key)
 		}
 		got := s.list(dir).Keys
 		r.FailIf(len(got) != len(queue), "after a refused commit the queue is %q, it was %q", got, queue)

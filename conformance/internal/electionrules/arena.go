@@ -202,7 +202,7 @@ func (a *arena) finish() {
 		_ = b.result() // after Close
 	}
 	if len(a.candidates) > 0 {
-		a.Until("the service holds nothing of the candidates any more", func() bool { return len(a.visible()) == 0 })
+		a.Until("the service holds no entry of the candidates any more", func() bool { return len(a.visible()) == 0 })
 	}
 	a.Settle()
 	wrong := a.hist.check()
@@ -295,7 +295,7 @@ func (a *arena) inLineOf(waiting int) int {
 // left checks how many entries the candidates have.
 func (a *arena) left(n int, when string) {
 	all := a.entries()
-	a.FailIf(len(all) != n, "there are entries %v %s, want %d", harness.Keys(all), when, n)
+	a.FailIf(len(all) != n, "the entries are %v %s, want %d", harness.Keys(all), when, n)
 }
 
 func (a *arena) listed(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
@@ -355,13 +355,13 @@ func (a *arena) put(key, value string) {
 // stands checks that key has the value that a foreign writer has put there.
 func (a *arena) stands(key, value string) {
 	got := string(a.get(key).Value)
-	a.FailIf(got != value, "%s had value %q and has %q", key, value, got)
+	a.FailIf(got != value, "%s had value %q and now has %q", key, value, got)
 }
 
 // nothing checks that there is no entry under key.
 func (a *arena) nothing(key string) {
 	e := a.get(key)
-	a.FailIf(e.Exists(), "%s is left: %+v", key, e)
+	a.FailIf(e.Exists(), "%s still exists: %+v", key, e)
 }
 
 // view returns an elector that does not campaign.
@@ -412,5 +412,5 @@ func (a *arena) list(e elector.Elector) []string {
 
 // lists waits until the elector's Candidates are want, the leader first.
 func (a *arena) lists(e elector.Elector, want ...string) {
-	a.Until(fmt.Sprintf("Candidates says %q", want), func() bool { return slices.Equal(a.list(e), want) })
+	a.Until(fmt.Sprintf("Candidates lists %q", want), func() bool { return slices.Equal(a.list(e), want) })
 }

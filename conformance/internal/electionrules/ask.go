@@ -10,17 +10,17 @@ import (
 
 var askRules = []rule{
 	promise("ask/run", askRun, needs{needAsk},
-		"A leader that is asked to go ends its lead function's ctx with ErrAsked, and resigns when that has returned, and not before; then the next one leads."),
+		"When a leader is asked to go, the ctx of its lead function ends with ErrAsked. The leader resigns when the function has returned, not before, and then the next candidate leads."),
 	promise("ask/by-hand", askByHand, needs{needAsk, needHooks},
-		"A term tells once that it is asked to go, by whom and why, between Elected and Ended, and goes on until it resigns; the next term is not asked."),
+		"A term reports once that it is asked to go, by whom and why, between Elected and Ended. It continues until it resigns, and the next term is not asked."),
 	promise("ask/proclaim", askProclaim, needs{needAsk, needBackend},
-		"A request is heard although the leader publishes a value at the same time, and the value is published."),
+		"A leader receives a request even if it publishes a value at the same time, and the value is published."),
 	promise("ask/lost", askLost, needs{needAsk, "Expire"},
-		"A request to a leader whose session is lost ends with it: its next term is not asked."),
+		"A request to a leader whose session is lost ends with its term: the leader's next term is not asked."),
 	promise("ask/suspended", askSuspended, needs{needAsk, "Suspend"},
-		"A leader that is out of touch hears of a request when it is back in touch."),
+		"A leader that is out of touch receives a request when it is back in touch."),
 	promise("ask/nobody", askNobody, needs{needAsk},
-		"Ask is ErrNoLeader where nobody leads, and ErrConfig where an argument is wrong, and changes nothing."),
+		"Ask returns ErrNoLeader if nobody leads, and ErrConfig if an argument is wrong, and changes nothing."),
 }
 
 var request = elector.Request{By: "operator", Why: "deploy"}
@@ -35,7 +35,7 @@ func (a *arena) asks(r elector.Request) (elector.Leader, error) {
 func (a *arena) ask(t *elector.Term) {
 	leader, err := a.asks(request)
 	a.Must("Ask", err)
-	a.FailIf(leader.Token != t.Token(), "Ask says that it has asked %+v, and token %d leads", leader, t.Token())
+	a.FailIf(leader.Token != t.Token(), "Ask returned that it has asked %+v, but the leader has token %d", leader, t.Token())
 }
 
 // hears waits until the term reports that it is asked to go.
@@ -51,11 +51,11 @@ func (a *arena) unasked(t *elector.Term) {
 	a.Settle()
 	select {
 	case <-t.Asked():
-		a.Failf("term %d is asked to go, and nobody has asked it", t.Token())
+		a.Failf("term %d is asked to go, but nobody has asked it", t.Token())
 	default:
 	}
 	if r, asked := t.Request(); asked {
-		a.Failf("term %d has the request %+v, and nobody has asked it", t.Token(), r)
+		a.Failf("term %d has the request %+v, but nobody has asked it", t.Token(), r)
 	}
 }
 
@@ -127,7 +127,7 @@ func askProclaim(a *arena) {
 		a.sees(c.e, c, t, string(newValue))
 		a.stays(t)
 	})
-	a.in("it is asked between what publishing reads and what it writes", func(a *arena) {
+	a.in("it is asked between the read and the write of Proclaim", func(a *arena) {
 		c, t := a.lead()
 		a.speak(t)
 		thaw, g := c.freeze(), c.stall(commits(backend.OpUpdate))
@@ -161,7 +161,7 @@ func askSuspended(a *arena) {
 	a.suspend(c)
 	a.ask(t)
 	_, heard := t.Request()
-	a.FailIf(heard, "a leader that is out of touch has heard of a request")
+	a.FailIf(heard, "a leader that is out of touch has received a request")
 	a.resume(c)
 	a.hears(t)
 	a.holds(t)

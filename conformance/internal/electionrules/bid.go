@@ -155,7 +155,7 @@ func (a *arena) ends(t *elector.Term, cause error) {
 // holds checks that the term has not ended.
 func (a *arena) holds(t *elector.Term) {
 	cause, valid := context.Cause(t.Context()), t.Valid()
-	a.FailIf(cause != nil || !valid, "term %d does not hold: cause %s, valid %v", t.Token(), harness.Text(cause), valid)
+	a.FailIf(cause != nil || !valid, "term %d is over: cause %s, valid %v", t.Token(), harness.Text(cause), valid)
 }
 
 // stays lets what is on its way arrive, and then checks that the term has not ended.

@@ -10,15 +10,15 @@ import (
 
 var cancelRules = []rule{
 	promise("cancel/every-stage", cancelEveryStage, needs{needStages},
-		"A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none."),
+		"A campaign that is cancelled, at any stage, leaves no entry behind if it returns an error, and has a valid term if it returns none."),
 	promise("cancel/lost-reply", cancelLostReply, needs{"CutReply", needHooks},
-		"A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back."),
+		"A campaign that is cancelled while the reply to its enrolment is lost returns, and its entry is removed as soon as the link is back."),
 	promise("cancel/handover", cancelHandover, needs{"HoldWakeups"},
-		"A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on."),
+		"A campaign that is cancelled after it got the seat, but before it knows that, passes the seat on."),
 	promise("cancel/out-of-touch", cancelOutOfTouch, needs{"Suspend"},
-		"A campaign that is cancelled without a link returns. If it waits, its entry goes when the link is back, or with its session; if it has no session yet, it leaves nothing behind."),
+		"A campaign that is cancelled without a link returns. If it waits, its entry goes when the link is back, or with its session. If it has no session yet, it leaves nothing behind."),
 	promise("cancel/deadline", cancelDeadline, nil,
-		"A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind."),
+		"A Campaign whose ctx has ended, or reaches its deadline, returns ctx's error and leaves nothing behind."),
 }
 
 func cancelEveryStage(a *arena) {
@@ -167,7 +167,7 @@ func cancelHandover(a *arena) {
 			a.Refused("Campaign", b.err, context.Canceled)
 		}
 		third.wins()
-		a.left(1, "where the leader's has to be the only one")
+		a.left(1, "where only the leader's may exist")
 	})
 }
 
@@ -208,10 +208,10 @@ func cancelDeadline(a *arena) {
 	_, t := a.lead()
 	c := a.stand()
 	_, err := c.e.Campaign(ended())
-	a.Refused("Campaign with a ctx that is over", err, context.Canceled)
+	a.Refused("Campaign with a ctx that has ended", err, context.Canceled)
 	_, err = c.e.Campaign(a.soon(a.Service.TTL / 2))
 	a.Refused("Campaign past its deadline", err, context.DeadlineExceeded)
-	a.left(1, "where the leader's has to be the only one")
+	a.left(1, "where only the leader's may exist")
 	a.holds(t)
 	a.resign(t)
 	c.campaign().wins()

@@ -80,7 +80,7 @@ func (h *chronicle) check() string {
 		lines = append(lines, v.String())
 	}
 	if all.Linearizable(h.promised).Result == porcupine.Illegal {
-		lines = append(lines, "no order of the claims explains them as those of a lock with rising tokens")
+		lines = append(lines, "the claims are not linearizable: no order of them is that of a lock with rising tokens")
 	}
 	return strings.Join(lines, "\n\t      ")
 }

@@ -12,17 +12,17 @@ import (
 
 var closeRules = []rule{
 	promise("close/any-time", closeAnyTime, nil,
-		"Close works at any time, any number of times, and with a ctx that has ended: the term or campaign ends with ErrClosed, the next leads long before a timeout, the entry is gone, and all calls are refused."),
+		"Close works at any time, any number of times, and with a ctx that has ended: the term or campaign ends with ErrClosed, the next candidate leads long before a timeout, the entry is gone, and all later calls are refused."),
 	promise("close/race", closeRace, nil,
-		"Close beside a Campaign that begins, waits or wins ends both, and leaves nothing behind."),
+		"Close during a Campaign that begins, waits or wins ends the campaign, or its term, and leaves nothing behind."),
 	promise("close/out-of-touch", closeOutOfTouch, needs{"Suspend"},
-		"Close without a link returns by the end of its ctx at the latest, says that it is not confirmed, and blocks nobody for longer than the session."),
+		"Close without a link returns when its ctx ends at the latest, reports that it is not confirmed, and blocks nobody for longer than the session."),
 	promise("close/stalled-hook", closeStalledHook, needs{needHooks},
-		"Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same."),
+		"Close waits for a hook that has not returned only as long as its ctx allows, and the term ends anyway."),
 	promise("config/all-violations", configAll, needs{needConfig},
-		"New reports all violations of a Config in one error, each with field, value and rule."),
+		"New reports all violations of a Config in one error, each with its field, value and rule."),
 	promise("config/duplicate", configDuplicate, needs{needConfig},
-		"Two open electors of one process cannot have the same ID in one election; a closed one gives its ID free."),
+		"Two open electors of one process cannot have the same ID in one election. A closed elector frees its ID."),
 }
 
 // refusesAll checks that an elector refuses every call.
@@ -94,7 +94,7 @@ func closeAnyTime(a *arena) {
 		a.ends(t, elector.ErrClosed)
 		next := b.wins()
 		took := time.Since(began)
-		a.FailIf(took > a.Service.TTL/2, "the next candidate leads %v after Close", took)
+		a.FailIf(took > a.Service.TTL/2, "the next candidate leads only %v after Close", took)
 		a.holds(next)
 	})
 }
@@ -141,7 +141,7 @@ func closeOutOfTouch(a *arena) {
 		began := time.Now()
 		a.FailIf(c.real.Close(a.soon(a.Service.TTL/10)) == nil, "Close returned nil without a link")
 		took := time.Since(began)
-		a.FailIf(a.Service.Virtual && took > a.Service.TTL/10, "Close took %v, and its ctx ended after %v", took, a.Service.TTL/10)
+		a.FailIf(a.Service.Virtual && took > a.Service.TTL/10, "Close took %v, but its ctx ended after %v", took, a.Service.TTL/10)
 		a.ends(t, elector.ErrClosed)
 		b.wins()
 	})
@@ -155,7 +155,7 @@ func closeOutOfTouch(a *arena) {
 		a.holds(t)
 		third.succeeds(t)
 	})
-	a.in("before it has got a session", func(a *arena) {
+	a.in("before it has a session", func(a *arena) {
 		c := a.stand()
 		a.suspend(c)
 		b := c.campaign()

@@ -11,27 +11,27 @@ import (
 
 var dataRules = []rule{
 	promise("data/leader-deleted", dataLeaderDeleted, needs{"Delete"},
-		"An operator who deletes the leader's entry moves leadership: the leader ends with ErrDeposed, and the next one leads."),
+		"When an operator deletes the leader's entry, the leader's term ends with ErrDeposed, and the next candidate leads."),
 	promise("data/waiting-deleted", dataWaitingDeleted, needs{"Delete", needOrdered},
-		"A waiting candidate whose entry is deleted enrols again, at the end of the line, and is elected in its turn."),
+		"A waiting candidate whose entry is deleted enrols again at the end of the line, and is elected in its turn."),
 	promise("data/foreign-seat", dataForeignSeat, needs{"Put", "Delete", needKnown, needSeat},
-		"A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for."),
+		"A foreign entry on the seat, which would never go, is reported with ErrStrategyMismatch. Candidates do not wait for it."),
 	promise("data/predecessor-gone", dataPredecessorGone, needs{needStages},
-		"A predecessor that goes just before a candidate looks at it, or waits for it, is not missed."),
+		"A candidate notices a predecessor that goes just before the candidate looks at it or waits for it."),
 	promise("data/election-deleted", dataElectionDeleted, needs{"Delete", needKnown},
-		"When the whole election is deleted, or its directory, the leader is deposed and the candidates found it again and go on, also one that is about to enrol."),
+		"When the whole election, or its directory, is deleted, the leader is deposed, and the candidates found it again and continue, even one that is about to enrol."),
 	promise("data/foreign-children", dataForeignChildren, needs{"Put", "Delete", needKnown},
-		"Foreign and malformed children in the election's directory neither block nor mislead anybody."),
+		"Foreign and malformed children in the election's directory neither block nor mislead any candidate."),
 	promise("data/used-up", dataUsedUp, needs{"UseUp", needOrdered, needKnown},
-		"When the election's directory takes no more candidates, those in it lead in their order; the others wait, say so, and lead in a new directory once none is left."),
+		"When the election's directory takes no more candidates, those in it lead in their order. The others wait, report that, and lead in a new directory once none is left."),
 	promise("data/mismatch", dataMismatch, needs{needLayout},
-		"A candidate with another strategy gets ErrStrategyMismatch from every call, at once, and disturbs nobody."),
+		"Every call of a candidate with another strategy returns ErrStrategyMismatch at once, and disturbs nobody."),
 	promise("data/foreign-path", dataForeignPath, needs{"Put", "Delete", needLayout},
-		"A path that holds something else gives ErrStrategyMismatch, and can be used when that is gone."),
+		"If the election's path holds something else, calls return ErrStrategyMismatch. The path can be used when that is gone."),
 	promise("data/occupied", dataOccupied, needs{"Put", needLayout},
-		"Where an ephemeral entry stands directly under the election's path, those who found or enter it get ErrOccupied, which names it; persistent ones, and nested elections, are no matter."),
+		"If there is an ephemeral entry directly under the election's path, candidates that found or enter the election get ErrOccupied, which names it. Persistent entries and nested elections do not matter."),
 	promise("data/occupied-late", dataOccupiedLate, needs{needLayout, needHooks, needBackend},
-		"When such an entry comes later, leader and waiting candidates report it; the leader goes on, and no term begins until it is gone."),
+		"If an ephemeral entry appears directly under the election's path later, the leader and the waiting candidates report it. The leader continues, and no term begins until the entry is gone."),
 }
 
 func dataLeaderDeleted(a *arena) {
@@ -80,8 +80,8 @@ func dataPredecessorGone(a *arena) {
 		instants = append(instants, instant{"when it has made its offer", completed(elector.StageOffer)})
 	}
 	if a.cfg.Ordered || a.cfg.LooksFirst {
-		instants = append(instants, instant{"when it is about to look who stands before it", begun(elector.StageDetermine)},
-			instant{"when it has seen who stands before it", completed(elector.StageDetermine)})
+		instants = append(instants, instant{"when it is about to look up who is before it", begun(elector.StageDetermine)},
+			instant{"when it has seen who is before it", completed(elector.StageDetermine)})
 	}
 	for _, in := range instants {
 		for _, going := range []string{"leader", "one that waits"} {
@@ -150,7 +150,7 @@ func dataElectionDeleted(a *arena) {
 			a.uproot(extent)
 			a.ends(t, elector.ErrDeposed)
 			at := -1
-			a.Until("one of those who waited leads in a new directory", func() bool {
+			a.Until("one of the waiting candidates leads in a new directory", func() bool {
 				again()
 				at = slices.IndexFunc(rest, func(b *bid) bool { return b.returned() && a.seated(b.term) })
 				return at >= 0 && a.incarnation() != before
@@ -178,7 +178,7 @@ func dataElectionDeleted(a *arena) {
 	}
 	for _, extent := range a.extents() {
 		for _, times := range []int{1, 2} {
-			a.in(fmt.Sprintf("%s goes when one is about to enrol, %d times", extent, times), func(a *arena) {
+			a.in(fmt.Sprintf("%s is deleted when a candidate is about to enrol, %d times", extent, times), func(a *arena) {
 				a.works()
 				c := a.stand()
 				a.catchesUp(c)
@@ -207,7 +207,7 @@ func dataUsedUp(a *arena) {
 		b := a.stand().campaign()
 		outside = append(outside, b)
 		if !a.lacks(needHooks) {
-			a.Until(b.c.id+" says that it has to wait", b.isOutside)
+			a.Until(b.c.id+" reports that it must wait", b.isOutside)
 		}
 	}
 	for {
@@ -216,7 +216,7 @@ func dataUsedUp(a *arena) {
 		a.FailIf(now != old, "the election has a new directory, %s, while a candidate leads in %s", now, old)
 		blocked(append(inside, outside...)...)
 		n := len(a.entries())
-		a.FailIf(n != 1+len(inside), "the directory that is used up has %d entries, want those of the %d that got in", n, 1+len(inside))
+		a.FailIf(n != 1+len(inside), "the used-up directory has %d entries, want those of the %d candidates that got in", n, 1+len(inside))
 		a.resign(t)
 		if len(inside) == 0 {
 			break
@@ -227,7 +227,7 @@ func dataUsedUp(a *arena) {
 	for len(outside) > 0 {
 		t = anyReturns(a, &outside) // they enrol in the order in which they come
 		a.holds(t)
-		a.FailIf(a.dir() == old, "%d leads in %s, which is used up", t.Token(), old)
+		a.FailIf(a.dir() == old, "term %d is in %s, which is used up", t.Token(), old)
 		a.resign(t)
 	}
 	a.works()

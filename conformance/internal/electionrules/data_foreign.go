@@ -102,7 +102,7 @@ func dataMismatch(a *arena) {
 	a.refusesAll(other, elector.ErrStrategyMismatch)
 	a.stays(t)
 	a.leads(c.e, c)
-	a.left(1, "where the leader's has to be the only one")
+	a.left(1, "where only the leader's may exist")
 	a.resign(t)
 	a.refusesAll(other, elector.ErrStrategyMismatch) // the record stays
 	c.campaign().wins()
@@ -187,7 +187,7 @@ func (a *arena) stranger() backend.Entry {
 }
 
 func (a *arena) goes(stranger backend.Entry) {
-	a.operate("drop a stranger", func(ctx context.Context, s *backend.Session) error { return s.Discard(ctx, stranger) })
+	a.operate("discard a stranger", func(ctx context.Context, s *backend.Session) error { return s.Discard(ctx, stranger) })
 }
 
 // seesIt waits until the candidate sees an entry.
@@ -215,7 +215,7 @@ func (a *arena) occupied(c *candidate, by backend.Entry) {
 	b.fails(elector.ErrOccupied)
 	a.FailIf(!strings.Contains(b.err.Error(), by.Key), "the error does not name %s: %v", by.Key, b.err)
 	n := len(a.entries())
-	a.FailIf(n != before, "there were %d entries in the election, and are %d", before, n)
+	a.FailIf(n != before, "there were %d entries in the election, and now there are %d", before, n)
 }
 
 func dataOccupied(a *arena) {
@@ -225,7 +225,7 @@ func dataOccupied(a *arena) {
 	c := a.stand()
 	a.occupied(c, e)
 	record := a.get(a.path)
-	a.FailIf(len(record.Value) > 0, "the election is founded beside a stranger: %q", record.Value)
+	a.FailIf(len(record.Value) > 0, "the election was founded although a stranger is there: %q", record.Value)
 	a.goes(e)
 	a.seesGone(c, e.Key)
 	t := c.campaign().wins()
@@ -241,7 +241,7 @@ func dataOccupied(a *arena) {
 	a.seesGone(c, e.Key)
 	a.holds(c.campaign().wins())
 
-	a.in("elections stand in each other's path", func(a *arena) {
+	a.in("one election is nested in another", func(a *arena) {
 		_, t := a.lead()
 		_, nested := a.lead(func(cfg *elector.Config) { cfg.Election += "/inner" })
 		_, b := a.queue()

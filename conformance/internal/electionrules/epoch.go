@@ -9,13 +9,13 @@ import (
 
 var epochRules = []rule{
 	promise("epoch/dense", epochDense, needs{needDense, "Delete", "Expire", "LoseReply", "LoseRequest"},
-		"The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost."),
+		"The first token is 1, and each term raises it by one, however the last term ended and whichever reply was lost."),
 	promise("epoch/stalled-claim", epochStalled, needs{needDense, needBackend},
-		"A claim that is stalled on its way while another is faster takes nothing and raises nothing."),
+		"A claim that is delayed on its way until another has overtaken it takes nothing and raises nothing."),
 	promise("epoch/raised", epochRaised, needs{needDense, needKnown, "Put", needCommit},
-		"When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there."),
+		"When somebody else raises the epoch, the leader's next write is refused and ends its term. The next term continues from the raised epoch."),
 	promise("epoch/restart", epochRestart, needs{needDense, "Stop"},
-		"The token goes on from where it was when the service has been restarted, and nobody was there meanwhile."),
+		"After a restart of the service the token continues from where it was, even if no candidate was there meanwhile."),
 }
 
 // epochs counts the terms of an election. Nothing else may start terms there.

@@ -13,31 +13,31 @@ import (
 
 var fenceRules = []rule{
 	promise("fence/commit", fenceCommit, needs{needCommit},
-		"A commit does all that it is made of at one instant and returns what there is then; Get returns at once what the term and earlier leaders have written."),
+		"A commit does all its ops at one instant and returns the entries as they are then. Get returns at once what this term and earlier leaders have written."),
 	promise("fence/conflict", fenceConflict, needs{needCommit},
-		"A commit that finds an entry other than it expects is refused as a whole, with ErrConflict or ErrNoEntry, and the term goes on."),
+		"A commit that finds an entry in another state than it expects is refused as a whole, with ErrConflict or ErrNoEntry, and the term continues."),
 	promise("fence/bad-input", fenceBadInput, needs{needCommit},
-		"A commit that cannot be right is refused with an error that names the key, before anything is written, and the term goes on."),
+		"A commit that cannot be right is refused before anything is written, with an error that names the key, and the term continues."),
 	promise("fence/too-large", fenceTooLarge, needs{needCommit},
-		"A commit over the service's limit of bytes, or of ops, is refused with ErrTooLarge, which names it; nothing is written, and the term goes on."),
+		"A commit over the service's limit of bytes or ops is refused with ErrTooLarge, which names the limit. Nothing is written, and the term continues."),
 	promise("fence/ended", fenceEnded, needs{"Delete", "Expire", needCommit},
-		"Once a term has ended, Commit, Proclaim and Get are ErrDeposed and the cause of the end; the conditions of Guard hold in anybody's commit until then, and are ErrCondition afterwards."),
+		"Once a term has ended, Commit, Proclaim and Get return ErrDeposed and the cause of the end. In a commit of any session, the conditions of Guard hold until then, and return ErrCondition afterwards."),
 	promise("fence/frozen", fenceFrozen, needs{"Delete", "Expire", needCommit, needBackend},
-		"A deposed leader that hears nothing of it cannot write: the first try is refused with ErrDeposed, and ends its term."),
+		"A deposed leader that does not know of its end cannot write: its first write is refused with ErrDeposed, and ends its term."),
 	promise("fence/queued", fenceQueued, needs{"Delete", "Suspend", needCommit, needBackend},
-		"Writes that wait for a link while leadership moves are not done when the link is back."),
+		"Writes that wait for the link while leadership moves are not done when the link is back."),
 	promise("fence/stalled", fenceStalled, needs{"Delete", "Expire", needCommit, needBackend},
-		"A commit that is stalled on its way while leadership moves is refused; one beside others of its own term succeeds."),
+		"A commit that is delayed on its way while leadership moves is refused. A commit that others of its own term overtake succeeds."),
 	promise("fence/overdue", fenceOverdue, needs{needCommit, needBackend},
-		"A leader whose window has passed does not write, though no timer has told it yet and the service would let it."),
+		"A leader whose window has passed does not write, even if no timer has told it yet and the service would accept the write."),
 	promise("fence/race", fenceRace, needs{needCommit, needBackend},
-		"Of many commits beside the end of their term, those that succeed come before its end, and none after it."),
+		"Of many commits that race with the end of their term, those that succeed come before the end, and none comes after it."),
 	promise("fence/lost-and-cut", fenceLostAndCut, needs{"CutReply", needCommit, needSuspend},
-		"A commit whose fate is unknown when its term ends returns ErrIndeterminate, not sooner, and is done once or not at all."),
+		"A commit whose outcome is unknown when its term ends returns ErrIndeterminate, not sooner, and is done once or not at all."),
 	promise("fence/cancel", fenceCancel, needs{"Suspend", "CutReply", needCommit},
-		"A commit whose ctx ends returns ctx's error, or ErrIndeterminate if it may have been done, and the term goes on."),
+		"A commit whose ctx ends returns ctx's error, with ErrIndeterminate if it may have been done, and the term continues."),
 	promise("fence/late", fenceLate, needs{"DelayRequest", needCommit, needBackend},
-		"A Commit or Proclaim that was told as ErrIndeterminate is not done any more once a later write of the term to the same key has succeeded."),
+		"If a Commit or Proclaim returned ErrIndeterminate, it is no longer applied once a later write of the term to the same key has succeeded."),
 }
 
 func fenceCommit(a *arena) {
@@ -166,7 +166,7 @@ func fenceConflict(a *arena) {
 	}{
 		{"a create of a key that exists", func() elector.Op { return elector.Create(s[0].Key, newValue) }, elector.ErrConflict},
 		{"a compare-and-set at an old version", func() elector.Op { return at(s[0].Key, s[0].Version-1) }, elector.ErrConflict},
-		{"a compare-and-set at a version to come", func() elector.Op { return at(s[0].Key, s[0].Version+1) }, elector.ErrConflict},
+		{"a compare-and-set at a future version", func() elector.Op { return at(s[0].Key, s[0].Version+1) }, elector.ErrConflict},
 		{"a compare-and-set of a missing key", func() elector.Op { return at(s[2].Key, 1) }, elector.ErrConflict},
 		{"a delete of a missing key", func() elector.Op { return elector.Delete(s[2].Key) }, backend.ErrNoEntry},
 		{"a delete of a key with others below it", func() elector.Op { return elector.Delete(below[0].Key) }, elector.ErrConflict},
@@ -192,7 +192,7 @@ func fenceBadInput(a *arena) {
 	a.Refused("Get of a bad key", err, backend.ErrBadKey)
 	a.holds(t)
 	good := elector.Create(s[2].Key, newValue)
-	refused("nothing", "op")
+	refused("no op", "op")
 	refused("an empty op", "Op", elector.Op{})
 	refused("an empty op beside a good one", "Op", good, elector.Op{})
 	refused("version 0", s[3].Key, good, elector.CompareAndSet(s[3].Key, newValue, 0))
@@ -216,8 +216,8 @@ func fenceBadInput(a *arena) {
 			elector.Create(e.Key, newValue), elector.Put(e.Key, newValue),
 			elector.CompareAndSet(e.Key, newValue, max(e.Version, 1)), elector.Delete(e.Key),
 		} {
-			refused("a key of the election's own", e.Key, op)
-			refused("a key of the election's own beside a good one", e.Key, good, op)
+			refused("a key of the election itself", e.Key, op)
+			refused("a key of the election itself beside a good one", e.Key, good, op)
 		}
 	}
 	after, err := a.getAll(t.Guard().Session, reserved)

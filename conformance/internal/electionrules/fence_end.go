@@ -34,7 +34,7 @@ func seatOf(a *arena, t *elector.Term) backend.Entry {
 			return g.Entry
 		}
 	}
-	a.Failf("the conditions of term %d are about no ephemeral entry: %+v", t.Token(), t.Guard().Conditions)
+	a.Failf("term %d has no condition on an ephemeral entry: %+v", t.Token(), t.Guard().Conditions)
 	return backend.Entry{}
 }
 
@@ -54,10 +54,10 @@ func (a *arena) guarded(t *elector.Term) (ended func()) {
 		_, err := s.Commit(ctx, conditions)
 		return err
 	}
-	a.operate("ask for the conditions of a term that goes on", ask)
+	a.operate("check the conditions of a term that continues", ask)
 	return func() {
 		a.operate("", func(ctx context.Context, s *backend.Session) error {
-			a.Refused("a question for the conditions of a term that has ended", ask(ctx, s), backend.ErrCondition)
+			a.Refused("a check of the conditions of a term that has ended", ask(ctx, s), backend.ErrCondition)
 			return nil
 		})
 	}
@@ -70,12 +70,12 @@ func fenceEnded(a *arena) {
 		conditions := t.Guard().Conditions
 		at := backend.Entry{Key: a.own("entry")}
 		anybody := func(when string, want error) {
-			a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
+			a.operate("a commit under the conditions of a term "+when, func(ctx context.Context, s *backend.Session) error {
 				made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
 				if want != nil {
 					a.Refused("a commit under the conditions of a term "+when, err, want)
 					_, err = s.Commit(ctx, conditions)
-					a.Refused("a question for the conditions of a term "+when, err, want)
+					a.Refused("a check of the conditions of a term "+when, err, want)
 					return nil
 				}
 				if err == nil {
@@ -84,7 +84,7 @@ func fenceEnded(a *arena) {
 				return err
 			})
 		}
-		anybody("that goes on", nil)
+		anybody("that continues", nil)
 		a.speak(t)
 		anybody("that has published a value", nil)
 		a.holds(t)
@@ -107,7 +107,7 @@ func fenceEnded(a *arena) {
 		anybody("that another has followed", backend.ErrCondition)
 		at = a.untouched(at)[0]
 		conditions = next.Guard().Conditions
-		anybody("that goes on", nil)
+		anybody("that continues", nil)
 		a.holds(next)
 	})
 }
@@ -191,7 +191,7 @@ func (z *zombie) refused(a *arena, way ending, try func() error) {
 	for range 2 {
 		err := try()
 		a.deposed("the zombie's write", err, way.cause)
-		a.FailIf(z.term.Valid() || z.term.Context().Err() == nil, "the term goes on after its write was refused for good")
+		a.FailIf(z.term.Valid() || z.term.Context().Err() == nil, "the term continues after its write was refused for good")
 	}
 	a.ends(z.term, way.cause)
 	z.harmless(a)

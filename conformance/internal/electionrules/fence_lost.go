@@ -64,7 +64,7 @@ func (a *arena) unknown(p *committing, w write, ends func()) {
 	ends()
 	if a.Service.Virtual {
 		a.Settle()
-		a.FailIf(!p.returned(), "Commit goes on after the term has ended")
+		a.FailIf(!p.returned(), "Commit still blocks after the term has ended")
 	}
 	_, err := p.result()
 	a.Refused(w.name, err, elector.ErrIndeterminate)
@@ -158,7 +158,7 @@ func fenceLate(a *arena) {
 	giveUp := func(what string, kind backend.OpKind, write func(ctx context.Context) error) {
 		sent := c.client.DelayRequest(kind, delay)
 		p := a.begin(what, write)
-		a.Until(what+" is under way", sent)
+		a.Until(what+" is pending", sent)
 		p.cancel()
 		a.Refused(what, p.result(), elector.ErrIndeterminate, context.Canceled)
 		a.holds(t)

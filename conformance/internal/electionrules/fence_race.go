@@ -61,9 +61,9 @@ func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
 // endedBefore checks that nothing of the term was done at the mark or after it, and no refused commit at
 // all.
 func (r *race) endedBefore(mark backend.Entry) {
-	r.a.FailIf(r.wrong != nil, "a commit beside the end of its term: %v", r.wrong)
+	r.a.FailIf(r.wrong != nil, "a commit during the end of its term: %v", r.wrong)
 	for _, e := range append(r.made, r.a.present(r.unknown...)...) {
-		r.a.FailIf(e.Rev >= mark.Rev, "%+v of the old term came after its end, when %+v was made", e, mark)
+		r.a.FailIf(e.Rev >= mark.Rev, "%+v of the old term was written after its end, when %+v was written", e, mark)
 	}
 	r.a.untouched(r.refused...)
 }

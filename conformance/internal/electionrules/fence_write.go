@@ -119,7 +119,7 @@ func (a *arena) effect(w write, s shelf, made []backend.Entry) {
 
 // seen checks that others see the entries.
 func (a *arena) seen(want ...backend.Entry) {
-	a.agree("another", want, a.present(want...))
+	a.agree("another session", want, a.present(want...))
 }
 
 // tryCommit is Commit with the rule's patience.
@@ -158,7 +158,7 @@ func (a *arena) isNot(what string, err error, none ...error) {
 // itself compares them, as a read may be outdated.
 func (a *arena) untouched(want ...backend.Entry) shelf {
 	now := slices.Clone(want)
-	a.operate("write over what has to be as it was", func(ctx context.Context, s *backend.Session) error {
+	a.operate("write over entries that must be unchanged", func(ctx context.Context, s *backend.Session) error {
 		ops := make([]backend.Op, len(want))
 		for i, e := range want {
 			ops[i] = backend.CompareAndSet(e.Key, e.Value, e.Version)
@@ -185,7 +185,7 @@ func (a *arena) untouched(want ...backend.Entry) shelf {
 
 // present reads the entries of the keys after all earlier writes.
 func (a *arena) present(s ...backend.Entry) shelf {
-	return readNow(a, "what stands there", func(ctx context.Context, o *backend.Session) (shelf, error) {
+	return readNow(a, "the current entries", func(ctx context.Context, o *backend.Session) (shelf, error) {
 		return a.getAll(o, s)
 	})
 }

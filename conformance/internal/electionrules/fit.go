@@ -13,17 +13,17 @@ import (
 
 var fitRules = []rule{
 	promise("fit/waits", fitWaits, needs{needFit, needHooks},
-		"A candidate that is not fit from the start has no entry in anybody's way, says so once, and stands when it is fit."),
+		"A candidate that is not fit from the start has no entry that blocks others, reports that once, and stands when it is fit."),
 	promise("fit/withdraws", fitWithdraws, needs{needFit, needHooks},
-		"A candidate that is not fit any more while it waits lets the others go first, and stands again when it is fit."),
+		"A candidate that becomes unfit while it waits lets the others go first, and stands again when it is fit."),
 	promise("fit/win", fitWin, needs{needFit, needHooks, needStages},
-		"A win that comes when the candidate is not fit any more is not taken; the next one leads."),
+		"A candidate that wins when it is no longer fit does not take the win, and the next candidate leads."),
 	promise("fit/leading", fitLeading, needs{needFit, needHooks},
-		"A leader that is not fit any more is asked to go, once, by itself; Run heeds it, the next one leads, and it stands again when it is fit."),
+		"A leader that becomes unfit asks itself to go, once. Run obeys, the next candidate leads, and the unfit one stands again when it is fit."),
 	promise("fit/hangs", fitHangs, needs{needFit, needHooks},
-		"A check that hangs has failed when its timeout is over, and no other is begun before it has returned."),
+		"A check that hangs has failed when its timeout is over, and no other check begins before it has returned."),
 	promise("fit/close", fitClose, needs{needFit, needHooks},
-		"A check runs while a campaign or a term does, and at no other time; one that hangs keeps no Close from returning."),
+		"Checks run during a campaign or a term, and at no other time. A check that hangs does not keep Close from returning."),
 }
 
 var errIll = errors.New("the disk is full")
@@ -130,7 +130,7 @@ func fitWaits(a *arena) {
 	c.aside(1)
 	b.blocked()
 	n := len(a.entries())
-	a.FailIf(n > 0 && !is[elector.UnfitStands](a.cfg.Strategy), "one that is not fit has %d entries", n)
+	a.FailIf(n > 0 && !is[elector.UnfitStands](a.cfg.Strategy), "a candidate that is not fit has %d entries", n)
 	_, t := a.lead() // nobody is in its way
 	_, behind := a.queue()
 	t = behind.succeeds(t)
@@ -155,7 +155,7 @@ func fitWithdraws(a *arena) {
 		h.becomes(errIll)
 		c.aside(1)
 		if !is[elector.UnfitStands](a.cfg.Strategy) {
-			a.Until("the entry of one that is not fit is gone", func() bool { return len(a.entries()) == others })
+			a.Until("the entry of the candidate that is not fit is gone", func() bool { return len(a.entries()) == others })
 		}
 		a.holds(t)
 		t = behind.succeeds(t)
@@ -224,13 +224,13 @@ func fitLeading(a *arena) {
 	h.becomes(errIll)
 	j.told(elector.ErrAsked)
 	r, _ := t.Request()
-	a.FailIf(r.By != c.id || !strings.Contains(r.Why, errIll.Error()), "the leader asks itself to go %v", r)
+	a.FailIf(r.By != c.id || !strings.Contains(r.Why, errIll.Error()), "the leader's request to itself is %v", r)
 	a.stays(t)
 	b.blocked()
 	h.becomes(nil) // this withdraws no request
 	h.becomes(errIll)
 	if again, asked := t.Request(); !asked || again != r {
-		a.Failf("the request was %v, and is %v", r, again)
+		a.Failf("the request was %v, and is now %v", r, again)
 	}
 	a.holds(t)
 	b.blocked()
@@ -283,7 +283,7 @@ func fitClose(a *arena) {
 		h := a.health(nil)
 		_, t := a.lead(h.is)
 		before := h.count()
-		a.Until("a leader is asked", func() bool { return h.count() > before+2 })
+		a.Until("the application of a leader is asked", func() bool { return h.count() > before+2 })
 		a.resign(t)
 		a.Settle()
 		h.rests("the term")

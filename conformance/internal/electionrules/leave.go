@@ -11,15 +11,15 @@ import (
 
 var leaveRules = []rule{
 	promise("leave/resign", leaveResign, needs{"Delete", "Expire"},
-		"Resign ends the term at once and hands the seat to the next; a second one, and one after the term was lost, is harmless."),
+		"Resign ends the term at once and hands the seat to the next candidate. A second Resign, and one after the term was lost, does no harm."),
 	promise("leave/resign-out-of-touch", leaveOutOfTouch, needs{"Suspend"},
-		"A Resign whose ctx ends first ends the term at once, says that it is not confirmed, and releases the seat when the link is back."),
+		"A Resign whose ctx ends first ends the term at once, reports that it is not confirmed, and releases the seat when the link is back."),
 	promise("leave/withdraw", leaveWithdraw, nil,
-		"A candidate that withdraws, wherever it waits, is gone when Campaign returns and disturbs nobody else."),
+		"A candidate that withdraws, from any place in the line, is gone when Campaign returns, and disturbs nobody else."),
 	promise("leave/zombie", leaveZombie, needs{"Suspend", "Delete", "Expire"},
-		"A leader that resigns, proclaims or closes when its successor has taken over, whether or not it has heard of that, does not touch the successor's entry."),
+		"A leader that resigns, proclaims or closes after its successor has taken over does not touch the successor's entry, whether or not it knows of the successor."),
 	promise("leave/nothing", leaveNothing, needs{"Stored", needCommit},
-		"After many terms and campaigns an election has no more in the service than after its first ones."),
+		"After many terms and campaigns an election stores no more in the service than after its first ones."),
 }
 
 func leaveResign(a *arena) {
@@ -124,7 +124,7 @@ func leaveWithdraw(a *arena) {
 // anyReturns waits until one of the bids has won, in any order, and removes it from the list.
 func anyReturns(a *arena, bids *[]*bid) *elector.Term {
 	at := -1
-	a.Until("one of those who wait is elected", func() bool {
+	a.Until("one of the waiting candidates is elected", func() bool {
 		at = slices.IndexFunc(*bids, (*bid).returned)
 		return at >= 0
 	})
@@ -167,7 +167,7 @@ func leaveNothing(a *arena) {
 	for range turns {
 		turn()
 	}
-	a.NoMore(before, turns, "other terms")
+	a.NoMore(before, turns, "more terms")
 }
 
 func leaveZombie(a *arena) {

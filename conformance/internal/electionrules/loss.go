@@ -11,31 +11,31 @@ import (
 
 var lossRules = []rule{
 	promise("loss/leader-expires", lossLeaderExpires, needs{"Expire"},
-		"A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again."),
+		"A leader whose session ends stops with ErrSessionLost, the next candidate is elected, and the elector can campaign again."),
 	promise("loss/waiting-expires", lossWaitingExpires, needs{"Expire", needBackend},
-		"A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only."),
+		"A waiting candidate whose session ends enrols again in a new session, and is elected only with an entry of that session."),
 	promise("loss/at-handover", func(a *arena) { lossAtHandover(a, true) }, needs{"Delete", "Expire", "HoldWakeups"},
-		"A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with the entry it had."),
+		"A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with its old entry."),
 	promise("loss/after-handover", func(a *arena) { lossAtHandover(a, false) }, needs{"Delete", "Expire", "HoldWakeups"},
-		"The same right after its predecessor's entry has gone, before the candidate hears of either."),
+		"A candidate whose session ends, or whose entry is deleted, right after its predecessor's entry went, and before it hears of either, is not elected with its old entry."),
 	promise("loss/short-cut-held", lossShortCutHeld, needs{"Suspend", needSuspend, needHooks},
-		"With HoldWhileTrusted a link that is cut for less than the trust window does not end the term."),
+		"With HoldWhileTrusted, a link that is cut for less than the trust window does not end the term."),
 	promise("loss/short-cut-steps-down", lossStepsDown, needs{"Suspend", needSuspend},
-		"With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back."),
+		"With StepDownOnSuspend, the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back."),
 	promise("loss/long-cut", lossLongCut, needs{"Suspend", needSuspend},
-		"A link that is cut for longer than the trust window ends the term before another can lead, under both policies."),
+		"Under both policies, a link that is cut for longer than the trust window ends the term before another candidate can lead."),
 	promise("loss/deadline", lossDeadline, needs{"Suspend", needBackend},
-		"At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session."),
+		"At the session's deadline, Valid is false and the Context is done, whether or not the elector has heard anything of the session."),
 	promise("loss/throttled", lossThrottled, needs{"Throttle"},
-		"A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask."),
+		"While the service rejects requests for a while, a term continues, and a waiting candidate keeps its place."),
 	promise("loss/denied", lossDenied, needs{"Deny"},
-		"Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again."),
+		"Withdrawn credentials end no term. A write or campaign that they do not allow is refused with ErrDenied, and works when they allow it again."),
 	promise("loss/at-win", lossAtWin, needs{"Expire", needBackend, needStages},
-		"A seat that was won in a session that is lost by then is not announced as a term."),
+		"A seat that was won in a session that has been lost since is not announced as a term."),
 	promise("loss/process-dies", lossProcessDies, needs{"Kill", "DelayRequest", needCommit, needBackend},
-		"When the leader's process dies the next is elected with a higher token: at once if its will is executed, else after its window; and what it had sent before is not done any more."),
+		"When the leader's process dies, the next leader is elected with a higher token: at once if the will is executed, otherwise after the window. What the process had sent before is not applied any more."),
 	promise("loss/waiting-cut", lossWaitingCut, needs{"Suspend", needBackend},
-		"A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again."),
+		"A waiting candidate that is out of touch for a while keeps its place. If it is out of touch for longer than its session lasts, it enrols again."),
 }
 
 func lossLeaderExpires(a *arena) {
@@ -124,10 +124,10 @@ func lossWaitingExpires(a *arena) {
 func (a *arena) ownEntry(c *candidate, t *elector.Term) {
 	seat := a.seat()
 	if s := c.tap.session(); s != nil && seat.Session != s.ID() {
-		a.Failf("term %d has an entry of session %s, and the candidate's is %s", t.Token(), seat.Session, s.ID())
+		a.Failf("term %d has an entry of session %s, but the candidate's session is %s", t.Token(), seat.Session, s.ID())
 	}
 	if s := c.tap.session(); s != nil && s.State() == backend.Lost {
-		a.Failf("term %d has a session that is lost", t.Token())
+		a.Failf("the session of term %d is lost", t.Token())
 	}
 }
 
@@ -144,7 +144,7 @@ func deletedAtHandover(a *arena, itFirst bool) {
 	c, b := a.queue()
 	thaw := a.freeze(c)
 	all := a.entries()
-	a.FailIf(len(all) != 2, "there are %d entries, want those of the leader and of who waits", len(all))
+	a.FailIf(len(all) != 2, "there are %d entries, want those of the leader and of the waiting candidate", len(all))
 	if itFirst {
 		all[0], all[1] = all[1], all[0]
 	}
@@ -251,13 +251,13 @@ func lossStepsDown(a *arena) {
 		cut := time.Now()
 		a.suspend(c)
 		a.ends(t, elector.ErrSuspended)
-		a.FailIf(a.Service.Virtual && time.Since(cut) > a.Service.Slow, "the term ended %v after the link was cut", time.Since(cut))
+		a.FailIf(a.Service.Virtual && time.Since(cut) > a.Service.Slow, "the term ended only %v after the link was cut", time.Since(cut))
 		a.Settle()
 		b.blocked()
 		a.resume(c)
 		next := b.wins()
 		a.FailIf(a.Service.Virtual && time.Since(cut) > a.Service.TTL/2,
-			"the next was elected %v after the link was cut for a moment", time.Since(cut))
+			"the next candidate was elected only %v after the link was cut for a moment", time.Since(cut))
 		c.enters().succeeds(next)
 	})
 	a.in("the link is cut while the candidate waits", func(a *arena) {
@@ -284,7 +284,7 @@ func lossLongCut(a *arena) {
 			a.suspend(c)
 			next := b.wins()
 			// A term that is still valid here would be a second one.
-			a.FailIf(t.Valid(), "the old term is valid when the next is elected")
+			a.FailIf(t.Valid(), "the old term is still valid when the next candidate is elected")
 			a.ends(t, cause)
 			a.resume(c)
 			a.stays(next)
@@ -327,7 +327,7 @@ func lossAtDeadline(a *arena, deaf bool) {
 	a.FailIf(t.Valid() && !s.Deadline().After(deadline), "Valid is true at the deadline of the session")
 	a.ends(t, elector.ErrSessionLost)
 	if a.Service.Virtual {
-		a.FailIf(time.Now().After(deadline), "the Context was done %v after the deadline", time.Since(deadline))
+		a.FailIf(time.Now().After(deadline), "the Context was done only %v after the deadline", time.Since(deadline))
 		b.blocked() // the service has not yet dropped the session
 	}
 	b.wins()
@@ -380,7 +380,7 @@ func lossWaitingCut(a *arena) {
 		a.resume(c)
 		b.wins()
 	})
-	a.in("for longer than the session's time", func(a *arena) {
+	a.in("for longer than the session lasts", func(a *arena) {
 		_, t := a.lead()
 		c, b := a.queue(a.brief)
 		a.suspend(c)
@@ -412,7 +412,7 @@ func lossProcessDies(a *arena) {
 			shelf := a.stock(t, "shelf")
 			sent := c.client.DelayRequest(backend.OpCompareAndSet, 2*ttl)
 			p := a.startCommit(t, elector.CompareAndSet(shelf[0].Key, newValue, shelf[0].Version))
-			a.Until("a commit is under way", sent)
+			a.Until("a commit is pending", sent)
 			deadline := c.tap.session().Deadline()
 			died := time.Now()
 			wills := c.client.Kill()
@@ -426,11 +426,11 @@ func lossProcessDies(a *arena) {
 			next := b.wins()
 			switch took := time.Since(died); {
 			case companion && took > ttl/2:
-				a.Failf("the next leader was elected %v after the process died, and the session timeout is %v", took, ttl)
+				a.Failf("the next leader was elected only %v after the process died, and the session timeout is %v", took, ttl)
 			case !companion && time.Now().Before(deadline):
-				a.Failf("the next leader was elected %v before the deadline of the one that died", time.Until(deadline))
+				a.Failf("the next leader was elected %v before the deadline of the leader that died", time.Until(deadline))
 			case next.Token() <= t.Token():
-				a.Failf("the next leader has token %d, and the one that died had %d", next.Token(), t.Token())
+				a.Failf("the next leader has token %d, but the leader that died had %d", next.Token(), t.Token())
 			}
 			a.ends(t, elector.ErrSessionLost)
 			_, err := p.result()

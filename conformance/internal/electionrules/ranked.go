@@ -13,23 +13,23 @@ import (
 
 var rankedRules = []rule{
 	promise("ranked/best-leads", rankedBestLeads, needs{needRanks},
-		"The best of those who wait leads next; those of equal rank lead in the order of their arrival."),
+		"The best of the waiting candidates leads next. Candidates of equal rank lead in the order of their arrival."),
 	promise("ranked/changes", rankedChanges, needs{needRanks},
-		"A rank that changes counts at once, of a candidate that waits and of one that leads, and it keeps its arrival and its term."),
+		"A new rank counts at once, both for a waiting candidate and for a leader. The candidate still counts from its first arrival, and the leader keeps its term."),
 	promise("ranked/negative", rankedNegative, needs{needRanks, needAsk},
-		"A candidate whose rank is below zero is listed, never leads, and keeps nobody else from it; a leader whose rank falls there is asked to go."),
+		"A candidate whose rank is below zero is listed, never leads, and does not block others. A leader whose rank falls below zero is asked to go."),
 	promise("ranked/quorum", rankedQuorum, needs{needRanks},
-		"Nobody comes to lead until a quorum of those stands that may, and then the best of them does; who leads goes on without it."),
+		"No term begins until a quorum of candidates that may lead stands, and then the best of them leads. A leader continues without a quorum."),
 	promise("ranked/preempts", rankedPreempts, needs{needRanks, needAsk},
-		"Where it is told to, and only there, the best candidate asks a leader of lower rank to go, after the hold-off, and none of equal rank: leadership does not swing."),
+		"Only with Preempt, the best candidate asks a leader of lower rank to go, after the hold-off. It never asks a leader of equal rank, so that leadership does not swing."),
 	promise("ranked/designated", rankedDesignated, needs{needRanks, needNominee, needLayout, needAsk, needBackend},
-		"Who is designated goes before all others until that is taken back, if it may lead; the best, of several with the ID; nobody takes the seat who does not know, and where candidates ask leaders to go, it asks a better one, and nobody asks it."),
+		"A designated candidate that may lead goes before all others until the designation is taken back; of several with the ID, the best. No candidate takes the seat without knowing the designation. With Preempt, the designated candidate asks even a better leader to go, and nobody asks it."),
 	promise("ranked/newcomer", rankedNewcomer, needs{needRanks, needBackend},
-		"A better one that comes while somebody leads wakes nobody, and leads next."),
+		"A better candidate that arrives while somebody leads wakes nobody, and leads next."),
 	promise("ranked/listed", rankedListed, needs{needRanks, needBackend},
-		"Candidates lists all who stand all the time, also one that takes the seat or changes its rank meanwhile."),
+		"Candidates lists every candidate that stands all the time, even one that takes the seat or changes its rank meanwhile."),
 	promise("ranked/wakes-few", rankedWakesFew, needs{needRanks, needBackend, needLayout, needStages},
-		"With equal ranks a handover wakes the successor and the one behind it, and nobody else; the successor lists once, and reads only whom it does not know: the notice brings the seat and the record."),
+		"With equal ranks, a handover wakes only the successor and the candidate behind it. The successor lists once, and reads only the candidates that it does not know: the notice brings the seat and the record."),
 }
 
 // byRank is a ranking by rank alone.
@@ -220,7 +220,7 @@ func rankedQuorum(a *arena) {
 }
 
 func rankedPreempts(a *arena) {
-	a.in("it is not told to", func(a *arena) {
+	a.in("without Preempt", func(a *arena) {
 		leader, t := a.leadsBy(byRank, 1)
 		line := a.line(9, 1)
 		a.unasked(t)
@@ -258,7 +258,7 @@ func rankedPreempts(a *arena) {
 		other.change(2)
 		a.askedBy(t, other)
 		took := time.Since(began)
-		a.FailIf(took < r.HoldOff, "the leader was asked to go after %v, and the hold-off is %v", took, r.HoldOff)
+		a.FailIf(took < r.HoldOff, "the leader was asked to go after only %v, but the hold-off is %v", took, r.HoldOff)
 	})
 	a.in("not for long enough", func(a *arena) {
 		r := kit.Ranking{Preempt: true, HoldOff: 1000 * time.Hour}
@@ -272,7 +272,7 @@ func rankedPreempts(a *arena) {
 }
 
 func rankedDesignated(a *arena) {
-	a.in("who waits", func(a *arena) {
+	a.in("a waiting candidate", func(a *arena) {
 		viewer := a.view()
 		leader, t := a.leadsBy(byRank, 5)
 		line := a.line(9, 1, 3)
@@ -294,7 +294,7 @@ func rankedDesignated(a *arena) {
 		a.inLine(viewer, middle, never, last)
 		a.succeed(t, never, last)
 	})
-	a.in("who does not stand yet", func(a *arena) {
+	a.in("a candidate that does not stand yet", func(a *arena) {
 		_, t := a.leadsBy(byRank, 5)
 		id := a.id(99)
 		a.designate(id)
@@ -303,7 +303,7 @@ func rankedDesignated(a *arena) {
 		late.waits()
 		a.succeed(t, late, best)
 	})
-	a.in("several", func(a *arena) {
+	a.in("several candidates with the ID", func(a *arena) {
 		_, t := a.leadsBy(byRank, 5)
 		best := a.line(9)[0]
 		id := a.id(99)
@@ -316,7 +316,7 @@ func rankedDesignated(a *arena) {
 		a.designate(id)
 		a.succeed(t, same[2], same[1], same[0], best)
 	})
-	each(a.in, "who takes the seat does not know what has changed, the designation is taken back: %v", []bool{false, true}, func(a *arena, taken bool) {
+	each(a.in, "the candidate that takes the seat does not know of the change; the designation is taken back: %v", []bool{false, true}, func(a *arena, taken bool) {
 		_, t := a.leadsBy(byRank, 5)
 		line := a.line(9, 1)
 		first, next, now := line[0], line[1], line[1].c.id
@@ -331,7 +331,7 @@ func rankedDesignated(a *arena) {
 		takes.release()
 		a.succeed(next.wins(), first)
 	})
-	a.in("candidates ask leaders to go", func(a *arena) {
+	a.in("with Preempt", func(a *arena) {
 		r := kit.Ranking{Preempt: true}
 		leader, t := a.leadsBy(r, 5)
 		worse := a.waitsBy(r, 1)
@@ -361,7 +361,7 @@ func rankedNewcomer(a *arena) {
 	newcomers := a.line(9)
 	a.Settle()
 	now := woken()
-	a.FailIf(now != before, "those who wait were woken %d times by one that came", now-before)
+	a.FailIf(now != before, "the waiting candidates were woken %d times by one that arrived", now-before)
 	t = a.succeed(t, newcomers[0])
 	line[0].waits()
 	next := a.line(3, 4)
@@ -390,12 +390,12 @@ func rankedListed(a *arena) {
 			all, err = viewer.e.Candidates(ctx)
 			return err
 		})
-		reads.reached("Candidates reads the entry of the one that waits")
+		reads.reached("Candidates reads the entry of the waiting candidate")
 		meanwhile.does()
 		reads.release()
 		lists.must()
 		a.FailIf(!slices.ContainsFunc(all, func(c elector.Candidate) bool { return c.ID == other.c.id }),
-			"Candidates lists %+v while %s: %s has stood all the time", all, meanwhile.what, other.c.id)
+			"Candidates lists %+v while %s: %s is missing, though it has stood all the time", all, meanwhile.what, other.c.id)
 	}
 }
 
@@ -412,6 +412,6 @@ func rankedWakesFew(a *arena) {
 		if i == 0 { // it has not been told who came after it
 			want.Gets += waiting - 1
 		}
-		a.FailIf(won != want, "%s was woken to lead, and made calls %+v before it did, want %+v", winner.c.id, won, want)
+		a.FailIf(won != want, "%s was woken to lead, and made calls %+v before it led, want %+v", winner.c.id, won, want)
 	})
 }

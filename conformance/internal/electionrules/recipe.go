@@ -10,19 +10,19 @@ import (
 
 var recipeRules = []rule{
 	promise("recipe/one-wake-up", recipeOneWakeUp, needs{needCalm, needOrdered, needInLine, needBackend, needLayout, needStages},
-		"A handover wakes the successor, tells one other that it is next, disturbs nobody else, and costs no listing and no read."),
+		"A handover wakes the successor, tells one other candidate that it is next, disturbs nobody else, and costs no list and no read."),
 	promise("recipe/withdrawal-wakes-one", recipeWithdrawal, needs{needCalm, needOrdered, needBackend},
 		"The withdrawal of a waiting candidate wakes only the one behind it."),
 	promise("recipe/herd", recipeHerd, needs{needHerd, needBackend},
-		"A handover wakes all who wait, each once, and one of them leads."),
+		"A handover wakes all waiting candidates, each once, and one of them leads."),
 	promise("recipe/joining-wakes-nobody", recipeJoining, needs{needUnseen, needBackend},
-		"A candidate that joins wakes nobody who waits."),
+		"A candidate that joins wakes no waiting candidate."),
 	promise("recipe/observing", recipeObserving, needs{needOrdered, needBackend},
-		"Who observes lists the directory once for many handovers, and not for what a leader publishes."),
+		"An observer lists the directory once for many handovers, and not for the values that leaders publish."),
 	promise("recipe/two-watches", recipeTwoWatches, needs{"Watches"},
-		"A candidate that waits has at most two live watches: one on its own entry and one on its predecessor, or one on the directory. With ranks the best has one more."),
+		"A waiting candidate has at most two live watches: one on its own entry and one on its predecessor, or one on the directory. With ranks, the best waiting candidate has one more."),
 	promise("recipe/stages", recipeStages, needs{needStages},
-		"The stages of a candidacy are reported in the recipe's order, each begun and completed."),
+		"The stages of a candidacy are reported in the recipe's order, and each is reported as begun and as completed."),
 }
 
 func recipeOneWakeUp(a *arena) {
@@ -32,7 +32,7 @@ func recipeOneWakeUp(a *arena) {
 	next := func(int) meter.Counts { return meter.Counts{WakeUps: 1, Waits: 1, Watches: 1} }
 	a.costs(t, a.queues(6), next, func(_ int, winner *bid, won, until meter.Counts) {
 		// A leader announces itself by one commit, which its own watch reports.
-		a.FailIf(won.Lists+won.Gets+won.Predecessors > 0 || won.Commits != 1, "%s was woken to lead, and made calls %+v", winner.c.id, won)
+		a.FailIf(won.Lists+won.Gets+won.Predecessors > 0 || won.Commits != 1, "%s was woken to lead, and made the calls %+v", winner.c.id, won)
 		a.FailIf(until.WakeUps != 1, "%s was woken %d times before it was elected", winner.c.id, until.WakeUps)
 	})
 	n := first.tap.Counts().Lists
@@ -48,7 +48,7 @@ func (a *arena) costs(t *elector.Term, bids []*bid, next func(behind int) meter.
 		t = winner.succeeds(t)
 		behind := bids[i+1:]
 		if len(behind) > 0 {
-			a.Until(behind[0].c.id+" knows that it is next, and waits on", func() bool {
+			a.Until(behind[0].c.id+" knows that it is next, and still waits", func() bool {
 				return since(behind[0]).WakeUps > 0 && since(behind[0]).Waits > 0
 			})
 		}
@@ -106,7 +106,7 @@ func recipeWithdrawal(a *arena) {
 	before[gone+1]++
 	for i, n := range wakeUps(bids) {
 		a.FailIf(i != gone && n != before[i],
-			"number %d of those who wait was woken %d times too often by the withdrawal of number %d", i+1, n-before[i], gone+1)
+			"waiting candidate %d was woken %d times too often by the withdrawal of candidate %d", i+1, n-before[i], gone+1)
 	}
 	a.holds(t)
 }
@@ -153,7 +153,7 @@ func recipeJoining(a *arena) {
 	bids := a.queues(6)
 	a.Settle()
 	for i, n := range wakeUps(bids) {
-		a.FailIf(n > 0, "number %d of those who wait was woken %d times while %d came after it", i+1, n, len(bids)-1-i)
+		a.FailIf(n > 0, "waiting candidate %d was woken %d times while %d others came after it", i+1, n, len(bids)-1-i)
 	}
 	a.holds(t)
 }
@@ -193,11 +193,11 @@ func recipeTwoWatches(a *arena) {
 		if a.cfg.Ranked && !a.Service.Virtual {
 			limit += was // ZooKeeper removes no watch: it stays until the record changes
 		}
-		a.Until(fmt.Sprintf("a leader and %d who wait have %d watches at most", waiting, limit), func() bool {
+		a.Until(fmt.Sprintf("a leader and %d waiting candidates have %d watches at most", waiting, limit), func() bool {
 			now = a.watches() - before
 			return now <= limit
 		})
-		a.hist.note("%d watches of a leader and %d who wait", now, waiting)
+		a.hist.note("%d watches of a leader and %d waiting candidates", now, waiting)
 	}
 	others := 6
 	if !a.Service.Virtual {
@@ -241,7 +241,7 @@ func recipeStages(a *arena) {
 		for _, s := range want {
 			words = append(words, fmt.Sprintf("%v false", s), fmt.Sprintf("%v true", s))
 		}
-		a.Until(fmt.Sprintf("%s reports so many stages as it should", b.c.id), func() bool { return len(stages(b)) >= len(words) })
+		a.Until(fmt.Sprintf("%s reports as many stages as it should", b.c.id), func() bool { return len(stages(b)) >= len(words) })
 		got := stages(b)
 		a.FailIf(!slices.Equal(got, words), "%s reported stages %q, want %q", b.c.id, got, words)
 	}

@@ -13,11 +13,11 @@ import (
 
 var removeRules = []rule{
 	promise("remove/leaves-nothing", removeLeavesNothing, needs{"Put", needLayout},
-		"Remove leaves nothing of an election in which nobody stands, and nothing else goes; who founds it again leads with a higher token."),
+		"Remove leaves nothing of an election in which nobody stands, and removes nothing else. When the election is founded again, its leader has a higher token."),
 	promise("remove/in-use", removeInUse, needs{needLayout},
-		"Remove of an election in which somebody stands is ErrInUse, and changes nothing for anybody."),
+		"Remove of an election in which somebody stands returns ErrInUse, and changes nothing for anybody."),
 	promise("remove/any-time", removeAnyTime, needs{needLayout},
-		"While an election is removed again and again, candidates come, lead and go as ever: one at a time, with rising tokens, and nobody is deposed."),
+		"While an election is removed again and again, candidates come, lead and go as usual: one at a time, with rising tokens, and none is deposed."),
 }
 
 // remove removes the election, in a process of its own.
@@ -52,7 +52,7 @@ func removeLeavesNothing(a *arena) {
 		} else {
 			a.stands(own, "of the user")
 		}
-		a.Must("Remove of what is removed", a.remove())
+		a.Must("Remove of an election that was removed", a.remove())
 	}
 }
 
@@ -76,7 +76,7 @@ func removeInUse(a *arena) {
 
 	ctx, process := a.within(), a.outside()
 	a.Refused("Remove with another strategy", elector.Remove(ctx, process, renamed{a.cfg.Strategy, "another"}, a.path), elector.ErrStrategyMismatch)
-	a.Refused("Remove at no path", elector.Remove(ctx, process, a.cfg.Strategy, "relative"), elector.ErrConfig, backend.ErrBadKey)
+	a.Refused("Remove with a bad path", elector.Remove(ctx, process, a.cfg.Strategy, "relative"), elector.ErrConfig, backend.ErrBadKey)
 	a.holds(t)
 	a.leaves(c, t)
 	a.Must("Remove after all have gone", a.remove())
@@ -118,7 +118,7 @@ func removeAnyTime(a *arena) {
 	for _, c := range candidates {
 		a.close(c)
 	}
-	a.Until("nothing is in use", func() bool {
+	a.Until("the election is not in use", func() bool {
 		err := a.remove()
 		a.FailIf(err != nil && !errors.Is(err, elector.ErrInUse), "Remove after all have gone: %v", err)
 		return err == nil

@@ -10,13 +10,13 @@ import (
 
 var replyRules = []rule{
 	promise("reply/lost", func(a *arena) { replyOrRequest(a, losesReply) }, needs{"LoseReply"},
-		"Whichever write's reply is lost, it has its one effect and the caller gets the right answer."),
+		"Whichever write's reply is lost, the write has its effect once, and the caller gets the right answer."),
 	promise("reply/lost-request", func(a *arena) { replyOrRequest(a, losesRequest) }, needs{"LoseRequest"},
-		"Whichever write does not get through, it has its one effect in the end and the caller gets the right answer."),
+		"Whichever write's request is lost, the write has its effect once in the end, and the caller gets the right answer."),
 	promise("reply/lost-and-cut", replyLostAndCut, needs{"CutReply", needHooks},
-		"If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry."),
+		"If the session is lost before the outcome of an enrolment is known, the campaign continues in a new session, with one entry."),
 	promise("ask/lost-reply", askLostReply, needs{needAsk, needHooks, "CutReply"},
-		"A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard."),
+		"A leader receives a request that comes before it knows that it leads, because the reply to its offer is lost."),
 }
 
 // A loss returns the function that arms a process to lose something of its next write of a kind.
@@ -32,7 +32,7 @@ func replyOrRequest(a *arena, fault loss) {
 	}{
 		{"the founding", []backend.OpKind{backend.OpCompareAndSet}},
 		{"the enrolment for a vacant seat", []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue}},
-		{"what announces the leader", []backend.OpKind{backend.OpUpdate}},
+		{"the write that announces the leader", []backend.OpKind{backend.OpUpdate}},
 	} {
 		a.in("of "+of.write, func(a *arena) {
 			c := a.stand()
@@ -87,7 +87,7 @@ func replyOrRequest(a *arena, fault loss) {
 			a.speak(t)
 			for i, w := range writes {
 				s := a.stock(t, fmt.Sprint(i))
-				a.hist.note("%s is to be lost", w.name)
+				a.hist.note("%s will be lost", w.name)
 				fault(c.client)(w.kind)
 				made := a.commit(t, w.ops(s)...)
 				a.effect(w, s, made)

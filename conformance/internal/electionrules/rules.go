@@ -58,7 +58,7 @@ type rule = harness.Rule[*arena]
 // needs lists what a rule needs: see harness.Rule.
 type needs []string
 
-// promise returns a rule: its name, the function that tests it, what it needs, and the sentence that is
+// promise returns a rule: its name, the function that tests it, what it needs, and the text that is
 // printed when it is broken.
 func promise(name string, try func(a *arena), need needs, text string) rule {
 	return rule{Name: name, Text: text, Need: need, Run: try}
@@ -69,7 +69,7 @@ func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
 	switch {
 	case cfg.Entries != nil:
 	case is[elector.CustomLayout](cfg.Strategy):
-		t.Fatalf("ElectionConfig.Entries is nil: say what the candidates of a strategy that is an elector.CustomLayout have in the service")
+		t.Fatalf("ElectionConfig.Entries is nil: a strategy that is an elector.CustomLayout needs it to read the entries of its candidates")
 	default:
 		cfg.Entries = entriesOf
 	}
@@ -115,7 +115,7 @@ func checkWhy(t *testing.T, cfg kit.ElectionConfig, rules []rule) {
 	}
 	for name := range cfg.Why {
 		if !slices.Contains(known, name) {
-			t.Errorf("ElectionConfig.Why names %q, which is no rule and no ability", name)
+			t.Errorf("ElectionConfig.Why names %q, which is neither a rule nor an ability", name)
 		}
 	}
 }
@@ -130,27 +130,27 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 		case need == needOrdered && !cfg.Ordered:
 			return "candidates have no order of succession"
 		case need == needSeat && cfg.Ordered && !cfg.Ranked:
-			return "candidates have an order of succession, and no common seat"
+			return "candidates have an order of succession, but no common seat"
 		case need == needRanks && cfg.Rank == nil:
 			return "candidates have no ranks"
 		case need == needNominee && !is[elector.Designator](cfg.Strategy):
-			return "the strategy heeds no designation"
+			return "the strategy ignores designations"
 		case need == needInLine && cfg.Ranked:
-			return "a leader has a seat, and not the entry that it has waited with"
+			return "a leader has a seat, not the entry that it waited with"
 		case need == needCalm && cfg.Herd:
 			return "a change of leader wakes every candidate"
 		case need == needHerd && !cfg.Herd:
 			return "a change of leader does not wake every candidate"
 		case need == needUnseen && cfg.Ordered && cfg.Herd:
-			return "each that comes or goes wakes every candidate"
+			return "each arrival and departure wakes every candidate"
 		case need == needAside && !cfg.StepsAside:
-			return "nobody steps aside for the one that leadership is transferred to"
+			return "no candidate steps aside for the heir of a transfer"
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
 		case need == needTransfer && !is[elector.Transferrer](cfg.Strategy):
-			return "the strategy cannot transfer leadership to a candidate of one's choice"
+			return "the strategy cannot transfer leadership to a chosen candidate"
 		case need == needNoTransfer && is[elector.Transferrer](cfg.Strategy):
-			return "the strategy can transfer leadership to a candidate of one's choice"
+			return "the strategy can transfer leadership to a chosen candidate"
 		case need == needKnown:
 			need = needLayout
 		case need == needLayout && is[elector.CustomLayout](cfg.Strategy):

@@ -14,13 +14,13 @@ import (
 
 var jobRules = []rule{
 	promise("run/ends", runEnds, nil,
-		"However the lead function ends, and only then, Run releases the seat. It returns nil, ErrStop or ctx's error, passes a panic on, and campaigns again after another error and a pause."),
+		"Run releases the seat when the lead function ends, however it ends, and not before. It returns nil, ErrStop or ctx's error, and passes a panic on. After another error it pauses and campaigns again."),
 	promise("run/lost", runLost, needs{"Expire"},
-		"While the lead function of a term that was lost still runs, its candidate does not campaign; afterwards it does."),
+		"While the lead function of a lost term still runs, its candidate does not campaign. Afterwards it does."),
 	promise("run/fails", runFails, needs{"Put", "Delete", needKnown},
-		"Run returns the error of a campaign that it is of no use to repeat."),
+		"Run returns the error of a campaign if it is useless to repeat the campaign."),
 	promise("run/failing-candidates", runFailing, nil,
-		"Candidates whose lead functions fail for ever do not keep a good one from leading, and let it go first next time."),
+		"Candidates whose lead functions always fail do not keep a good one from leading, and let it go first the next time."),
 }
 
 // A job is one Run on a goroutine of its own.
@@ -145,8 +145,8 @@ func runEnds(a *arena) {
 			j.finish(fmt.Errorf("%w: %w", elector.ErrStop, why))
 		}, []error{elector.ErrStop, why}, nil},
 		{"it panics", untilTold, func(j *job, _ *elector.Term, _ *bid) { j.finish(errPanic) }, nil, errPanic},
-		{"ctx ends, which it heeds", untilOver, func(j *job, _ *elector.Term, _ *bid) { j.cancel() }, []error{context.Canceled}, nil},
-		{"ctx ends, which it does not heed", untilTold, runLate, []error{context.Canceled, errWork}, nil},
+		{"ctx ends, and it returns", untilOver, func(j *job, _ *elector.Term, _ *bid) { j.cancel() }, []error{context.Canceled}, nil},
+		{"ctx ends, and it ignores that", untilTold, runLate, []error{context.Canceled, errWork}, nil},
 	} {
 		a.in(x.state, func(a *arena) {
 			c := a.stand()
@@ -168,7 +168,7 @@ func runEnds(a *arena) {
 		})
 	}
 	a.in("it fails", runError)
-	a.in("ctx ends while its turn is to come", func(a *arena) {
+	a.in("ctx ends while it waits for its turn", func(a *arena) {
 		_, t := a.lead()
 		c := a.stand()
 		j := c.work(untilOver)
@@ -176,7 +176,7 @@ func runEnds(a *arena) {
 		j.cancel()
 		a.Refused("Run", j.result(), context.Canceled)
 		a.holds(t)
-		a.left(1, "where the leader's has to be the only one")
+		a.left(1, "where only the leader's may exist")
 	})
 }
 
@@ -201,7 +201,7 @@ func runError(a *arena) {
 	j.finish(errWork)
 	a.ends(t, elector.ErrResigned)
 	for len(rest) > 0 {
-		a.Until("one of those who wait is elected", func() bool {
+		a.Until("one of the waiting candidates is elected", func() bool {
 			select {
 			case <-j.terms: // without an order, it may be faster than they are
 				j.finish(errWork)
@@ -217,7 +217,7 @@ func runError(a *arena) {
 		j.finish(errWork)
 		j.term()
 		pause := time.Since(failed)
-		a.FailIf(pause < 10*time.Millisecond, "Run led again %v after the lead function had failed", pause)
+		a.FailIf(pause < 10*time.Millisecond, "Run led again only %v after the lead function had failed", pause)
 	}
 	j.finish(nil)
 	a.Must("Run", j.result())

@@ -10,13 +10,13 @@ import (
 
 var serverRules = []rule{
 	promise("server/unreachable-at-start", serverUnreachable, needs{"Suspend", needHooks},
-		"A campaign that reaches no server says so by Hooks.Retry, and is elected when one can be reached."),
+		"A campaign that reaches no server reports that by Hooks.Retry, and is elected when it can reach one."),
 	promise("server/restart", serverRestart, needs{"Stop"},
-		"A server that is restarted under its candidates: a leader whose window has not passed keeps its term, and one leads in the end."),
+		"When the service is restarted, a leader whose window has not passed keeps its term, and in the end one candidate leads."),
 	promise("server/outage", serverOutage, needs{"Stop"},
-		"A service that is away for longer than the sessions' time ends the term. A campaign that begins meanwhile is elected when it is back, or ends with its ctx."),
+		"A service that is down for longer than the sessions last ends the term. A campaign that begins meanwhile is elected when the service is back, or ends with its ctx."),
 	promise("server/member-killed", serverMemberKilled, needs{"StopMember"},
-		"Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time."),
+		"When one member of an ensemble is killed, candidates that were connected to different members continue with the others, and one leads at any time."),
 }
 
 func serverMemberKilled(a *arena) {
@@ -84,7 +84,7 @@ func serverUnreachable(a *arena) {
 	a.Until("Hooks.Retry is called", func() bool { return c.retries() >= 2 })
 	b.blocked()
 	l, err := c.e.Leader(a.soon(a.Service.TTL / 2))
-	a.FailIf(err == nil, "Leader without a server is %+v", l)
+	a.FailIf(err == nil, "Leader without a server returned %+v", l)
 	a.resume(c)
 	a.holds(b.wins())
 }

@@ -15,13 +15,13 @@ import (
 
 var sharingRules = []rule{
 	promise("sharing/many-elections", sharingMany, needs{"Expire", needBackend},
-		"Many elections of one process live on one session: they are won and lost together, and all recover."),
+		"Many elections of one process share one session: they are won and lost together, and all recover."),
 	promise("sharing/close-one", sharingCloseOne, needs{needBackend},
-		"Closing one of the electors that share a session takes its entries out, and leaves the others alone."),
+		"Closing one of the electors that share a session removes its entries and leaves the others alone."),
 	promise("sharing/one-election", sharingOneElection, needs{needBackend},
-		"Two candidates of one election that share a session follow each other like any others."),
+		"Two candidates of one election that share a session succeed each other like any others."),
 	promise("sharing/refused", sharingRefused, needs{needBackend},
-		"An entry that cannot be removed, while others use the session, is no secret: Resign, Close and Campaign fail until it is gone."),
+		"If an entry cannot be removed while others use the session, that is reported: Resign, Close and Campaign fail until it is gone."),
 }
 
 // shared returns a process whose electors share a session.
@@ -58,7 +58,7 @@ func sharingMany(a *arena) {
 		for _, p := range parts {
 			p.left(1, "of one candidate")
 			own := p.seat().Session
-			a.FailIf(own != id, "elections of one process are in sessions %s and %s", id, own)
+			a.FailIf(own != id, "the elections of one process are in two sessions, %s and %s", id, own)
 		}
 		return id
 	}

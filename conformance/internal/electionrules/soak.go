@@ -10,9 +10,9 @@ import (
 
 var soakRules = []rule{
 	promise("soak/terms", soakTerms, nil,
-		"Nobody keeps a term that is over, nor a campaign or an observation that has ended."),
+		"Nothing keeps a term that is over, or a campaign or observation that has ended, in memory."),
 	promise("soak/campaigns", soakCampaigns, nil,
-		"The hundredth campaign of an elector, and of one that waits behind it, goes as the first one."),
+		"The hundredth campaign of an elector, and of one that waits behind it, works like the first."),
 }
 
 func soakCampaigns(a *arena) {

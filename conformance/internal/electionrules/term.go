@@ -15,25 +15,25 @@ import (
 
 var termRules = []rule{
 	promise("term/exclusion", termExclusion, needs{"Suspend"},
-		"No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards."),
+		"No two terms are valid at the same instant, whichever links are cut and whichever messages are delayed or lost, and the election continues afterwards."),
 	promise("term/order", termOrder, needs{needOrdered},
-		"Candidates lead in the order of their arrival; one that withdraws from the middle is passed over."),
+		"Candidates lead in the order of their arrival. A candidate that withdraws from the middle is passed over."),
 	promise("term/token", termToken, needs{"Delete", "Expire"},
-		"Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded again."),
+		"Tokens strictly rise from term to term, also after a session expires, after an operator deletes entries, and when the election is founded again."),
 }
 
 // reportRules are about what an elector reports of its terms, and what it refuses.
 var reportRules = []rule{
 	promise("term/once", termOnce, needs{needHooks, "Delete", "Expire"},
-		"Each term is reported by one Elected and one Ended with its cause, in this order, each after the one before has returned; its candidate is not elected again before that."),
+		"Each term is reported by one Elected and one Ended with its cause, in this order, and each call begins after the one before has returned. The candidate is not elected again before that."),
 	promise("term/busy", termBusy, nil,
-		"An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it. Term is its term while it leads, and nil before and after."),
+		"An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is not disturbed by it. Its Term method returns its term while it leads, and nil before and after."),
 	promise("term/outlives-campaign", termOutlivesCampaign, nil,
-		"The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on."),
+		"The ctx of Campaign limits only the campaign: when it ends, a term that was won continues."),
 	promise("term/proclaim", termProclaim, needs{"Delete"},
-		"A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing."),
+		"Others see a proclaimed value. A Proclaim after the term has ended fails with the cause and writes nothing."),
 	promise("term/same-id", termSameID, nil,
-		"Candidates of different processes that have the same ID are both served."),
+		"Candidates of different processes that have the same ID can both lead."),
 }
 
 func termOrder(a *arena) {
@@ -71,7 +71,7 @@ func termOrder(a *arena) {
 func termToken(a *arena) {
 	var last uint64
 	rises := func(after string, t *elector.Term) *elector.Term {
-		a.FailIf(t.Token() <= last, "token %d after %s, and %d before", t.Token(), after, last)
+		a.FailIf(t.Token() <= last, "token %d after %s is not higher than %d before", t.Token(), after, last)
 		last = t.Token()
 		return t
 	}

@@ -13,29 +13,29 @@ import (
 
 var transferRules = []rule{
 	promise("transfer/heir", transferHeir, needs{needTransfer},
-		"Leadership that is transferred goes to the candidate that was named. The others keep their order behind it, and of those before it in line each steps aside once, or none."),
+		"Leadership that is transferred goes to the named candidate. The others keep their order behind it. Of the candidates before it in line, each steps aside once, or none does."),
 }
 
 // successionRules test the steps of a transfer, one by one.
 var successionRules = []rule{
 	promise("transfer/next", transferNext, needs{needTransfer, needAside, needBackend},
-		"Leadership is transferred to the candidate that is next without a word to anybody."),
+		"A transfer to the candidate that is next involves no other candidate."),
 	promise("transfer/prepare", transferPrepare, needs{needTransfer, needAsk, needAside, needBackend},
-		"A leader that prepares a transfer leads on, publishes, and hears requests until the heir is next, and after that until it resigns."),
+		"A leader that prepares a transfer continues to lead, publish and receive requests until the heir is next, and after that until it resigns."),
 	promise("transfer/fails", transferFails, needs{needTransfer, needAside, needBackend, "Expire"},
-		"When the heir goes before it leads, one in between does not step aside, or the leader's session is lost, the transfer fails and says why; nobody steps aside for it any more, a leader leads on, and the line goes on."),
+		"If the heir goes before it leads, a candidate in between does not step aside, or the leader's session is lost, the transfer fails and says why. Nobody steps aside for it any more, a leader continues to lead, and the line moves on."),
 	promise("transfer/twice", transferTwice, needs{needTransfer},
-		"Of two transfers one after the other the later one counts."),
+		"Of two transfers one after the other, the later one counts."),
 	promise("transfer/unknown", transferUnknown, needs{needTransfer, needAsk},
-		"Leadership cannot be transferred to who does not stand, nor to the leader itself: it leads on, and a request with that name is not written."),
+		"Leadership cannot be transferred to a candidate that does not stand, nor to the leader itself: the leader continues to lead, and a request with that name is not written."),
 	promise("transfer/refused", transferRefused, needs{needNoTransfer},
-		"A strategy that cannot transfer leadership says so, to the leader and to those who ask it, and all stays as it is."),
+		"A strategy that cannot transfer leadership reports that, to the leader and to those who ask it, and nothing changes."),
 	promise("transfer/request", transferRequest, needs{needTransfer, needAsk, needAside, needBackend},
-		"A leader that is asked to go for a candidate to lead works on until that is next, and then goes; if the candidate goes, the leader goes all the same."),
+		"A leader that is asked to go in favour of a candidate works until that candidate is next, and then goes. If the candidate goes, the leader goes anyway."),
 	promise("transfer/same-id", transferSameID, needs{needTransfer},
-		"Of several candidates with the ID the first in line leads next, and the leader is none of them; their entries tell them apart."),
+		"Of several candidates with the ID, the first in line leads next, and the leader does not count. Their entries tell them apart."),
 	promise("transfer/used-up", transferUsedUp, needs{needTransfer, needAside, needLayout, "UseUp"},
-		"A candidate that finds no room at the end of the line is not lost: it stays in its place, or waits outside as those who come then."),
+		"A candidate that finds no room at the end of the line is not lost: it keeps its place, or waits outside like those that arrive then."),
 }
 
 // transfer starts Term.Transfer, and prepare Term.Prepare.
@@ -149,7 +149,7 @@ func transferNext(a *arena) {
 	before := c.tap.Counts().Commits
 	a.prepare(t, bids[0].c.id).must()
 	if n := c.tap.Counts().Commits - before; n > 1 { // a check whether its server is behind
-		a.Failf("a transfer to the one that is next took %d commits", n)
+		a.Failf("a transfer to the candidate that is next took %d commits", n)
 	}
 	t = a.transfers(t, bids[0])
 	a.stoodAside(0, bids...)
@@ -325,7 +325,7 @@ func transferSameID(a *arena) {
 	for _, c := range all {
 		seen[fmt.Sprint(c.Entry.Key, c.Entry.Rev)] = true
 	}
-	a.FailIf(len(seen) != 4, "Candidates lists %+v: four entries tell four candidates apart", all)
+	a.FailIf(len(seen) != 4, "Candidates lists %+v, want four different entries", all)
 	t = a.transfers(t, b1)
 	b2.blocked()
 	a.holds(a.transfers(t, b2))

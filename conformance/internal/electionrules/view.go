@@ -12,19 +12,19 @@ import (
 
 var viewRules = []rule{
 	promise("view/leader", viewLeader, nil,
-		"Leader tells who leads, with value and token, and ErrNoLeader while nobody does. A candidate that comes late sees the same."),
+		"Leader returns who leads, with value and token, and ErrNoLeader while nobody does. A candidate that arrives late gets the same."),
 	promise("view/candidates", viewCandidates, nil,
-		"Candidates lists who stands, with ID and value, in order of succession, and says who leads."),
+		"Candidates lists the candidates that stand, with ID and value, in order of succession, and reports which of them leads."),
 	promise("view/observe", viewObserve, nil,
-		"Observe yields the leader now and each change: vacancies, new leaders, new values. It ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough."),
+		"Observe yields the current leader and then each change: vacancies, new leaders, new values. It ends after an error when its ctx ends or the elector is closed, and without one when the consumer stops."),
 	promise("view/observe-founded", viewObserveFounded, needs{"Delete", needKnown},
-		"Observe follows an election that is founded after it began, deleted, and founded again."),
+		"Observe follows an election that is founded after Observe began, then deleted, and founded again."),
 	promise("view/observe-lost", viewObserveLost, needs{"Expire", "Suspend"},
-		"Observe rides out a lost session and a link that is cut, and yields what is so afterwards."),
+		"Observe survives a lost session and a cut link, and yields the current state afterwards."),
 	promise("view/no-vacancy", viewNoVacancy, needs{needOrdered, needInLine, needBackend},
-		"Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read."),
+		"Leader, Candidates and Observe report no vacancy that never existed, no matter what happens between their reads."),
 	promise("view/status", viewStatus, needs{needStatus},
-		"Status tells, without asking the service, what the elector does and by which token, session and leader."),
+		"Status returns what the elector is doing, with its token, session and leader, without asking the service."),
 }
 
 func viewStatus(a *arena) {
@@ -44,7 +44,7 @@ func viewStatus(a *arena) {
 		"a leader's status is %+v", s)
 	next, waiting := a.queue()
 	if s = is(next, elector.RoleStanding, 0); s.Session == "" || s.State != backend.Live {
-		a.Failf("the status of one that waits is %+v", s)
+		a.Failf("the status of a waiting candidate is %+v", s)
 	}
 	a.resign(t)
 	is(c, elector.RoleIdle, 0)
@@ -53,7 +53,7 @@ func viewStatus(a *arena) {
 	a.resign(t)
 	a.close(next)
 	if s = is(next, elector.RoleClosed, 0); s.State != backend.Lost {
-		a.Failf("the status of one that is closed is %+v", s)
+		a.Failf("the status of a closed elector is %+v", s)
 	}
 }
 
@@ -61,12 +61,12 @@ func viewLeader(a *arena) {
 	viewer := a.view()
 	none := func(when string) {
 		if l, err := a.leader(viewer); err == nil || !l.Vacant() {
-			a.Failf("Leader %s is %+v, error %v; want ErrNoLeader", when, l, err)
+			a.Failf("Leader %s returned %+v, error %v; want ErrNoLeader", when, l, err)
 		}
 	}
 	none("before the election was founded")
 	got := a.list(viewer)
-	a.FailIf(len(got) != 0, "candidates of an election that was not founded are %q", got)
+	a.FailIf(len(got) != 0, "the candidates of an election that was not founded are %q", got)
 	c, t := a.lead()
 	for range 2 {
 		a.sees(viewer, c, t, "value of "+c.id)
@@ -89,7 +89,7 @@ func (a *arena) listsItself(c *candidate) {
 		a.Must("Candidates", err)
 		n := 0
 		for _, one := range all {
-			a.FailIf(one.Own != (one.ID == c.id), "%s lists %+v", c.id, one)
+			a.FailIf(one.Own != (one.ID == c.id), "%s lists %+v with a wrong Own", c.id, one)
 			if one.Own {
 				n++
 			}
@@ -241,7 +241,7 @@ func viewObserve(a *arena) {
 
 		for l, err := range c.e.Observe(a.within()) {
 			a.Must("Observe", err)
-			a.FailIf(l.ID != leader.id, "leader is %+v, want %s", l, leader.id)
+			a.FailIf(l.ID != leader.id, "the leader is %+v, want %s", l, leader.id)
 			break
 		}
 		// Several at once, on one elector.
@@ -278,7 +278,7 @@ func viewObserveFounded(a *arena) {
 	a.ends(t, elector.ErrDeposed)
 	// It may have led in the old election's remains, and then been deposed, too.
 	t = b.wins()
-	a.Until("who waited leads in the new election", func() bool {
+	a.Until("the candidate that waited leads in the new election", func() bool {
 		if !t.Valid() {
 			t = d.campaign().wins()
 		}
@@ -363,7 +363,7 @@ func viewNoVacancy(a *arena) {
 		handOver()
 		for {
 			l := o.next(c.id)
-			a.FailIf(l.Vacant(), "Observe yielded a vacancy between two leaders of which the second waited for the first")
+			a.FailIf(l.Vacant(), "Observe yielded a vacancy between two leaders, though the second had waited for the first")
 			if l.ID == c.id && l.Token == t.Token() {
 				break
 			}

@@ -24,7 +24,7 @@ import (
 // A Rule is one promise, and the function that tests it.
 type Rule[P Place] struct {
 	Name string
-	Text string // one sentence, printed when the rule is broken
+	Text string // the promise, printed when the rule is broken
 	// Need lists the fields of Service and Client that the rule requires, and words of the suite's own.
 	Need []string
 	// Apart says that the rule measures the process: no other rule of any suite runs meanwhile.
@@ -223,7 +223,7 @@ func (y trying[P]) lacks(t *testing.T, r Rule[P]) (why string) {
 		}
 		reason := y.probe.Reason(need)
 		if reason == "" {
-			t.Fatalf("the service has no %s, and no reason for it in Why[%q]", need, need)
+			t.Fatalf("the service has no %s, and Why[%q] gives no reason for it", need, need)
 		}
 		if why == "" {
 			why = fmt.Sprintf("no %s: %s", need, reason)
@@ -333,7 +333,7 @@ func (s Suite[P]) watch(r Rule[P], d time.Duration) (stop func()) {
 		if s.soFar != nil {
 			before = fmt.Sprintf("\n\nbefore that:\n%v", s.soFar())
 		}
-		panic(fmt.Sprintf("rule %s hangs and does not heed its context\nrule: %s%s\n\n%s", r.Name, r.Text, before, stacks))
+		panic(fmt.Sprintf("rule %s hangs and ignores its context\nrule: %s%s\n\n%s", r.Name, r.Text, before, stacks))
 	})
 	return func() { timer.Stop() }
 }

@@ -66,7 +66,7 @@ func TestSocket(t *testing.T) {
 	assert.Equal(t, os.ModeSocket|0o600, mode(t, socket), "it could not remove it")
 	third := start(t, socket, "--mode", "0666")
 	third.Says(serves)
-	assert.Equal(t, os.ModeSocket|0o666, mode(t, socket), "whatever the umask is")
+	assert.Equal(t, os.ModeSocket|0o666, mode(t, socket), "with any umask")
 	assert.Equal(t, cli.Interrupted, end(third, syscall.SIGTERM))
 	assert.Nil(t, mode(t, socket))
 }

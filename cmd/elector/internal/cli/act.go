@@ -53,7 +53,7 @@ func newAct(name, short, long, example string, withID bool, do look) *cobra.Comm
 		case errors.Is(err, elector.ErrNoDesignation):
 			err = fmt.Errorf("%w: ranked alone does; with fair, 'elector transfer' moves leadership once", err)
 		case errors.Is(err, elector.ErrNoTransfer):
-			err = fmt.Errorf("%w: fair and ranked can; 'elector resign' has whoever is next lead", err)
+			err = fmt.Errorf("%w: fair and ranked can; with 'elector resign' the next candidate leads", err)
 		case errors.Is(err, elector.ErrInUse):
 			err = fmt.Errorf("%w; stop their processes first", err)
 		}

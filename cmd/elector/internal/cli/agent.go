@@ -55,7 +55,7 @@ func newAgent() *cobra.Command {
 	f.SortFlags = false
 	f.StringVar(&socket, "socket", "", "`path` at which processes connect; the socket is made, and removed at the end")
 	f.StringArrayVar(&urls, "backend", nil, "`URL` of a service whose sessions it ends; may be given several times, for services of several kinds")
-	f.StringVar(&mode, "mode", "0600", "`permissions` of the socket: whoever may write to it may connect, and root")
+	f.StringVar(&mode, "mode", "0600", "`permissions` of the socket: users that may write to it, and root, may connect")
 	f.StringVar(&format, "log-format", "text", "`form` of the log lines on standard error: text or json")
 	complete(cmd)
 	return cmd

@@ -22,9 +22,9 @@ func newDashboard() *cobra.Command {
 		Args:    cobra.MaximumNArgs(2),
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:4041", "`address` to serve the page at; whoever reaches it sees the page")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:4041", "`address` to serve the page at; anybody who can reach it sees the page")
 	f.StringSliceVar(&c.Hosts, "host", nil, "`names` by which the page may be asked for, beside localhost and IP addresses")
-	f.BoolVar(&c.Changes, "allow-changes", false, "let whoever opens the address that is logged ask leaders to go, transfer and designate")
+	f.BoolVar(&c.Changes, "allow-changes", false, "let anybody who opens the logged address ask leaders to go, transfer and designate")
 	signing(cmd, &c.By)
 	return onService(cmd, func(cmd *cobra.Command, url, path, _ string) error {
 		if err := backend.CheckKey(path); path != "/" && err != nil {

@@ -215,7 +215,7 @@ func leaderless(v inspect.View) error {
 	}
 	why := ""
 	if v.Unknown {
-		why = fmt.Sprintf(", as far as can be told: the strategy %s is not known here", shown(v.Strategy))
+		why = fmt.Sprintf(", as far as is known: the strategy %s is not known here", shown(v.Strategy))
 	}
 	return codedError{fmt.Errorf("nobody leads %s%s", v.Election, why), Leaderless}
 }

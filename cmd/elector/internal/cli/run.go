@@ -75,7 +75,7 @@ func newRun() *cobra.Command {
 	f.DurationVar(&c.TTL, "ttl", 0, "session timeout; 0: the URL's timeout, or the service's default")
 	f.DurationVar(&c.Grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL; an eighth of the session timeout at most when leadership is lost")
 	f.StringVar(&suspend, "on-suspend", "hold", "`what` to do out of touch with the service: hold runs the command for as long as nobody else can lead, stop ends it at once")
-	f.BoolVar(&c.Restart, "restart", false, "start a command that ends by itself again, and go on leading")
+	f.BoolVar(&c.Restart, "restart", false, "restart a command that ends by itself, and continue to lead")
 	f.BoolVar(&c.Once, "once", false, "exit when the command ends, also if it was ended as the term was to end")
 	f.StringVar(&c.Agent, "agent", "", "`path` of the socket of \"elector agent\", which ends the session should elector die; without it elector has a companion of its own for that")
 	f.StringVar(&c.HTTP, "http", "", "`address`, such as :4040, at which /leader, /replica, /healthz, /status and /metrics answer; without it none")

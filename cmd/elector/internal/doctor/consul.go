@@ -50,7 +50,7 @@ func (s *Server) consul(ctx context.Context, b *consul.Backend) {
 	_, err = client.Raw().Query("/v1/agent/self", &self, new(api.QueryOptions).WithContext(ctx))
 	switch {
 	case errors.As(err, &status) && (status.Code == http.StatusForbidden || status.Code == http.StatusUnauthorized):
-		s.Findings.add("settings", Unknown, `to have them told here, give the token agent_prefix "" { policy = "read" }`, "the token may not read the agent's settings")
+		s.Findings.add("settings", Unknown, `to see them here, give the token agent_prefix "" { policy = "read" }`, "the token may not read the agent's settings")
 		return
 	case err != nil:
 		s.failed(ctx, err)
@@ -94,7 +94,7 @@ func (s *Server) autopilot(ctx context.Context, client *api.Client) {
 	var status api.StatusError
 	switch {
 	case errors.As(err, &status) && status.Code == http.StatusForbidden:
-		s.Findings.add("autopilot", Unknown, `to have it told here, give the token operator = "read"`, "the token may not read whether autopilot takes servers out")
+		s.Findings.add("autopilot", Unknown, `to see it here, give the token operator = "read"`, "the token may not read whether autopilot takes servers out")
 	case err != nil:
 		s.Findings.add("autopilot", Unknown, "", "%v", err)
 	case set.CleanupDeadServers:
@@ -117,7 +117,7 @@ func sessionNode(ctx context.Context, b *consul.Backend, f *Findings) {
 	case err != nil:
 		f.add("node", Unknown, "", "%v", err)
 	case node == nil || node.Node == nil || meta.ResultsFilteredByACLs:
-		f.add("node", Unknown, `to have it told here, give the token node "`+consul.SessionNode+`" { policy = "read" }`, "the token may not read the node that sessions are on")
+		f.add("node", Unknown, `to see it here, give the token node "`+consul.SessionNode+`" { policy = "read" }`, "the token may not read the node that sessions are on")
 	case node.Node.ID != "": // agents have one
 		f.add("node", Warn, "give that agent another node_name, and remove the node", "sessions are on the node %s, which is an agent's: they end as it leaves the catalog", consul.SessionNode)
 	default:

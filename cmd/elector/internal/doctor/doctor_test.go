@@ -113,7 +113,7 @@ func TestEtcdCluster(t *testing.T) {
 	assert.Contains(t, told(r.Servers), " leader ")
 	assert.Contains(t, told(r.Servers), " follower ")
 	says(t, r.Service, "timeouts", OK, "from 2s")
-	says(t, r.Service, "clock", Unknown, "etcd tells no time")
+	says(t, r.Service, "clock", Unknown, "etcd reports no time")
 	members(t, url, []member{c.Members[0], c.Members[1]}, "knows no leader")
 }
 

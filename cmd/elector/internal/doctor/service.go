@@ -265,10 +265,10 @@ func (p *probe) commits() {
 func (p *probe) clock(b *dial.Backend) {
 	switch b.Backend.(type) {
 	case *etcd.Backend:
-		p.f.add("clock", Unknown, ntp, "etcd tells no time to compare with")
+		p.f.add("clock", Unknown, ntp, "etcd reports no time to compare with")
 		return
 	case *consul.Backend:
-		p.f.add("clock", Unknown, ntp, "Consul tells its time to the second only, which is too coarse to compare with")
+		p.f.add("clock", Unknown, ntp, "Consul reports its time in seconds only, which is too coarse to compare with")
 		return
 	case *zookeeper.Backend:
 	default:

@@ -70,7 +70,7 @@ func (s *Server) zooKeeper(ctx context.Context, b *zookeeper.Backend) {
 
 // unlisted notes that a server does not answer to a word, which is no fault.
 func (s *Server) unlisted(check, word string) {
-	s.Findings.add(check, Unknown, "to have it told here, add "+word+" to 4lw.commands.whitelist in zoo.cfg", "the server does not answer to %q", word)
+	s.Findings.add(check, Unknown, "to see it here, add "+word+" to 4lw.commands.whitelist in zoo.cfg", "the server does not answer to %q", word)
 }
 
 // word returns a server's answer to a four-letter word. A silent server is unfit; err is any other fault.

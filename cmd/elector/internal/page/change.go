@@ -86,7 +86,7 @@ func (v view) change(svc service) (p part) {
 		pic.Caption += fmt.Sprintf(" Of the candidates that do not lead, it shows one in %d.", one)
 	}
 	if len(longer) > 0 {
-		pic.Caption += " Not all of it is drawn: candidates go on reading or writing with " + list(longer) + "."
+		pic.Caption += " Not all of it is drawn: candidates keep reading or writing with " + list(longer) + "."
 	}
 	p.show(pic)
 	if lacking := v.lacking(svc, runs); lacking != "" {

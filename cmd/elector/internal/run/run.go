@@ -102,7 +102,7 @@ func (r *runner) lead(ctx context.Context, t *elector.Term) error {
 		if time.Since(began) > steady {
 			pause = restartMin
 		}
-		r.Log.Info("the command is to be started again", "token", t.Token(), "wait", pause)
+		r.Log.Info("the command will be started again", "token", t.Token(), "wait", pause)
 		if err := program.Sleep(ctx, pause); err != nil {
 			return err
 		}

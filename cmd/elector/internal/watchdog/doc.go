@@ -58,7 +58,7 @@ type Result struct {
 // Why a watchdog kills.
 const (
 	KilledLate    = "its time was over"
-	KilledOrphan  = "it was told to, or whoever started it is gone"
+	KilledOrphan  = "it was told to, or the process that started it is gone"
 	KilledNoWatch = "its watchdog was killed"
 )
 
