@@ -142,8 +142,9 @@ type Designation struct {
 }
 
 // Designate makes a candidate outrank all others until it is called with a Designation without an ID. The
-// designation is kept in the election's record, and outlives candidates, terms and servers. Of several
-// candidates with the ID, the best one is preferred. strategy must be the one that the election was
+// designation is kept in the election's record, and outlives candidates, terms and servers, but not an
+// operator who deletes the record or the election's directory. Of several candidates with the ID, the best
+// one is preferred. strategy must be the one that the election was
 // founded with (ErrStrategyMismatch).
 //
 // It does not move leadership by itself: the candidate leads at the next vacancy, or unseats the leader if

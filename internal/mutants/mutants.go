@@ -2,9 +2,18 @@
 // electors that work, except that each breaks one rule. A suite that passes on a mutant proves nothing
 // about that rule.
 //
-// A mutant is a wrapper: it makes its fault from outside, around any correct backend or strategy. The tests
-// of this package run the suites on every mutant, and check that the rules that it breaks fail. README.md
-// lists them.
+// A mutant is a wrapper: it makes its fault from outside, around any correct backend or strategy. The
+// library has no switch for faults. The tests of this package run the suites on every mutant, and check that
+// the rules that it breaks fail:
+//
+//	go test ./internal/mutants                                         # each mutant, with the rules that it is known to break
+//	go test ./internal/mutants -run TestMutants -v -args -only guard   # the mutants with this in their names
+//	make mutants                                                       # each mutant, with all rules of its suites; prints which failed
+//
+// A rule must find its mutant in every run, not by luck. Each suite runs in a process of its own: a rule that
+// hangs or panics is ended and counts as failed, and the others run again without it. The control is the same
+// wrapper without a fault: it passes every rule. unbroken_test.go lists the rules without a mutant, with the
+// reasons.
 package mutants
 
 import (
