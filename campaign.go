@@ -22,8 +22,8 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		return nil, e.fail(caller, "campaign", err)
 	}
 	defer func() { <-e.slot }()
-	e.sights.turn(RoleEntering)
-	defer e.sights.turn(RoleIdle) // after a win, Status goes by the term
+	e.observations.setRole(RoleEntering)
+	defer e.observations.setRole(RoleIdle) // after a win, Status goes by the term
 	panicked := true
 	defer func() {
 		if panicked {
@@ -55,8 +55,8 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 			panicked, won = false, true
 			return seat.term, nil
 		}
-		e.sights.turn(RoleEntering)
-		e.amiss(ctx, err)
+		e.observations.setRole(RoleEntering)
+		e.noteError(ctx, err)
 		e.hooks.begin(StageFailed, nil)(err)
 		if ctx.Err() == nil && fit != nil && !fit.stands && errors.Is(err, ErrUnfit) {
 			continue // the next attempt waits until it is fit
@@ -114,18 +114,18 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 		return nil, err
 	}
 	*entered = time.Now()
-	e.sights.turn(RoleStanding)
-	sight := e.sights.follow(s)
-	defer sight.end()
-	claim, err := e.stand(ctx, e.candidacy(s, dir, fit, sight))
+	e.observations.setRole(RoleStanding)
+	observation := e.observations.follow(s)
+	defer observation.end()
+	claim, err := e.stand(ctx, e.candidacy(s, dir, fit, observation))
 	if err != nil {
-		return nil, e.mend(ctx, s, dir, err)
+		return nil, e.repair(ctx, s, dir, err)
 	}
-	return e.take(ctx, s, dir, claim, fit)
+	return e.beginTerm(ctx, s, dir, claim, fit)
 }
 
-// mend makes sure that the next attempt finds an election, if the last one failed because there was none.
-func (e *elector) mend(ctx context.Context, s *backend.Session, dir string, err error) error {
+// repair makes sure that the next attempt finds an election, if the last one failed because there was none.
+func (e *elector) repair(ctx context.Context, s *backend.Session, dir string, err error) error {
 	if errors.Is(err, backend.ErrNoParent) {
 		// The election, or only its directory, was deleted. A new directory
 		// needs a new name, so that no old guard matches entries in it.
@@ -137,16 +137,16 @@ func (e *elector) mend(ctx context.Context, s *backend.Session, dir string, err 
 	return err
 }
 
-func (e *elector) candidacy(s *backend.Session, dir string, fit *fitness, sight *sight) *Candidacy {
+func (e *elector) candidacy(s *backend.Session, dir string, fit *fitness, observation *observation) *Candidacy {
 	return &Candidacy{
-		Session: e.newLookout(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
-		hooks: e.hooks, log: e.log, fitness: fit, sight: sight,
+		Session: e.newSurveyor(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
+		hooks: e.hooks, log: e.log, fitness: fit, observation: observation,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	}
 }
 
-// take begins the term of a claim. On an error the entry is withdrawn.
-func (e *elector) take(ctx context.Context, s *backend.Session, dir string, claim Claim, fit *fitness) (*seat, error) {
+// beginTerm begins the term of a claim. On an error the entry is withdrawn.
+func (e *elector) beginTerm(ctx context.Context, s *backend.Session, dir string, claim Claim, fit *fitness) (*seat, error) {
 	// A win that arrives as the session ends does not count.
 	if ctx.Err() != nil || s.State() == backend.Lost || !time.Now().Before(s.Deadline()) {
 		err := errors.Join(ctx.Err(), e.withdraw(ctx, s, claim.Entry))
@@ -183,7 +183,7 @@ func whyUnfit(ctx context.Context, err error) error {
 // even if ctx has ended.
 func (e *elector) withdraw(ctx context.Context, s *backend.Session, entry backend.Entry) error {
 	return e.hooks.stop(nil, func() error {
-		ctx, cancel := cleanup(ctx) // begins after the hook has returned, which may take longer
+		ctx, cancel := cleanup(ctx) // busy after the hook has returned, which may take longer
 		defer cancel()
 		return e.discard(ctx, s, entry)
 	})
@@ -235,9 +235,9 @@ func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r 
 	}
 	r.Wait = b.next(lo, hi)
 	r.Attempt = b.attempt
-	e.tryAgain(r)
-	e.amiss(ctx, r.Err)
-	defer e.sights.waits(b, r.Wait)()
+	e.logRetry(r)
+	e.noteError(ctx, r.Err)
+	defer e.observations.waits(b, r.Wait)()
 	hooks := e.hooks
 	if r.What == WorkPublish {
 		hooks = hooks.own
@@ -246,11 +246,11 @@ func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r 
 	return sleep(ctx, r.Wait)
 }
 
-// tryAgain logs a retry at Warn, but only some of many: a service that is down for a day would fill
+// logRetry logs a retry at Warn, but only some of many: a service that is down for a day would fill
 // the log. It logs the others at Debug.
-func (e *elector) tryAgain(r RetryEvent) {
+func (e *elector) logRetry(r RetryEvent) {
 	level, attrs := slog.LevelDebug, []any{"what", r.What.String(), "attempt", r.Attempt, "wait", r.Wait, "err", r.Err}
-	if leftOut, may := e.often.may(time.Now()); may {
+	if leftOut, allowed := e.retryLog.allow(time.Now()); allowed {
 		level = slog.LevelWarn
 		if leftOut > 0 {
 			attrs = append(attrs, "leftOut", leftOut)
@@ -262,17 +262,17 @@ func (e *elector) tryAgain(r RetryEvent) {
 	e.log.Log(context.Background(), level, "trying again", attrs...)
 }
 
-// An often limits how often something is logged: ten times, and then once a minute. Each minute without
+// A logLimit limits how often something is logged: ten times, and then once a minute. Each minute without
 // a message gives one of the ten back.
-type often struct {
+type logLimit struct {
 	mu      sync.Mutex
 	spent   int       // how many of the ten are used
 	since   time.Time // from when on minutes give back
 	leftOut int
 }
 
-// may reports whether it may be logged now, and how many messages were left out before.
-func (o *often) may(now time.Time) (leftOut int, may bool) {
+// allow reports whether it may be logged now, and how many messages were left out before.
+func (o *logLimit) allow(now time.Time) (leftOut int, allowed bool) {
 	const most, each = 10, time.Minute
 	o.mu.Lock()
 	defer o.mu.Unlock()

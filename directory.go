@@ -14,14 +14,14 @@ import (
 // the election if there is none.
 func (e *elector) enter(ctx context.Context, fit *fitness) (*backend.Session, string, error) {
 	// Before the wait: an entry left by an earlier attempt would keep others waiting.
-	s, err := e.cleared(ctx)
+	s, err := e.cleanSession(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	if waited, err := fit.await(ctx); err != nil {
 		return nil, "", err
 	} else if waited { // the session may be lost by now
-		if s, err = e.cleared(ctx); err != nil {
+		if s, err = e.cleanSession(ctx); err != nil {
 			return nil, "", err
 		}
 	}
@@ -39,8 +39,8 @@ func (e *elector) enter(ctx context.Context, fit *fitness) (*backend.Session, st
 	}
 }
 
-// cleared returns a session, with nothing left of earlier ones.
-func (e *elector) cleared(ctx context.Context) (*backend.Session, error) {
+// cleanSession returns a session, with nothing left of earlier ones.
+func (e *elector) cleanSession(ctx context.Context) (*backend.Session, error) {
 	s, err := e.session(ctx)
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func youngest(ctx context.Context, s *backend.Session, dir string) (backend.Entr
 
 // awaits reports that the campaign waits until nobody stands in a directory that takes no more entries.
 func (e *elector) awaits(dir string, why error) {
-	e.amiss(e.ctx, why)
+	e.noteError(e.ctx, why)
 	e.log.Warn("waiting for the last candidate in the election's directory: it is used up or gone", "dir", dir, "err", why)
 	e.hooks.retry(RetryEvent{What: WorkCampaign, Err: why})
 }

@@ -126,7 +126,7 @@ func New(cfg Config) (Elector, error) {
 	}
 	e.log = asynclog.New(cfg.Logger).With("election", cfg.Election, "candidate", cfg.ID, "strategy", cfg.Strategy.Name())
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
-	e.sights.turn(RoleIdle)
+	e.observations.setRole(RoleIdle)
 	return e, nil
 }
 
@@ -146,8 +146,8 @@ type elector struct {
 
 	checking chan struct{} // held while Fit.Check runs
 
-	sights sights // for Status
-	often  often  // how often the log says that it tries again
+	observations observations // for Status
+	retryLog     logLimit     // how often the log says that it tries again
 
 	mu   sync.Mutex
 	sess *backend.Session // the current one, or nil
@@ -206,7 +206,7 @@ func (e *elector) Close(ctx context.Context) error {
 		return fmt.Errorf("elector: close %s: %w", e.cfg.Election, ErrInHook)
 	}
 	e.cancel(ErrClosed)
-	e.sights.turn(RoleClosed)
+	e.observations.setRole(RoleClosed)
 	electors.remove(e)
 	if ctx.Err() != nil {
 		// A deferred Close of a process that stops. It still releases the seat: otherwise

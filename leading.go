@@ -54,7 +54,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
 		entry: c.Entry, asked: make(chan struct{}), began: time.Now(), shown: e.cfg.Value,
 	}
-	settled := t.begins()
+	settled := t.busy()
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
 		Token: c.Token, Context: t.ctx,
@@ -78,7 +78,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 		return nil, err
 	}
 	e.seat = t
-	t.saw(c.Entry) // somebody may have asked before the candidate knew that it leads
+	t.noteEntry(c.Entry) // somebody may have asked before the candidate knew that it leads
 	if e.cfg.OnSuspend == StepDownOnSuspend {
 		e.wg.Go(t.follow)
 	}
@@ -140,7 +140,7 @@ func (t *seat) valid() bool {
 
 // hold watches the seat's entry until the term ends, and then winds the term up.
 func (t *seat) hold() {
-	var writes sync.WaitGroup // and looks for strangers
+	var writes sync.WaitGroup // and surveys
 	if t.claim.MarkLeader {
 		writes.Go(t.announce) // may take long, and must not keep hold from watching
 	}
@@ -161,22 +161,22 @@ func (t *seat) untilReturned(do func()) {
 
 // watch follows the seat's entry until the term ends.
 func (t *seat) watch(writes *sync.WaitGroup) {
-	lookout := t.e.newLookout(t.session).soon()
-	look := func(ctx context.Context) error {
-		if !lookout.under.CompareAndSwap(false, true) {
-			return nil // the previous look is still running
+	surveyor := t.e.newSurveyor(t.session).soon()
+	survey := func(ctx context.Context) error {
+		if !surveyor.under.CompareAndSwap(false, true) {
+			return nil // the previous survey is still running
 		}
 		writes.Go(func() { // must not keep hold from watching, either
-			defer lookout.under.Store(false)
-			if err := lookout.look(ctx); err != nil {
-				lookout.report(t.term, err)
+			defer surveyor.under.Store(false)
+			if err := surveyor.survey(ctx); err != nil {
+				surveyor.report(t.term, err)
 			}
 		})
 		return nil // the term continues
 	}
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
 		var now []backend.Entry
-		err := lookout.watch(t.ctx, look, func(ctx context.Context) (err error) {
+		err := surveyor.watch(t.ctx, survey, func(ctx context.Context) (err error) {
 			now, err = t.session.Await(ctx, known)
 			return err
 		})
@@ -192,7 +192,7 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 			t.cancel(ErrDeposed)
 		default:
 			known = now[0]
-			t.saw(known)
+			t.noteEntry(known)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (t *seat) windUp(writes *sync.WaitGroup) {
 
 	cause := context.Cause(t.ctx)
 	if !errors.Is(cause, ErrResigned) {
-		t.e.amiss(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
+		t.e.noteError(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
 	}
 	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
 		// Otherwise an entry that nobody holds may live on with the session.
@@ -228,8 +228,8 @@ func (t *seat) windUp(writes *sync.WaitGroup) {
 	close(t.done)
 }
 
-// saw notes the leader's current entry, and any request in it.
-func (t *seat) saw(now backend.Entry) {
+// noteEntry notes the leader's current entry, and any request in it.
+func (t *seat) noteEntry(now backend.Entry) {
 	r, asked := layout.Asked(now.Value)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -237,19 +237,19 @@ func (t *seat) saw(now backend.Entry) {
 		t.entry = now
 	}
 	if asked {
-		t.heardOf(Request(r))
+		t.noteRequest(Request(r))
 	}
 }
 
-// hear notes a request to go.
-func (t *seat) hear(r Request) {
+// receive notes a request to go.
+func (t *seat) receive(r Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heardOf(r)
+	t.noteRequest(r)
 }
 
-// heardOf is hear with t.mu locked. Only the first request counts.
-func (t *seat) heardOf(r Request) {
+// noteRequest is receive with t.mu locked. Only the first request counts.
+func (t *seat) noteRequest(r Request) {
 	if t.request != nil || t.over {
 		return
 	}
@@ -262,8 +262,8 @@ func (t *seat) heardOf(r Request) {
 	})
 }
 
-// seen returns the entry as last seen.
-func (t *seat) seen() backend.Entry {
+// lastEntry returns the entry as last seen.
+func (t *seat) lastEntry() backend.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.entry
@@ -529,11 +529,11 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 // before it has been heard.
 func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 	for {
-		known := t.seen()
+		known := t.lastEntry()
 		conditions := append(slices.Clone(t.claim.Conditions), backend.IfUnchanged(known))
 		made, err := t.session.Commit(ctx, conditions, backend.Update(t.claim.Entry, payload))
 		if err == nil {
-			t.saw(made[0])
+			t.noteEntry(made[0])
 			return nil
 		}
 		unknown := errors.Is(err, backend.ErrIndeterminate)
@@ -543,7 +543,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 		now, lookup := t.session.Get(ctx, known.Key)
 		switch {
 		case lookup == nil && now.Rev == known.Rev && now.Version != known.Version && bytes.Equal(now.Value, payload):
-			t.saw(now)
+			t.noteEntry(now)
 			return nil // done: somebody in between sent it twice, or its reply was lost
 		case unknown || errors.Is(lookup, backend.ErrNoEntry):
 			return err
@@ -552,7 +552,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 		case !now.Is(known) || now.Same(known) || t.claim.StillLeads != nil && !t.claim.StillLeads(now):
 			return err // the claim is gone
 		}
-		t.saw(now)
+		t.noteEntry(now)
 	}
 }
 
@@ -668,7 +668,7 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 		var heir Candidate
 		if heir, err = t.e.heir(ctx, t.session, t.dir, t.claim.Entry, id); err == nil {
 			err = strategy.Transfer(ctx, &Handover{
-				Session: t.session, Dir: t.dir, Seat: t.seen(), Heir: heir,
+				Session: t.session, Dir: t.dir, Seat: t.lastEntry(), Heir: heir,
 				name: func(ctx context.Context) error {
 					named = true
 					return t.name(ctx, &layout.Heir{Key: heir.Entry.Key, Rev: heir.Entry.Rev, ID: id})

@@ -18,13 +18,13 @@ func (e *elector) Leader(ctx context.Context) (Leader, error) {
 	caller := ctx
 	ctx, cancel := e.bind(ctx)
 	defer cancel()
-	s, dir, _, err := e.look(ctx)
+	s, dir, _, err := e.locate(ctx)
 	var leader Leader
 	if err == nil {
 		asked := time.Now()
 		leader, err = e.leader(ctx, s, dir)
 		if err == nil || errors.Is(err, ErrNoLeader) {
-			e.sights.led(leader, asked)
+			e.observations.sawLeader(leader, asked)
 		}
 	}
 	return leader, e.fail(caller, "leader of", err)
@@ -49,17 +49,17 @@ func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
 	caller := ctx
 	ctx, cancel := e.bind(ctx)
 	defer cancel()
-	s, dir, _, err := e.look(ctx)
+	s, dir, _, err := e.locate(ctx)
 	if err != nil || dir == "" {
 		return nil, e.fail(caller, "candidates of", err)
 	}
-	asked, stint := time.Now(), e.sights.stintNow()
+	asked, entryNo := time.Now(), e.observations.currentEntry()
 	list, err := e.cfg.Strategy.Candidates(ctx, s, dir)
 	for i, c := range list {
 		// No other elector of this process has the ID, and none of another process has the session.
 		list[i].Own = c.ID == e.id && c.Entry.Session == s.ID()
 		if list[i].Own && err == nil {
-			e.sights.placed(i+1, stint, asked)
+			e.observations.sawPlace(i+1, entryNo, asked)
 		}
 	}
 	return list, e.fail(caller, "candidates of", err)
@@ -91,7 +91,7 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkObserve, Err: err}) == nil {
 				continue
 			}
-			e.amiss(ctx, err)
+			e.noteError(ctx, err)
 			yield(Leader{}, e.fail(caller, "observe", err))
 			return
 		}
@@ -102,7 +102,7 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 // stopped, and a nil error if the election was founded again. It sets entered when it reaches the
 // election.
 func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Leader) bool) (bool, error) {
-	s, dir, record, err := e.look(ctx)
+	s, dir, record, err := e.locate(ctx)
 	if err != nil {
 		return true, err
 	}
@@ -111,13 +111,13 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 	case e.foreign: // there is no record to follow
 		return e.follow(ctx, s, dir, tell)
 	case dir == "":
-		sight := e.sights.follow(s)
-		defer sight.end()
-		sight.sees(Leader{}, 0)
+		observation := e.observations.follow(s)
+		defer observation.end()
+		observation.sees(Leader{}, 0)
 		if !tell(Leader{}) {
 			return false, nil
 		}
-		sight.waits()
+		observation.waits()
 		_, err := s.Await(ctx, record)
 		return true, err
 	}
@@ -140,25 +140,25 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 
 // follow reports who leads in a directory until the strategy yields an error, or tell returns false.
 func (e *elector) follow(ctx context.Context, s *backend.Session, dir string, tell func(Leader) bool) (bool, error) {
-	sight := e.sights.follow(s)
-	defer sight.end()
+	observation := e.observations.follow(s)
+	defer observation.end()
 	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
 		if err != nil {
 			return true, err
 		}
-		sight.sees(leader, 0)
+		observation.sees(leader, 0)
 		if !tell(leader) {
 			return false, nil
 		}
-		sight.waits()
+		observation.waits()
 	}
 	return true, errStopped
 }
 
 var errStopped = errors.New("strategy stopped observing without an error")
 
-// look finds the election without founding it. It fails while no server can be reached.
-func (e *elector) look(ctx context.Context) (s *backend.Session, dir string, record backend.Entry, err error) {
+// locate finds the election without founding it. It fails while no server can be reached.
+func (e *elector) locate(ctx context.Context) (s *backend.Session, dir string, record backend.Entry, err error) {
 	if s, err = e.session(ctx); err == nil {
 		err = e.notBefore(ctx, s)
 	}
@@ -205,117 +205,117 @@ func occupied(strangers []string) error {
 	return fmt.Errorf("%w: %s: take another path, or stop them and delete what is left", ErrOccupied, strings.Join(named, ", "))
 }
 
-// minSurveyEvery leaves a wait the time to find out that it need not wait: each look makes the wait begin
+// minSurveyEvery leaves a wait the time to find out that it need not wait: each survey makes the wait begin
 // again with its first read.
 const minSurveyEvery = time.Second
 
-// A lookout looks for strangers from time to time, while a candidate waits for other things. A change that
-// the candidate waits for causes no look and no extra request.
-type lookout struct {
+// A surveyor looks for strangers in the election from time to time, while a candidate waits for other
+// things. A change that the candidate waits for causes no survey and no extra request.
+type surveyor struct {
 	e     *elector
 	s     *backend.Session
 	every time.Duration
 
 	mu    sync.Mutex
 	next  time.Time
-	under atomic.Bool // a look is running
+	under atomic.Bool // a survey is running
 }
 
-// newLookout returns nil if no looks are configured.
-func (e *elector) newLookout(s *backend.Session) *lookout {
-	l := &lookout{e: e, s: s, every: e.cfg.SurveyEvery}
-	if l.every == 0 {
-		l.every = time.Minute
+// newSurveyor returns nil if no surveys are configured.
+func (e *elector) newSurveyor(s *backend.Session) *surveyor {
+	v := &surveyor{e: e, s: s, every: e.cfg.SurveyEvery}
+	if v.every == 0 {
+		v.every = time.Minute
 	}
-	if l.every < 0 || e.foreign { // with a custom layout, others may stand there
+	if v.every < 0 || e.foreign { // with a custom layout, others may stand there
 		return nil
 	}
-	l.looked()
-	return l
+	v.schedule()
+	return v
 }
 
-// looked sets the time of the next look. The time is random, so that candidates that came at once do not
-// look at once.
-func (l *lookout) looked() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next = time.Now().Add(l.every - rand.N(l.every/4+1))
+// schedule sets the time of the next survey. The time is random, so that candidates that came at once do not
+// survey at once.
+func (v *surveyor) schedule() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.next = time.Now().Add(v.every - rand.N(v.every/4+1))
 }
 
-// soon schedules the first look of a leader, whose last look may be long ago. It does not delay a
+// soon schedules the first survey of a leader, whose last one may be long ago. It does not delay a
 // handover.
-func (l *lookout) soon() *lookout {
-	if l != nil {
-		l.next = time.Now().Add(minSurveyEvery)
+func (v *surveyor) soon() *surveyor {
+	if v != nil {
+		v.next = time.Now().Add(minSurveyEvery)
 	}
-	return l
+	return v
 }
 
-func (l *lookout) due() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.next
+func (v *surveyor) due() time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.next
 }
 
-// look returns ErrOccupied if there are strangers. The wait reports any other error, so look must not hold
+// survey returns ErrOccupied if there are strangers. The wait reports any other error, so survey must not hold
 // it up for long.
-func (l *lookout) look(ctx context.Context) error {
+func (v *surveyor) survey(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	if _, _, err := l.e.find(ctx, l.s); errors.Is(err, ErrOccupied) {
+	if _, _, err := v.e.find(ctx, v.s); errors.Is(err, ErrOccupied) {
 		return err
 	}
 	return nil
 }
 
-// session returns s for a strategy, with looks from time to time while the strategy waits. If a look finds
+// session returns s for a strategy, with surveys from time to time while the strategy waits. If a survey finds
 // strangers, the wait fails, so that the candidate withdraws.
-func (l *lookout) session(s *backend.Session) *backend.Session {
-	if l == nil {
+func (v *surveyor) session(s *backend.Session) *backend.Session {
+	if v == nil {
 		return s
 	}
-	look := func(ctx context.Context) error {
-		err := l.look(ctx)
+	survey := func(ctx context.Context) error {
+		err := v.survey(ctx)
 		if err != nil {
-			l.report(nil, err)
+			v.report(nil, err)
 		}
 		return err
 	}
 	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 		switch c.Kind {
 		case backend.CallAwait, backend.CallAwaitList:
-			return l.watch(ctx, look, next)
+			return v.watch(ctx, survey, next)
 		}
 		return next(ctx)
 	}})
 }
 
 // report reports strangers that a candidate has found. The candidate leads if t is not nil.
-func (l *lookout) report(t *Term, err error) {
-	l.e.log.Error("strangers found", "err", err)
-	hooks := l.e.hooks
+func (v *surveyor) report(t *Term, err error) {
+	v.e.log.Error("strangers found", "err", err)
+	hooks := v.e.hooks
 	if t != nil {
 		hooks = hooks.own
 	}
 	hooks.occupied(t, err)
 }
 
-// watch waits, and calls look when a look is due. It returns the error of look, if there is one, and
+// watch waits, and calls survey when one is due. It returns the error of survey, if there is one, and
 // otherwise the result of the wait.
-func (l *lookout) watch(ctx context.Context, look, wait func(context.Context) error) error {
-	if l == nil {
+func (v *surveyor) watch(ctx context.Context, survey, wait func(context.Context) error) error {
+	if v == nil {
 		return wait(ctx)
 	}
 	for {
-		until, cancel := context.WithDeadline(ctx, l.due())
+		until, cancel := context.WithDeadline(ctx, v.due())
 		err := wait(until)
 		isDue := until.Err() != nil && ctx.Err() == nil
 		cancel()
 		if err == nil || !isDue {
 			return err
 		}
-		err = look(ctx)
-		l.looked()
+		err = survey(ctx)
+		v.schedule()
 		if err != nil {
 			return err
 		}

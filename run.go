@@ -130,7 +130,7 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		case <-leading.Done():
 		}
 	})
-	returned := t.c.seat.begins()
+	returned := t.c.seat.busy()
 	stop := t.c.seat.remind(leading)
 	err = errGoexitOfLead
 	defer func() {
@@ -152,7 +152,7 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 			}
 		}
 		asked := errors.Is(context.Cause(leading), ErrAsked)
-		held, why = t.Valid() && !asked, news(leading, err)
+		held, why = t.Valid() && !asked, leadError(leading, err)
 		done, cancel := cleanup(ctx)
 		defer cancel()
 		// An error says that the release is not confirmed yet. It continues in the
@@ -209,18 +209,18 @@ func (t *seat) pause(ctx context.Context, b *backoff, wait time.Duration, why er
 	if t == nil { // a fake's
 		return sleep(ctx, wait)
 	}
-	defer t.e.sights.waits(b, wait)()
+	defer t.e.observations.waits(b, wait)()
 	if why != nil {
-		t.e.amiss(ctx, why)
+		t.e.noteError(ctx, why)
 		t.e.log.Warn("lead failed; campaigning again", "token", t.claim.Token, "attempt", b.attempt, "wait", wait, "err", why)
 		t.e.hooks.retry(RetryEvent{What: WorkLead, Term: t.term, Err: why, Attempt: b.attempt, Wait: wait})
 	}
 	return sleep(ctx, wait)
 }
 
-// news returns lead's error, or nil if the error only says that lead's ctx has ended. While that
+// leadError returns lead's error, or nil if the error only says that lead's ctx has ended. While that
 // ctx lives, the same error comes from a limit of lead's own.
-func news(leading context.Context, err error) error {
+func leadError(leading context.Context, err error) error {
 	switch {
 	case leading.Err() == nil:
 		return err
@@ -429,9 +429,9 @@ func (f *fitness) follow(ctx context.Context) {
 		switch failed++; {
 		case err == nil:
 			failed = 0
-			f.answer(nil)
+			f.set(nil)
 		case first || failed >= fit.Failures:
-			f.answer(err)
+			f.set(err)
 		}
 		if sleep(ctx, fit.Every) != nil {
 			return
@@ -488,9 +488,9 @@ func (e *elector) check(ctx context.Context, fit Fit) error {
 	}
 }
 
-// answer notes whether the application can lead. On a change it asks the leader to go, or calls a
+// set notes whether the application can lead. On a change it asks the leader to go, or calls a
 // candidate's hooks.
-func (f *fitness) answer(why error) {
+func (f *fitness) set(why error) {
 	f.mu.Lock()
 	before, seat := f.why, f.seat
 	if before != errUnasked && (before == nil) == (why == nil) {
@@ -502,14 +502,14 @@ func (f *fitness) answer(why error) {
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
 	if why != nil && seat != nil { // before the strategy sees it, which may ask the leader to go without the reason
-		seat.hear(Request{By: f.e.id, Why: unfit(why).Error()})
+		seat.receive(Request{By: f.e.id, Why: unfit(why).Error()})
 	}
 	close(changed)
 	switch {
 	case why == nil && before != errUnasked:
 		f.e.log.Info("fit to lead again")
 	case why != nil && seat == nil:
-		f.e.amiss(f.e.ctx, unfit(why))
+		f.e.noteError(f.e.ctx, unfit(why))
 		f.e.log.Warn("not fit to lead; standing aside", "err", why)
 		// The next answers wait for the hook, and a win waits for a good answer.
 		f.e.hooks.own.aside(fmt.Errorf("%w: %w", ErrUnfit, why))
@@ -520,7 +520,7 @@ func (f *fitness) answer(why error) {
 // another election.
 func unfit(why error) error { return fmt.Errorf("%w: %v", ErrUnfit, why) }
 
-func (f *fitness) look() (changed <-chan struct{}, why error) {
+func (f *fitness) state() (changed <-chan struct{}, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.changed, f.why
@@ -533,7 +533,7 @@ func (f *fitness) await(ctx context.Context) (waited bool, err error) {
 		return false, nil
 	}
 	for {
-		changed, why := f.look()
+		changed, why := f.state()
 		if why == nil || f.stands && why != errUnasked {
 			return waited, nil
 		}
@@ -556,7 +556,7 @@ func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for ctx.Err() == nil {
-			changed, why := f.look()
+			changed, why := f.state()
 			if why != nil {
 				cancel(unfit(why))
 				return
@@ -587,7 +587,7 @@ func (f *fitness) take(t *seat) error {
 
 // now implements Candidacy.Fit.
 func (f *fitness) now() (changed <-chan struct{}, unfit error) {
-	changed, why := f.look()
+	changed, why := f.state()
 	if why != nil {
 		unfit = fmt.Errorf("%w: %w", ErrUnfit, why)
 	}

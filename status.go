@@ -199,7 +199,7 @@ func (s *Status) UnmarshalJSON(data []byte) error {
 
 func (e *elector) Status() Status {
 	// The role before the term: a campaign that wins makes its term first and becomes idle after that.
-	s := e.sights.status()
+	s := e.observations.status()
 	e.mu.Lock()
 	t, session := e.seat, e.sess
 	e.mu.Unlock()
@@ -213,12 +213,12 @@ func (e *elector) Status() Status {
 	if t == nil {
 		return s
 	}
-	t.tell(&s, now)
+	t.fill(&s, now)
 	return s
 }
 
 // tell adds what the elector's latest term knows to a status.
-func (t *seat) tell(s *Status, now time.Time) {
+func (t *seat) fill(s *Status, now time.Time) {
 	valid := t.valid()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -244,9 +244,9 @@ func (t *seat) tell(s *Status, now time.Time) {
 	}
 }
 
-// begins notes that part of the term runs, so that its elector counts as leaving after the term's end; the
+// busy notes that part of the term runs, so that its elector counts as leaving after the term's end; the
 // returned function notes that the part has ended.
-func (t *seat) begins() (done func()) {
+func (t *seat) busy() (done func()) {
 	if t == nil { // a fake's
 		return func() {}
 	}
@@ -271,24 +271,24 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// sights is what an elector has seen and done, for Status. State that the elector holds itself, such as
+// observations is what an elector has seen and done, for Status. State that the elector holds itself, such as
 // its session and its term, is not here.
-type sights struct {
-	mu    sync.Mutex
-	role  Role // while it does not lead
-	since time.Time
-	stint int // counts the roles, and the entries that a candidate takes within a role
+type observations struct {
+	mu      sync.Mutex
+	role    Role // while it does not lead
+	since   time.Time
+	entryNo int // counts the roles, and the entries that a candidate takes within a role
 
-	open []*sight // of all followers of the election
-	last glimpse  // the latest of the others
+	open []*observation // of all followers of the election
+	last snapshot       // the latest of the others
 
 	err   error
 	errAt time.Time
 	tries map[*backoff]time.Time // when the pending retries begin
 }
 
-// A glimpse is what was current at one instant.
-type glimpse struct {
+// A snapshot is what was current at one instant.
+type snapshot struct {
 	leader     Leader
 	leaderAsOf time.Time
 	place      int
@@ -296,7 +296,7 @@ type glimpse struct {
 }
 
 // newer returns the latest parts of two glimpses. If both are equally new, o counts as later.
-func (g glimpse) newer(o glimpse) glimpse {
+func (g snapshot) newer(o snapshot) snapshot {
 	if !o.leaderAsOf.Before(g.leaderAsOf) {
 		g.leader, g.leaderAsOf = o.leader, o.leaderAsOf
 	}
@@ -306,8 +306,8 @@ func (g glimpse) newer(o glimpse) glimpse {
 	return g
 }
 
-// status returns the part of a Status that sights holds.
-func (s *sights) status() Status {
+// status returns the part of a Status that observations holds.
+func (s *observations) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen := s.last
@@ -329,8 +329,8 @@ func (s *sights) status() Status {
 	return out
 }
 
-// turn notes that the elector has this role from now on. RoleClosed is final.
-func (s *sights) turn(to Role) {
+// setRole notes that the elector has this role from now on. RoleClosed is final.
+func (s *observations) setRole(to Role) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.role == RoleClosed {
@@ -339,34 +339,34 @@ func (s *sights) turn(to Role) {
 	if s.role != to { // a candidate that tries again has been entering all the time
 		s.role, s.since = to, time.Now()
 	}
-	s.stint++
-	s.displaced()
+	s.entryNo++
+	s.forgetPlace()
 }
 
-// moved notes that the candidate has another place, which is unknown.
-func (s *sights) moved() {
+// placeChanged notes that the candidate has another place, which is unknown.
+func (s *observations) placeChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stint++
-	s.displaced()
+	s.entryNo++
+	s.forgetPlace()
 }
 
-// displaced forgets the candidate's place, with mu locked: the candidate has another entry, or none.
-func (s *sights) displaced() {
+// forgetPlace forgets the candidate's place, with mu locked: the candidate has another entry, or none.
+func (s *observations) forgetPlace() {
 	s.last.place, s.last.placeAsOf = 0, time.Time{}
 	for _, one := range s.open {
 		one.seen.place, one.seen.placeAsOf = 0, time.Time{}
 	}
 }
 
-func (s *sights) failed(err error) {
+func (s *observations) failed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err, s.errAt = err, time.Now()
 }
 
 // waits notes when the next try of b begins; the returned function notes that it has begun.
-func (s *sights) waits(b *backoff, wait time.Duration) (over func()) {
+func (s *observations) waits(b *backoff, wait time.Duration) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tries == nil {
@@ -380,49 +380,49 @@ func (s *sights) waits(b *backoff, wait time.Duration) (over func()) {
 	}
 }
 
-// led notes who led at some instant. It is for a reader that does not follow the election.
-func (s *sights) led(leader Leader, at time.Time) {
+// sawLeader notes who led at some instant. It is for a reader that does not follow the election.
+func (s *observations) sawLeader(leader Leader, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = s.last.newer(glimpse{leader: leader, leaderAsOf: at})
+	s.last = s.last.newer(snapshot{leader: leader, leaderAsOf: at})
 }
 
-// stintNow returns the stint to pass to placed.
-func (s *sights) stintNow() int {
+// currentEntry returns the entryNo to pass to sawPlace.
+func (s *observations) currentEntry() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stint
+	return s.entryNo
 }
 
-// placed notes the candidate's place at some instant, if the candidate still has the entry of stint.
-func (s *sights) placed(place, stint int, at time.Time) {
+// sawPlace notes the candidate's place at some instant, if the candidate still has the entry of entryNo.
+func (s *observations) sawPlace(place, entryNo int, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if stint == s.stint && s.role == RoleStanding {
-		s.last = s.last.newer(glimpse{place: place, placeAsOf: at})
+	if entryNo == s.entryNo && s.role == RoleStanding {
+		s.last = s.last.newer(snapshot{place: place, placeAsOf: at})
 	}
 }
 
-// A sight is what one follower sees of the election in one session. A nil sight sees nothing.
-type sight struct {
-	s       *sights
+// An observation is what one follower sees of the election in one session. A nil observation sees nothing.
+type observation struct {
+	s       *observations
 	session *backend.Session
-	seen    glimpse
+	seen    snapshot
 	since   time.Time // when it began to wait for a change of seen; zero if it does not wait
 }
 
-// follow begins a sight; the caller must end it.
-func (s *sights) follow(session *backend.Session) *sight {
-	one := &sight{s: s, session: session}
+// follow begins an observation; the caller must end it.
+func (s *observations) follow(session *backend.Session) *observation {
+	one := &observation{s: s, session: session}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = append(s.open, one)
 	return one
 }
 
-// now returns what the sight shows, with s.mu locked. If the session was known to be alive after the wait
+// now returns what the observation shows, with s.mu locked. If the session was known to be alive after the wait
 // began, nothing had changed until then: the answer that proves it comes after any notice of a change.
-func (one *sight) now() glimpse {
+func (one *observation) now() snapshot {
 	g := one.seen
 	if one.since.IsZero() {
 		return g
@@ -439,7 +439,7 @@ func (one *sight) now() glimpse {
 }
 
 // sees notes who leads, and the candidate's place, or 0 if that is unknown.
-func (one *sight) sees(leader Leader, place int) {
+func (one *observation) sees(leader Leader, place int) {
 	if one == nil {
 		return
 	}
@@ -447,14 +447,14 @@ func (one *sight) sees(leader Leader, place int) {
 	defer one.s.mu.Unlock()
 	now := time.Now()
 	one.since = time.Time{}
-	one.seen = glimpse{leader: leader, leaderAsOf: now}
+	one.seen = snapshot{leader: leader, leaderAsOf: now}
 	if place != 0 {
 		one.seen.place, one.seen.placeAsOf = place, now
 	}
 }
 
 // waits notes that from now on a change of what was seen will be reported.
-func (one *sight) waits() {
+func (one *observation) waits() {
 	if one == nil {
 		return
 	}
@@ -466,7 +466,7 @@ func (one *sight) waits() {
 }
 
 // rests notes that a change will no longer be reported: what was seen gets older.
-func (one *sight) rests() {
+func (one *observation) rests() {
 	if one == nil {
 		return
 	}
@@ -475,21 +475,21 @@ func (one *sight) rests() {
 	one.seen, one.since = one.now(), time.Time{}
 }
 
-// end is rests, and removes the sight.
-func (one *sight) end() {
+// end is rests, and removes the observation.
+func (one *observation) end() {
 	if one == nil {
 		return
 	}
 	one.rests()
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
-	one.s.open = slices.DeleteFunc(one.s.open, func(o *sight) bool { return o == one })
+	one.s.open = slices.DeleteFunc(one.s.open, func(o *observation) bool { return o == one })
 	one.s.last = one.s.last.newer(one.seen)
 }
 
-// amiss notes the error of a try or a call, unless ctx or Close ended it.
-func (e *elector) amiss(ctx context.Context, err error) {
+// noteError notes the error of a try or a call, unless ctx or Close ended it.
+func (e *elector) noteError(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil && e.ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-		e.sights.failed(err)
+		e.observations.failed(err)
 	}
 }

@@ -111,11 +111,11 @@ type Candidacy struct {
 	ID    string
 	Value []byte
 
-	hooks    *hooks // hooks and log are nil in a Candidacy that no elector made
-	log      *slog.Logger
-	fitness  *fitness // nil if there is no check
-	sight    *sight   // nil in a Candidacy that no elector made
-	withdraw func(ctx context.Context, e backend.Entry) error
+	hooks       *hooks // hooks and log are nil in a Candidacy that no elector made
+	log         *slog.Logger
+	fitness     *fitness     // nil if there is no check
+	observation *observation // nil in a Candidacy that no elector made
+	withdraw    func(ctx context.Context, e backend.Entry) error
 }
 
 // Begin reports that a stage of the recipe begins. Call the returned function when the stage completes.
@@ -123,10 +123,10 @@ func (c *Candidacy) Begin(s Stage) (completed func(error)) {
 	if c.hooks == nil {
 		return func(error) {}
 	}
-	c.sight.rests()
+	c.observation.rests()
 	end := c.hooks.begin(s, nil)
 	return func(err error) {
-		c.sight.rests()
+		c.observation.rests()
 		end(err)
 	}
 }
@@ -136,8 +136,8 @@ func (c *Candidacy) Begin(s Stage) (completed func(error)) {
 // before waiting for a change: Status treats it as current until the stage completes. It costs nothing,
 // and is optional.
 func (c *Candidacy) Sees(leader Leader, place int) {
-	c.sight.sees(leader, place)
-	c.sight.waits()
+	c.observation.sees(leader, place)
+	c.observation.waits()
 }
 
 // Withdraw removes an entry of the candidate. It works even after ctx has ended: it waits a short time for
@@ -159,7 +159,7 @@ func (c *Candidacy) Fit() (changed <-chan struct{}, unfit error) {
 // before it (Hooks.Aside).
 func (c *Candidacy) Aside(why error) {
 	if c.hooks != nil {
-		c.sight.s.moved()
+		c.observation.s.placeChanged()
 		c.log.Info("standing aside", "why", why)
 		c.hooks.aside(why)
 	}
