@@ -45,7 +45,7 @@ func TestAskALeaderThatPublishesOften(t *testing.T) {
 		}()
 		asking, end := context.WithTimeout(ctx, time.Minute)
 		defer end()
-		leader := must.Get(elector.Ask(asking, service, fair.New(), "/e", elector.Request{By: "anna", To: fmt.Sprint("host-", most-1)}))(t)
+		leader := must.Get(elector.Ask(asking, service, fair.Strategy{}, "/e", elector.Request{By: "anna", To: fmt.Sprint("host-", most-1)}))(t)
 		require.Equal(t, "host-0", leader.ID)
 		<-term.Asked()
 		require.Positive(t, published.Load())

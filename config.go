@@ -127,7 +127,7 @@ func (c Config) validate(prefix string) error {
 		}
 	}
 	if isNil(c.Strategy) {
-		bad("Strategy is nil: give one, for example fair.New or unfair.New")
+		bad("Strategy is nil: give one, for example fair.Strategy{} or unfair.Strategy{}")
 	} else if c.Strategy.Name() == "" {
 		bad("Strategy %T has no name", c.Strategy)
 	}

@@ -22,7 +22,7 @@ import (
 // strategies are the strategies that the fuzz targets choose from.
 var strategies = func() (all []elector.Strategy) {
 	for _, item := range catalog.All() {
-		if item.Strategy == elector.Strategy(kafka.New()) {
+		if item.Strategy == elector.Strategy(kafka.Strategy{}) {
 			item.Strategy = kafka.ForBroker(7) // it takes any ID
 		}
 		all = append(all, item.Strategy)

@@ -16,7 +16,7 @@ import (
 
 func valid() elector.Config {
 	return elector.Config{
-		Backend: memory.New(memory.Options{}), Strategy: fair.New(),
+		Backend: memory.New(memory.Options{}), Strategy: fair.Strategy{},
 		Election: "/test/config", ID: "a",
 	}
 }

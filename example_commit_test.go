@@ -33,7 +33,7 @@ func ExampleTerm_Commit_cursor() {
 		log.Fatal(err)
 	}
 	lead := func(id string, pieces int) {
-		e, err := elector.New(elector.Config{Backend: service, Strategy: fair.New(), Election: "/jobs/reindex", ID: id})
+		e, err := elector.New(elector.Config{Backend: service, Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: id})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func ExampleTerm_Commit_cursor() {
 func ExampleTerm_Guard() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})
-	e, err := elector.New(elector.Config{Backend: service, Strategy: fair.New(), Election: "/jobs/reindex", ID: "anna"})
+	e, err := elector.New(elector.Config{Backend: service, Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: "anna"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func ExampleFit() {
 	var full atomic.Bool
 	service := memory.New(memory.Options{})
 	e, err := elector.New(elector.Config{
-		Backend: service, Strategy: fair.New(), Election: "/jobs/reindex", ID: "host-1",
+		Backend: service, Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: "host-1",
 		Fit: elector.Fit{
 			Check: func(context.Context) error {
 				if full.Load() {

@@ -18,7 +18,7 @@ func candidate(b backend.Backend, hostname string) error {
 	defer stop()
 	return elector.Lead(ctx, elector.Config{
 		Backend:  b, // of zookeeper.New, etcd.New, consul.New or memory.New
-		Strategy: fair.New(),
+		Strategy: fair.Strategy{},
 		Election: "/jobs/reindex",
 		ID:       hostname,
 	}, func(ctx context.Context, t *elector.Term) error {

@@ -17,7 +17,7 @@ func ExampleRun() {
 	ctx := context.Background()
 	e, err := elector.New(elector.Config{
 		Backend:  memory.New(memory.Options{}), // zookeeper.New(…) in a fleet
-		Strategy: fair.New(),
+		Strategy: fair.Strategy{},
 		Election: "/jobs/report",
 		ID:       "host-1",
 	})
@@ -41,7 +41,7 @@ func ExampleRun() {
 func ExampleTerm_Commit() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})
-	e, err := elector.New(elector.Config{Backend: service, Strategy: kafka.New(), Election: "/control", ID: "1"})
+	e, err := elector.New(elector.Config{Backend: service, Strategy: kafka.Strategy{}, Election: "/control", ID: "1"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func ExampleElector_Campaign() {
 	var electors []elector.Elector
 	for _, id := range []string{"anna", "ben"} {
 		e, err := elector.New(elector.Config{
-			Backend: service, Strategy: fair.New(), Election: "/quorum", ID: id, Value: []byte(id + ":8080"),
+			Backend: service, Strategy: fair.Strategy{}, Election: "/quorum", ID: id, Value: []byte(id + ":8080"),
 		})
 		if err != nil {
 			log.Fatal(err)
@@ -112,7 +112,7 @@ func ExampleElector_Observe() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	e, err := elector.New(elector.Config{
-		Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/quorum", ID: "anna",
+		Backend: memory.New(memory.Options{}), Strategy: fair.Strategy{}, Election: "/quorum", ID: "anna",
 	})
 	if err != nil {
 		log.Fatal(err)

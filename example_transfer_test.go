@@ -17,7 +17,7 @@ func ExampleTerm_Transfer() {
 	aside := make(chan error, 2)
 	stand := func(id string) elector.Elector {
 		e, err := elector.New(elector.Config{
-			Backend: service, Strategy: fair.New(), Election: "/jobs/reindex", ID: id,
+			Backend: service, Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: id,
 			Hooks: elector.Hooks{Aside: func(why error) { aside <- fmt.Errorf("%s stands aside: %w", id, why) }},
 		})
 		if err != nil {

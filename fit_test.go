@@ -69,7 +69,7 @@ func (a *application) elector(t *testing.T, service *memory.Service, id string, 
 		return check(ctx)
 	}
 	if a.strategy == nil {
-		a.strategy = fair.New()
+		a.strategy = fair.Strategy{}
 	}
 	return standing(t, service.Client(id), id, func(c *elector.Config) {
 		c.Strategy, c.Fit = a.strategy, f

@@ -24,7 +24,7 @@ func TestGetCosts(t *testing.T) {
 	for _, commits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			b := meter.New(memory.New(memory.Options{}), nil)
-			e := standing(t, b, "a", func(c *elector.Config) { c.Strategy = unfair.New() }) // writes no mark
+			e := standing(t, b, "a", func(c *elector.Config) { c.Strategy = unfair.Strategy{} }) // writes no mark
 			term := leads(t, e)
 			if commits {
 				must.Get(term.Commit(t.Context(), elector.Create("/x", nil)))(t)
@@ -84,7 +84,7 @@ func TestALeaderFindsOutThatTheClaimIsGone(t *testing.T) {
 				}
 				return next(ctx)
 			})
-			e := standing(t, deaf, "a", func(c *elector.Config) { c.Strategy = unfair.New() })
+			e := standing(t, deaf, "a", func(c *elector.Config) { c.Strategy = unfair.Strategy{} })
 			term := leads(t, e)
 			service.Delete(must.Get(e.Leader(t.Context()))(t).Seat.Key)
 			synctest.Wait()

@@ -64,7 +64,7 @@ func tour(t *testing.T, ctx context.Context, hooks elector.Hooks, win func(e ele
 	must.Get(stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil)))(t) // Occupied
 	time.Sleep(2 * time.Second)
 	require.NoError(t, stranger.Close(ctx))
-	must.Get(elector.Ask(ctx, service, fair.New(), "/e", elector.Request{}))(t)
+	must.Get(elector.Ask(ctx, service, fair.Strategy{}, "/e", elector.Request{}))(t)
 	<-first.Asked()
 	synctest.Wait()
 	client.Suspend()
@@ -168,7 +168,7 @@ func TestLayerThatEndsItsGoroutine(t *testing.T) {
 			time.Sleep(time.Minute)
 			go func() { next <- wins(t, ctx, b) }()
 			time.Sleep(time.Minute)
-			_, err := elector.Ask(ctx, service, fair.New(), "/e", elector.Request{To: "b"})
+			_, err := elector.Ask(ctx, service, fair.Strategy{}, "/e", elector.Request{To: "b"})
 			if err != nil {
 				require.ErrorIs(t, err, elector.ErrNoCandidate, "call %d", nth) // b leads: a's session was lost
 			}

@@ -121,7 +121,7 @@ func TestHooksGetWhatTheyAreAbout(t *testing.T) {
 			}
 		})
 		term := leads(t, e)
-		must.Get(elector.Ask(t.Context(), b, fair.New(), "/e", elector.Request{}))(t)
+		must.Get(elector.Ask(t.Context(), b, fair.Strategy{}, "/e", elector.Request{}))(t)
 		synctest.Wait()
 		id := e.Status().Session
 		require.NoError(t, term.Resign(t.Context()))
@@ -151,7 +151,7 @@ func TestRetrySaysWhat(t *testing.T) {
 			case 1, 2:
 				return broken
 			case 3: // it stops as asked
-				_, err := elector.Ask(ctx, service, fair.New(), "/e", elector.Request{})
+				_, err := elector.Ask(ctx, service, fair.Strategy{}, "/e", elector.Request{})
 				if err != nil {
 					return err
 				}
@@ -197,7 +197,7 @@ func TestALifeIsLogged(t *testing.T) {
 		synctest.Wait()
 		client.Resume()
 		synctest.Wait()
-		must.Get(elector.Ask(t.Context(), client, fair.New(), "/e", elector.Request{By: "anna"}))(t)
+		must.Get(elector.Ask(t.Context(), client, fair.Strategy{}, "/e", elector.Request{By: "anna"}))(t)
 		time.Sleep(time.Minute)
 		client.Expire()
 		time.Sleep(time.Minute)

@@ -16,7 +16,7 @@ import (
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
-var brokers elector.Strategy = kafka.New()
+var brokers elector.Strategy = kafka.Strategy{}
 
 // step does what three bytes say.
 func (s *siege) step(do, where, what byte) {

@@ -55,9 +55,9 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 		defer catchUp()
 		leader := standing(t, service.Client("leader"), "leader")
 		leads(t, leader)
-		assert.ErrorIs(t, elector.Remove(t.Context(), service, fair.New(), "/e"), elector.ErrInUse)
+		assert.ErrorIs(t, elector.Remove(t.Context(), service, fair.Strategy{}, "/e"), elector.ErrInUse)
 		require.NoError(t, leader.Close(t.Context()))
-		assert.NoError(t, elector.Remove(t.Context(), service, fair.New(), "/e"))
+		assert.NoError(t, elector.Remove(t.Context(), service, fair.Strategy{}, "/e"))
 		assert.Empty(t, service.Dump(), "nothing is left")
 	})
 }

@@ -66,7 +66,7 @@ func TestLead(t *testing.T) {
 }
 
 func at(process *memory.Client, id string) elector.Config {
-	return elector.Config{Backend: process, Strategy: fair.New(), Election: "/lead", ID: id}
+	return elector.Config{Backend: process, Strategy: fair.Strategy{}, Election: "/lead", ID: id}
 }
 
 // nothingLeft checks that the next leader does not have to wait.

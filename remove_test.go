@@ -21,11 +21,11 @@ import (
 func TestRemoveChecksItsArguments(t *testing.T) {
 	service := memory.New(memory.Options{})
 	for name, err := range map[string]error{
-		"no backend":      elector.Remove(t.Context(), nil, fair.New(), "/e"),
+		"no backend":      elector.Remove(t.Context(), nil, fair.Strategy{}, "/e"),
 		"no strategy":     elector.Remove(t.Context(), service, nil, "/e"),
 		"a nil strategy":  elector.Remove(t.Context(), service, (*fair.Strategy)(nil), "/e"),
 		"a nil Foreign":   elector.Remove(t.Context(), service, (*kafka.Strategy)(nil), "/e"),
-		"a relative path": elector.Remove(t.Context(), service, fair.New(), "e"),
+		"a relative path": elector.Remove(t.Context(), service, fair.Strategy{}, "e"),
 	} {
 		assert.ErrorIs(t, err, elector.ErrConfig, name)
 		assert.NotContains(t, err.Error(), "Config.", "nobody gave one")
@@ -62,8 +62,8 @@ func TestRemoveSaysWhoStandsAndWhatDiffers(t *testing.T) {
 			assert.ErrorContains(t, err, text)
 		}
 	}
-	says(elector.Remove(ctx, service, fair.New(), "/e"), elector.ErrInUse, `"anna"`, "2 candidates")
-	err := elector.Remove(ctx, service, unfair.New(), "/e")
+	says(elector.Remove(ctx, service, fair.Strategy{}, "/e"), elector.ErrInUse, `"anna"`, "2 candidates")
+	err := elector.Remove(ctx, service, unfair.Strategy{}, "/e")
 	says(err, elector.ErrStrategyMismatch, `"fair"`, `"unfair"`)
 	assert.NotContains(t, err.Error(), "candidate", "Remove is none")
 }
@@ -76,7 +76,7 @@ func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 	dir := backend.Parent(term.Guard().Conditions[0].Entry.Key)
 	require.NoError(t, e.Close(t.Context()))
 	require.NoError(t, service.Put(dir+"/mine", nil))
-	err := elector.Remove(t.Context(), service, fair.New(), "/e")
+	err := elector.Remove(t.Context(), service, fair.Strategy{}, "/e")
 	require.ErrorIs(t, err, elector.ErrInUse)
 	assert.ErrorContains(t, err, dir)
 	assert.NotContains(t, err.Error(), "candidate")
@@ -85,10 +85,10 @@ func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 // Remove does not remove an epoch, because it would start again.
 func TestRemoveOfAnEpoch(t *testing.T) {
 	service := memory.New(memory.Options{})
-	e := standing(t, service, "1", func(c *elector.Config) { c.Strategy = kafka.New() })
+	e := standing(t, service, "1", func(c *elector.Config) { c.Strategy = kafka.Strategy{} })
 	leads(t, e)
 	require.NoError(t, e.Close(t.Context()))
 	was := service.Dump()
-	assert.ErrorIs(t, elector.Remove(t.Context(), service, kafka.New(), "/e"), elector.ErrConfig)
+	assert.ErrorIs(t, elector.Remove(t.Context(), service, kafka.Strategy{}, "/e"), elector.ErrConfig)
 	assert.Equal(t, was, service.Dump())
 }

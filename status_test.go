@@ -28,7 +28,7 @@ import (
 // standing makes an elector of an election at /e. It is closed at the end of the test.
 func standing(t *testing.T, b backend.Backend, id string, set ...func(*elector.Config)) elector.Elector {
 	t.Helper()
-	cfg := elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id}
+	cfg := elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/e", ID: id}
 	for _, f := range set {
 		f(&cfg)
 	}
@@ -181,7 +181,7 @@ func TestStatusOfOneThatWaits(t *testing.T) {
 		second   int // the place that is known of the second one
 		third    bool
 	}{
-		{fair.New(), 2, false}, {ranked.Strategy{}, 2, false}, {unfair.New(), 0, true}, {kafka.New(), 0, true},
+		{fair.Strategy{}, 2, false}, {ranked.Strategy{}, 2, false}, {unfair.Strategy{}, 0, true}, {kafka.Strategy{}, 0, true},
 	} {
 		t.Run(c.strategy.Name(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

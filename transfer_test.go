@@ -34,7 +34,7 @@ func TestRunGoesWithoutAnHeir(t *testing.T) {
 		campaigns(t, standing(t, service, "c"))
 		defer frozen.HoldWakeups()()
 		asked := time.Now()
-		must.Get(elector.Ask(t.Context(), service, fair.New(), "/e", elector.Request{To: "c"}))(t)
+		must.Get(elector.Ask(t.Context(), service, fair.Strategy{}, "/e", elector.Request{To: "c"}))(t)
 		require.ErrorIs(t, <-done, elector.ErrStop)
 		assert.Equal(t, 10*time.Second, going.Sub(asked))
 	})

@@ -34,7 +34,7 @@ func inTerm(t *testing.T, cfg elector.Config, o memory.Options, test func(t *tes
 	})
 }
 
-var fairConfig = elector.Config{Strategy: fair.New(), Election: "/jobs/reindex", ID: "host-1"}
+var fairConfig = elector.Config{Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: "host-1"}
 
 // The order in which the ops of a commit are given does not matter.
 func TestCommitInAnyOrder(t *testing.T) {
@@ -101,7 +101,7 @@ func TestCommitSaysWhatIsThere(t *testing.T) {
 
 // After a term ends because a condition failed, Resign reports whether its entry is gone.
 func TestResignAfterARefusedWrite(t *testing.T) {
-	cfg := elector.Config{Strategy: kafka.New(), Election: "/k", ID: "1"}
+	cfg := elector.Config{Strategy: kafka.Strategy{}, Election: "/k", ID: "1"}
 	inTerm(t, cfg, memory.Options{}, func(t *testing.T, c *memory.Client, svc *memory.Service, term *elector.Term) {
 		require.NoError(t, svc.Put("/k/controller_epoch", []byte("9")))
 		c.CutReply(memory.Kind(backend.OpDelete))

@@ -20,7 +20,7 @@ func ExampleShare() {
 	var electors []elector.Elector
 	for shard := range 100 {
 		e, err := elector.New(elector.Config{
-			Backend: shared, Strategy: fair.New(), Election: fmt.Sprint("/shards/", shard), ID: "host-1",
+			Backend: shared, Strategy: fair.Strategy{}, Election: fmt.Sprint("/shards/", shard), ID: "host-1",
 		})
 		if err != nil {
 			log.Fatal(err)

@@ -37,7 +37,7 @@ func TestTransferCosts(t *testing.T) {
 	}
 	require.Equal(t, tables[1], tables[0], "costs depend on how many stand in between:\n%s\n%s", tables[0], tables[1])
 	synctest.Test(t, func(t *testing.T) {
-		e := newCostElection(t, fair.New(), 3)
+		e := newCostElection(t, fair.Strategy{}, 3)
 		leader := <-e.elected
 		if took := e.vacancy(func() error { return leader.Resign(t.Context()) }); took != vacant[0] || took != vacant[1] {
 			t.Errorf("nobody leads for %v at a resignation, and for %v at transfers", took, vacant)
@@ -63,7 +63,7 @@ func (e *costElection) vacancy(do func() error) time.Duration {
 // transferCosts makes the rows of a transfer past between candidates, and measures how long nobody led.
 func transferCosts(t *testing.T, between int) (table string, vacant time.Duration) {
 	const behind = 2
-	e := newCostElection(t, fair.New(), between+1+behind)
+	e := newCostElection(t, fair.Strategy{}, between+1+behind)
 	leader := <-e.elected
 	var before []meter.Counts
 	for _, c := range e.all {

@@ -22,7 +22,7 @@ func Example() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	e, err := elector.New(elector.Config{
-		Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/api", ID: "host-1",
+		Backend: memory.New(memory.Options{}), Strategy: fair.Strategy{}, Election: "/api", ID: "host-1",
 		Value: []byte("http://host-1:8080"), // where Redirect sends clients while this one leads
 	})
 	if err != nil {

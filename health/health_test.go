@@ -28,7 +28,7 @@ import (
 // candidate makes an elector that is closed at the end of the test.
 func candidate(t *testing.T, b backend.Backend, id, value string) elector.Elector {
 	t.Helper()
-	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id, Value: []byte(value)}))(t)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/e", ID: id, Value: []byte(value)}))(t)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
 }
@@ -308,7 +308,7 @@ func TestFollowUntilClosed(t *testing.T) {
 		client := service.Client("a")
 		tries := 0
 		e := must.Get(elector.New(elector.Config{
-			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
+			Backend: client, Strategy: fair.Strategy{}, Election: "/e", ID: "a",
 			Hooks: elector.Hooks{Retry: func(elector.RetryEvent) {
 				if tries++; tries == 1 {
 					runtime.Goexit()

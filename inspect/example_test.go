@@ -75,7 +75,7 @@ func ExampleInspector_List() {
 
 // candidate stands until end is called. It returns when its entry exists.
 func candidate(service *memory.Service, id string) (end func()) {
-	e, err := elector.New(elector.Config{Backend: service.Client(id), Strategy: fair.New(), Election: "/jobs/reindex", ID: id})
+	e, err := elector.New(elector.Config{Backend: service.Client(id), Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: id})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func TestRecordOfNoDirectory(t *testing.T) {
 			l := s.watch(inspect.WatchOptions{Candidates: true})
 			synctest.Wait()
 			require.NoError(s, s.service.Put(path, nil))
-			s.stand(fair.New(), "7")
+			s.stand(fair.Strategy{}, "7")
 			time.Sleep(time.Second)
 			synctest.Wait()
 			assert.Equal(s, "7", l.last().Leader.ID)

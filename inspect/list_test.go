@@ -47,9 +47,9 @@ func TestList(t *testing.T) {
 			}
 		}
 		run(s.T, s.service, own{}, "/jobs/own", "7")
-		run(s.T, s.service, fair.New(), "/jobs/fair/nested/deep", "7")
-		run(s.T, s.service, fair.New(), "/other", "7")
-		run(s.T, s.service, kafka.New(), "/", "7")
+		run(s.T, s.service, fair.Strategy{}, "/jobs/fair/nested/deep", "7")
+		run(s.T, s.service, fair.Strategy{}, "/other", "7")
+		run(s.T, s.service, kafka.Strategy{}, "/", "7")
 		synctest.Wait()
 		put(s.T, s.service, "/jobs/fair-state", "/jobs/notes/a", "/jobs/notes/b")
 
@@ -85,7 +85,7 @@ func TestListIsBounded(t *testing.T) {
 		for n := range 1100 {
 			put(s.T, s.service, fmt.Sprintf("/many/%04d", n))
 		}
-		run(s.T, s.service, fair.New(), "/some", "7")
+		run(s.T, s.service, fair.Strategy{}, "/some", "7")
 		synctest.Wait()
 		before := s.service.Stats()
 		l := must.Get(s.in.List(s.Context(), "/", inspect.ListOptions{Most: 20}))(s)

@@ -166,7 +166,7 @@ func TestAskEach(t *testing.T) {
 
 func TestAskedBefore(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		e := must.Get(elector.New(elector.Config{Backend: s.service, Strategy: fair.New(), Election: path, ID: "deaf"}))(s)
+		e := must.Get(elector.New(elector.Config{Backend: s.service, Strategy: fair.Strategy{}, Election: path, ID: "deaf"}))(s)
 		defer func() { assert.NoError(s, e.Close(context.Background())) }()
 		_, err := e.Campaign(s.Context()) // and ignores requests
 		require.NoError(s, err)
@@ -230,7 +230,7 @@ func TestRemove(t *testing.T) {
 // TestEvict checks that entries that no process holds can be removed, and that live candidates come back.
 func TestEvict(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		s.stand(unfair.New(), "7")()
+		s.stand(unfair.Strategy{}, "7")()
 		var record struct{ Dir string }
 		require.NoError(s, json.Unmarshal(s.service.Entry(path).Value, &record))
 		dir := path + "/" + record.Dir
@@ -245,8 +245,8 @@ func TestEvict(t *testing.T) {
 		assert.True(s, s.service.Entry(path+"-state").Exists())
 	})
 	bubble(t, inspect.Options{}, func(s *stage) {
-		s.stand(fair.New(), "7")
-		s.stand(fair.New(), "8")
+		s.stand(fair.Strategy{}, "7")
+		s.stand(fair.Strategy{}, "8")
 		gone, err := s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})
 		if err == nil {
 			assert.NotEmpty(s, gone.Entries)
@@ -292,7 +292,7 @@ func TestUnknownStrategy(t *testing.T) {
 // TestKafkaAtTheRoot checks Kafka's own place, the root, where no key can be asked about.
 func TestKafkaAtTheRoot(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		end := run(s.T, s.service.Client("7"), kafka.New(), "/", "7")
+		end := run(s.T, s.service.Client("7"), kafka.Strategy{}, "/", "7")
 		synctest.Wait()
 		v := must.Get(s.in.Candidates(s.Context(), "/"))(s)
 		assert.Equal(s, "kafka", v.Strategy)
@@ -341,7 +341,7 @@ func TestNew(t *testing.T) {
 // TestSession checks that there is one session, in which nothing is made, and none after Close.
 func TestSession(t *testing.T) {
 	bubble(t, inspect.Options{TTL: 3 * time.Second}, func(s *stage) {
-		s.stand(fair.New(), "7")
+		s.stand(fair.Strategy{}, "7")
 		before := s.service.Stats()
 		for range 3 {
 			must.Get(s.in.Candidates(s.Context(), path))(s)
@@ -362,7 +362,7 @@ func TestSession(t *testing.T) {
 func TestFresh(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.service.Lag()
-		s.stand(fair.New(), "7")
+		s.stand(fair.Strategy{}, "7")
 		v := must.Get(s.in.Leader(s.Context(), path))(s)
 		require.NotNil(s, v.Leader)
 		assert.Equal(s, "7", v.Leader.ID)
@@ -374,7 +374,7 @@ func TestUnreachable(t *testing.T) {
 		s.service.Stop()
 		require.ErrorIs(s, must.Err(s.in.Leader(s.Context(), path)), backend.ErrUnavailable)
 		s.service.Start()
-		s.stand(fair.New(), "7")
+		s.stand(fair.Strategy{}, "7")
 		must.Get(s.in.Leader(s.Context(), path))(s)
 		s.service.Stop()
 		ctx, cancel := context.WithTimeoutCause(s.Context(), time.Second, errors.New("no more patience"))
@@ -388,7 +388,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		s.stand(ranked.New(ranked.NewRank(3, 1)), "host-1")
+		s.stand(ranked.Strategy{Rank: ranked.NewRank(3, 1)}, "host-1")
 		v := must.Get(s.in.Candidates(s.Context(), path))(s)
 		text := must.Get(json.Marshal(v))(s)
 		c := v.Candidates[0]

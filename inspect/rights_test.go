@@ -43,7 +43,7 @@ func TestReadOnEtcd(t *testing.T) {
 		return must.Get(etcd.New(client, etcd.Config{}))(t)
 	}
 	worker := open("worker")
-	run(t, worker, fair.New(), path, "7")
+	run(t, worker, fair.Strategy{}, path, "7")
 	in := inspector(t, open("viewer"), inspect.Options{})
 	require.Eventually(t, func() bool {
 		v, err := in.Candidates(ctx, path)

@@ -72,20 +72,20 @@ func onServer(t *testing.T, url string) {
 	l := watch(t, in, path, inspect.WatchOptions{Candidates: true, Every: 100 * time.Millisecond})
 
 	candidates := open()
-	one := run(t, candidates, fair.New(), path, "7")
+	one := run(t, candidates, fair.Strategy{}, path, "7")
 	eventually(path, "one stands", stands(1))
-	two := run(t, candidates, fair.New(), path, "8")
+	two := run(t, candidates, fair.Strategy{}, path, "8")
 	eventually(path, "two stand", stands(2))
-	three := run(t, candidates, fair.New(), path, "9")
+	three := run(t, candidates, fair.Strategy{}, path, "9")
 	v := eventually(path, "three stand", stands(3))
 	assert.Equal(t, "fair", v.Strategy)
 	assert.Equal(t, []string{"7", "8", "9"}, ids(v))
 	assert.Equal(t, "at 7", string(v.Leader.Value))
 	assert.Equal(t, v.Leader.Session, v.Candidates[0].Session)
 
-	run(t, candidates, unfair.New(), "/jobs/reindex/unfair", "7")
-	run(t, candidates, kafka.New(), "/kafka", "7")
-	ends := run(t, candidates, ranked.New(nil), "/jobs/ranked", "7")
+	run(t, candidates, unfair.Strategy{}, "/jobs/reindex/unfair", "7")
+	run(t, candidates, kafka.Strategy{}, "/kafka", "7")
+	ends := run(t, candidates, ranked.Strategy{}, "/jobs/ranked", "7")
 	for _, election := range []string{"/jobs/reindex/unfair", "/kafka", "/jobs/ranked"} {
 		eventually(election, "one stands", stands(1))
 	}

@@ -130,7 +130,7 @@ func TestWatchEach(t *testing.T) {
 func TestWatchStrategyChanges(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		l := s.watch(inspect.WatchOptions{Candidates: true})
-		for n, strategy := range []elector.Strategy{fair.New(), unfair.New(), own{}, ranked.New(nil)} {
+		for n, strategy := range []elector.Strategy{fair.Strategy{}, unfair.Strategy{}, own{}, ranked.Strategy{}} {
 			end := s.stand(strategy, fmt.Sprint(n))
 			time.Sleep(time.Second)
 			assert.Equal(s, strategy.Name(), l.last().Strategy)
@@ -154,8 +154,8 @@ func TestWatchOutOfTouch(t *testing.T) {
 				service := memory.New(memory.Options{DefaultTTL: 4 * time.Second})
 				operator := service.Client("operator")
 				s := &stage{T: t, service: service, in: inspector(t, operator, inspect.Options{})}
-				one := s.stand(fair.New(), "7")
-				s.stand(fair.New(), "8")
+				one := s.stand(fair.Strategy{}, "7")
+				s.stand(fair.Strategy{}, "8")
 				l := s.watch(inspect.WatchOptions{Candidates: true})
 				synctest.Wait()
 				assert.Equal(t, []string{"7"}, l.said())
@@ -184,7 +184,7 @@ func TestWatchOutOfTouch(t *testing.T) {
 // TestWatchBeginsOutOfTouch checks that a watch soon reports that nobody answers, and continues.
 func TestWatchBeginsOutOfTouch(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		s.stand(fair.New(), "7")
+		s.stand(fair.Strategy{}, "7")
 		s.service.Stop()
 		l := s.watch(inspect.WatchOptions{})
 		time.Sleep(3 * time.Second)
@@ -237,7 +237,7 @@ func TestWatchesLeaveRoom(t *testing.T) {
 			return next(ctx)
 		})
 		in := inspector(s.T, limited{b}, inspect.Options{})
-		end := s.stand(fair.New(), "7")
+		end := s.stand(fair.Strategy{}, "7")
 		ctx, cancel := context.WithCancel(s.Context())
 		for n := range 2 {
 			go func() {
@@ -251,7 +251,7 @@ func TestWatchesLeaveRoom(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(s, []string{"7"}, ids(l.last()))
 		end()
-		s.stand(fair.New(), "8")
+		s.stand(fair.Strategy{}, "8")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Equal(s, []string{"8"}, ids(l.last()))
@@ -281,12 +281,12 @@ func (b limited) Limits() backend.Limits {
 // TestWatchIsBounded checks how often candidates are read, even while many come and go.
 func TestWatchIsBounded(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		s.stand(fair.New(), "7")
+		s.stand(fair.Strategy{}, "7")
 		l := s.watch(inspect.WatchOptions{Candidates: true, Every: time.Second})
 		time.Sleep(5 * time.Second)
 		before := len(l.all())
 		for n := range 100 {
-			end := s.stand(fair.New(), fmt.Sprint("visitor ", n))
+			end := s.stand(fair.Strategy{}, fmt.Sprint("visitor ", n))
 			time.Sleep(50 * time.Millisecond)
 			end()
 			time.Sleep(50 * time.Millisecond)
@@ -300,7 +300,7 @@ func TestWatchIsBounded(t *testing.T) {
 // TestWatchTellsOfRequests checks that a designation and a request show at once.
 func TestWatchTellsOfRequests(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		e := must.Get(elector.New(elector.Config{Backend: s.service, Strategy: ranked.New(nil), Election: path, ID: "deaf"}))(s)
+		e := must.Get(elector.New(elector.Config{Backend: s.service, Strategy: ranked.Strategy{}, Election: path, ID: "deaf"}))(s)
 		defer func() { assert.NoError(s, e.Close(context.Background())) }()
 		term := must.Get(e.Campaign(s.Context()))(s)
 		l := s.watch(inspect.WatchOptions{})
@@ -321,7 +321,7 @@ func TestWatchTellsOfRequests(t *testing.T) {
 
 func TestWatchEnds(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
-		s.stand(fair.New(), "7")
+		s.stand(fair.Strategy{}, "7")
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
 		var err error
@@ -358,9 +358,9 @@ func TestWatchKafkaAtTheRoot(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		l := watch(s.T, s.in, "/", inspect.WatchOptions{Candidates: true})
 		synctest.Wait()
-		one := run(s.T, s.service.Client("7"), kafka.New(), "/", "7")
+		one := run(s.T, s.service.Client("7"), kafka.Strategy{}, "/", "7")
 		time.Sleep(time.Second)
-		run(s.T, s.service.Client("8"), kafka.New(), "/", "8")
+		run(s.T, s.service.Client("8"), kafka.Strategy{}, "/", "8")
 		time.Sleep(5 * time.Second)
 		one()
 		time.Sleep(5 * time.Second)

@@ -23,7 +23,7 @@ func Example() {
 	}
 	defer b.Close() // after the elector
 	ctx := context.Background()
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "report-1"})
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/jobs/report", ID: "report-1"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func leader() {
 	if e := <-ready; e.Kind != lastwill.Ready {
 		check(e.Err)
 	}
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "leader"})
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/jobs/report", ID: "leader"})
 	check(err)
 	_, err = e.Campaign(context.Background())
 	check(err)
@@ -75,7 +75,7 @@ func nextLeads(t *testing.T, url string) {
 		}
 		p := w.start("leader")
 		require.Equal(t, "leads", p.answer())
-		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "next"}))(t)
+		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/jobs/report", ID: "next"}))(t)
 		won := make(chan time.Time, 1)
 		go func() {
 			assert.NoError(t, must.Err(e.Campaign(t.Context())))

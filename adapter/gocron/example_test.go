@@ -18,7 +18,7 @@ import (
 // Every process has the same jobs. They run in the process that leads.
 func Example() {
 	e, err := elector.New(elector.Config{
-		Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/jobs", ID: "host-1",
+		Backend: memory.New(memory.Options{}), Strategy: fair.Strategy{}, Election: "/jobs", ID: "host-1",
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -33,7 +33,7 @@ type candidate struct {
 func start(t *testing.T, service *memory.Service, id string) *candidate {
 	t.Helper()
 	p := &candidate{client: service.Client(id), ended: make(chan error, 1)}
-	p.e = must.Get(elector.New(elector.Config{Backend: p.client, Strategy: fair.New(), Election: "/jobs", ID: id}))(t)
+	p.e = must.Get(elector.New(elector.Config{Backend: p.client, Strategy: fair.Strategy{}, Election: "/jobs", ID: id}))(t)
 	p.s = must.Get(gocron.NewScheduler(gocron.WithDistributedElector(p)))(t)
 	p.s.Start()
 	var ctx context.Context
@@ -121,7 +121,7 @@ func TestSeatWaitsForTheJob(t *testing.T) {
 			return nil
 		}))
 		time.Sleep(10 * time.Second)
-		must.Get(elector.Ask(t.Context(), service, fair.New(), "/jobs", elector.Request{}))(t)
+		must.Get(elector.Ask(t.Context(), service, fair.Strategy{}, "/jobs", elector.Request{}))(t)
 		assert.ErrorIs(t, <-told, elector.ErrAsked)
 		assert.ErrorIs(t, a.IsLeader(t.Context()), electorgocron.ErrNotLeader, "no other job begins meanwhile")
 		time.Sleep(10 * time.Second)

@@ -56,7 +56,7 @@ func work(id, server, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs", ID: id})
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/jobs", ID: id})
 	if err != nil {
 		return err
 	}

@@ -212,7 +212,7 @@ func TestServerReadsItsLog(t *testing.T) {
 	other := processOn(t, consultest.Options{Token: secret}, server)
 	ofFirst, ofOther := f.countAnswers(every, http.StatusForbidden), other.countAnswers(every, http.StatusForbidden)
 	refused := func() int64 { return ofFirst.Load() + ofOther.Load() }
-	leads, waits := f.stand(f.Backend, fair.New(), "/a/log"), other.stand(other.Backend, fair.New(), "/a/log")
+	leads, waits := f.stand(f.Backend, fair.Strategy{}, "/a/log"), other.stand(other.Backend, fair.Strategy{}, "/a/log")
 	term := f.campaign(leads)
 	for rounds := 0; rounds < 10 && (rounds < 2 || refused() == 0); rounds++ {
 		waiting := f.campaigning(waits)

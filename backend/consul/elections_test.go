@@ -213,7 +213,7 @@ func TestChecks(t *testing.T) {
 func TestSlotsOfCancelledCampaigns(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	e := f.stand(f.Backend, fair.New(), f.dir+"/e")
+	e := f.stand(f.Backend, fair.Strategy{}, f.dir+"/e")
 	defer func() { require.NoError(t, e.Close(f.ctx)) }()
 	term := f.campaign(e)
 	session := term.Guard().Session.ID()

@@ -243,7 +243,7 @@ func TestCheckedElections(t *testing.T) {
 			for _, agent := range []*servertest.Consul{near, far, far} {
 				f := processOn(t, fault.options, agent)
 				processes = append(processes, f)
-				candidates = append(candidates, f.stand(f.Backend, fair.New(), election))
+				candidates = append(candidates, f.stand(f.Backend, fair.Strategy{}, election))
 			}
 			observer := processes[2]
 			first := processes[0].campaign(candidates[0])
@@ -284,7 +284,7 @@ func TestCheckedLeaderIsKilled(t *testing.T) {
 	f := processOn(t, checkAlone, agent)
 	for range 3 {
 		token, kill := f.startCandidate(agent.Addr(), election)
-		e := f.stand(f.Backend, fair.New(), election)
+		e := f.stand(f.Backend, fair.Strategy{}, election)
 		winning := f.campaigning(e)
 		f.queue(e, 2)
 		began := time.Now()
@@ -339,7 +339,7 @@ func beCandidate() error {
 	if err != nil {
 		return err
 	}
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: os.Getenv(candidateElection), ID: "child"})
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: os.Getenv(candidateElection), ID: "child"})
 	if err != nil {
 		return err
 	}

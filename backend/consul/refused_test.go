@@ -50,7 +50,7 @@ func TestRefusedRequests(t *testing.T) {
 			election := newRoot()
 			first, second := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
 			ofFirst, ofSecond := cuttable(first), cuttable(second)
-			leader, other := first.stand(first.Backend, fair.New(), election), second.stand(second.Backend, fair.New(), election)
+			leader, other := first.stand(first.Backend, fair.Strategy{}, election), second.stand(second.Backend, fair.Strategy{}, election)
 			beside := processOn(t, consultest.Options{}, sharedServer(t)).open()
 			of := map[elector.Elector]*fixture{leader: first, other: second}
 			f := first

@@ -38,10 +38,10 @@ func restoredToOneIndex(t *testing.T) (same bool) {
 	server := consultest.Single(t).Members[0]
 	lasts := consultest.Options{Config: consul.Config{SessionTimeout: time.Minute}}
 	f, o, election := processOn(t, lasts, server), processOn(t, lasts, server), newRoot()
-	founder := f.stand(f.Backend, unfair.New(), election)
+	founder := f.stand(f.Backend, unfair.Strategy{}, election)
 	require.NoError(t, f.campaign(founder).Resign(f.ctx))
 	require.NoError(t, founder.Close(f.ctx))
-	old, next := f.stand(f.Backend, unfair.New(), election), o.stand(o.Backend, unfair.New(), election)
+	old, next := f.stand(f.Backend, unfair.Strategy{}, election), o.stand(o.Backend, unfair.Strategy{}, election)
 	for _, e := range []elector.Elector{old, next} {
 		_, err := e.Leader(f.ctx) // it has a session
 		require.ErrorIs(t, err, elector.ErrNoLeader)

@@ -77,7 +77,7 @@ func TestLockOnTheElectionsPath(t *testing.T) {
 	election := newRoot()
 	lock := must.Get(client.LockKey(election[1:]))(t)
 	must.Get(lock.Lock(f.ctx.Done()))(t)
-	e := f.stand(f.Backend, fair.New(), election)
+	e := f.stand(f.Backend, fair.Strategy{}, election)
 	_, err := e.Campaign(f.ctx)
 	require.ErrorIs(t, err, elector.ErrStrategyMismatch)
 	require.NoError(t, lock.Unlock())

@@ -63,7 +63,7 @@ func TestFrozenServer(t *testing.T) {
 				f.Only(freezes)
 			}
 			f.dir, f.s = o.dir, f.open()
-			term := f.campaign(f.stand(f.Backend, fair.New(), newRoot()))
+			term := f.campaign(f.stand(f.Backend, fair.Strategy{}, newRoot()))
 			own := term.Guard().Conditions[0].Entry.Key
 			me := f.enqueue(f.s)
 			listing := must.Get(f.s.List(f.ctx, f.dir))(t)

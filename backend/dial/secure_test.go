@@ -89,7 +89,7 @@ func lead(t *testing.T, url, election string) (*elector.Term, *wait.Log) {
 
 func stand(t *testing.T, b backend.Backend, election string, hooks elector.Hooks) elector.Elector {
 	t.Helper()
-	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: "me", Hooks: hooks}))(t)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: election, ID: "me", Hooks: hooks}))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

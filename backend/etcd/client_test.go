@@ -163,7 +163,7 @@ func TestClientIsClosedFirst(t *testing.T) {
 	t.Parallel()
 	client := must.Get(clientv3.New(clientv3.Config{Endpoints: []string{shared.ForTest(t).Addr()}}))(t)
 	b := must.Get(etcd.New(client, etcd.Config{}))(t)
-	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: newRoot(), ID: "a"}))(t)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: newRoot(), ID: "a"}))(t)
 	term := must.Get(e.Campaign(t.Context()))(t)
 	session := term.Guard().Session
 	_ = client.Close() // it returns only its own context's error

@@ -55,7 +55,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	e, err := elector.New(elector.Config{
-		Backend: b, Strategy: fair.New(), Election: "/jobs/reindex", ID: "host-1", Logger: slog.Default(),
+		Backend: b, Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: "host-1", Logger: slog.Default(),
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -26,7 +26,7 @@ func ExampleCmps() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/reindex", ID: "host-1"})
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: "host-1"})
 	if err != nil {
 		log.Fatal(err)
 	}

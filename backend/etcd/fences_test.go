@@ -53,8 +53,8 @@ func TestFencesOfLostReplies(t *testing.T) {
 func TestFencesOfCancelledCampaigns(t *testing.T) {
 	f := setUp(t, 60*time.Second)
 	election := f.dir + "/e"
-	must.Get(newElector(f, f.Backend, fair.New(), election, "leader").Campaign(f.ctx))(t)
-	e := newElector(f, f.Backend, fair.New(), election, "waiting")
+	must.Get(newElector(f, f.Backend, fair.Strategy{}, election, "leader").Campaign(f.ctx))(t)
+	e := newElector(f, f.Backend, fair.Strategy{}, election, "waiting")
 	for range 200 {
 		ctx, cancel := context.WithTimeout(f.ctx, rand.N(4*time.Millisecond))
 		_, err := e.Campaign(ctx)

@@ -23,7 +23,7 @@ func testOneWakeUp(t *testing.T) {
 		for i := range 5 {
 			counted := meter.New(service, nil)
 			meters = append(meters, counted)
-			e, err := elector.New(elector.Config{Backend: counted, Strategy: fair.New(), Election: "/jobs", ID: fmt.Sprint(i)})
+			e, err := elector.New(elector.Config{Backend: counted, Strategy: fair.Strategy{}, Election: "/jobs", ID: fmt.Sprint(i)})
 			if err != nil {
 				t.Fatal(err)
 			}

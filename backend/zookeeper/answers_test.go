@@ -82,7 +82,7 @@ func TestServersTakeLess(t *testing.T) {
 	defer cancel()
 	var said error
 	e, err := elector.New(elector.Config{
-		Backend: f.Backend, Strategy: fair.New(), Election: newRoot(), ID: "a", Value: make([]byte, 150<<10),
+		Backend: f.Backend, Strategy: fair.Strategy{}, Election: newRoot(), ID: "a", Value: make([]byte, 150<<10),
 		Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 			said = r.Err
 			cancel()

@@ -130,7 +130,7 @@ func TestPartitions(t *testing.T) {
 	}{
 		"3 servers, resets": {3, []cut{
 			{name: "fair", ttl: short, first: onLeader, make: reset},
-			{name: "unfair", ttl: short, strategy: unfair.New(), first: onLeader, make: reset},
+			{name: "unfair", ttl: short, strategy: unfair.Strategy{}, first: onLeader, make: reset},
 			{name: "6s", ttl: 6 * time.Second, first: onLeader, make: reset},
 		}},
 		"3 servers, other": {3, []cut{
@@ -249,7 +249,7 @@ func (c *cut) contender(t *testing.T, election, id string, servers []string) (*c
 	process := zktest.NewProcess(t, servers, sessionTimeout(c.ttl))
 	strategy := c.strategy
 	if strategy == nil {
-		strategy = fair.New()
+		strategy = fair.Strategy{}
 	}
 	x := &contender{waits: make(chan struct{})}
 	ready := sync.OnceFunc(func() { close(x.waits) })

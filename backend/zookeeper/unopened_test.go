@@ -163,7 +163,7 @@ func TestOpenRefusesKeepers(t *testing.T) {
 	assert.NotErrorIs(t, err, backend.ErrSessionLost)
 	assert.Less(t, time.Since(began), wait.Patience/2)
 
-	e, err := elector.New(elector.Config{Backend: p.Backend, Strategy: fair.New(), Election: newRoot(), ID: "a"})
+	e, err := elector.New(elector.Config{Backend: p.Backend, Strategy: fair.Strategy{}, Election: newRoot(), ID: "a"})
 	require.NoError(t, err)
 	_, err = e.Campaign(t.Context()) // the campaign does not continue
 	require.ErrorIs(t, err, errors.ErrUnsupported)

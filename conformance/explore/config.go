@@ -83,7 +83,7 @@ const maxSteps = 1000
 func (c Config) check(t *testing.T) {
 	t.Helper()
 	if c.Strategy == nil {
-		t.Fatal("explore: Config.Strategy is nil: give a function that makes the strategy, such as fair.New")
+		t.Fatal("explore: Config.Strategy is nil: give a function that makes the strategy, such as func() elector.Strategy { return fair.Strategy{} }")
 	}
 	if c.Candidates > MaxCandidates {
 		t.Fatalf("explore: Config.Candidates is %d, and may be %d at most", c.Candidates, MaxCandidates)

@@ -31,7 +31,7 @@ func play(t *testing.T, recorder func(id string) *history.Recorder) {
 	for _, id := range []string{"a", "b", "c"} {
 		rec := recorder(id).In("/jobs")
 		e, err := elector.New(elector.Config{
-			Backend: store, Strategy: fair.New(), Election: "/jobs", ID: id, Hooks: rec.Hooks(id, elector.Hooks{}),
+			Backend: store, Strategy: fair.Strategy{}, Election: "/jobs", ID: id, Hooks: rec.Hooks(id, elector.Hooks{}),
 		})
 		require.NoError(t, err)
 		e = history.Record(e, rec, id)

@@ -104,7 +104,7 @@ func (b *broker) register(ctx context.Context, s *backend.Session) (backend.Entr
 
 // stand is the candidacy: it returns when ctx ends, or when it cannot succeed.
 func (b *broker) stand(ctx context.Context) error {
-	e, err := elector.New(elector.Config{Backend: b.shared, Strategy: kafka.New(), Election: root, ID: strconv.Itoa(b.id)})
+	e, err := elector.New(elector.Config{Backend: b.shared, Strategy: kafka.Strategy{}, Election: root, ID: strconv.Itoa(b.id)})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func Example_transactions() {
 	service := memory.New(memory.Options{DefaultTTL: 200 * time.Millisecond})
 	lead := func(who string) (*memory.Client, *elector.Term) {
 		client := service.Client(who)
-		e, err := elector.New(elector.Config{Backend: client, Strategy: fair.New(), Election: "/invoices", ID: who})
+		e, err := elector.New(elector.Config{Backend: client, Strategy: fair.Strategy{}, Election: "/invoices", ID: who})
 		if err != nil {
 			fmt.Println(err)
 		}

@@ -128,7 +128,7 @@ type process struct {
 }
 
 func newProcess(ctx context.Context, link link, election, name, dir string, files *Files) (*process, error) {
-	e, err := elector.New(elector.Config{Backend: link, Strategy: fair.New(), Election: election, ID: name})
+	e, err := elector.New(elector.Config{Backend: link, Strategy: fair.Strategy{}, Election: election, ID: name})
 	if err != nil {
 		return nil, err
 	}

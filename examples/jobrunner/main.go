@@ -44,7 +44,7 @@ func run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }() // after the elector
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/runner", ID: *id, Logger: slog.Default()})
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/jobs/runner", ID: *id, Logger: slog.Default()})
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func main() {
 	name := flag.String("strategy", "fair", "fair or unfair")
 	flag.Parse()
 
-	strategies := map[string]elector.Strategy{"fair": fair.New(), "unfair": unfair.New()}
+	strategies := map[string]elector.Strategy{"fair": fair.Strategy{}, "unfair": unfair.Strategy{}}
 	strategy, ok := strategies[*name]
 	if !ok {
 		exit(fmt.Errorf("strategy %q is neither fair nor unfair", *name))

@@ -40,7 +40,7 @@ func TestDemo(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			said = append(said, who+" "+fmt.Sprintf(format, args...))
-		}, "/quickstart", fair.New())
+		}, "/quickstart", fair.Strategy{})
 		if err != nil {
 			t.Fatal(err)
 		}

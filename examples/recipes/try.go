@@ -198,7 +198,7 @@ func work(ctx context.Context, p *participant) error {
 // control stands for the controller's seat, and assigns tasks while it leads.
 func control(ctx context.Context, p *participant) (err error) {
 	dir, tasks := p.args[0], p.args[1:]
-	e, err := elector.New(elector.Config{Backend: p.backend, Strategy: fair.New(), Election: dir + "/controller", ID: p.name})
+	e, err := elector.New(elector.Config{Backend: p.backend, Strategy: fair.Strategy{}, Election: dir + "/controller", ID: p.name})
 	if err != nil {
 		return err
 	}

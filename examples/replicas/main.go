@@ -97,7 +97,7 @@ func (n *node) majority() int { return len(n.nodes)/2 + 1 }
 // run stands in the election until ctx ends. Once a majority stands, the node with the most advanced log
 // leads.
 func (n *node) run(ctx context.Context, b backend.Backend) error {
-	strategy := ranked.New(&n.rank)
+	strategy := ranked.Strategy{Rank: &n.rank}
 	strategy.Quorum = n.majority()
 	e, err := elector.New(elector.Config{
 		Backend: b, Strategy: strategy, Election: election, ID: n.id, Logger: n.log,

@@ -205,7 +205,7 @@ func TestNothingIsLost(t *testing.T) {
 		})
 		asking, cancel := context.WithTimeout(c.Context(), 30*time.Second)
 		defer cancel()
-		leader := must.Get(elector.Ask(asking, c.service.Client("operator"), ranked.New(nil), election, elector.Request{To: lags}))(c)
+		leader := must.Get(elector.Ask(asking, c.service.Client("operator"), ranked.Strategy{}, election, elector.Request{To: lags}))(c)
 		require.Equal(c, advanced, leader.ID)
 		c.latency.Store(0)
 		time.Sleep(2 * time.Second)

@@ -44,7 +44,7 @@ func run() (err error) {
 // stand takes part in the election until ctx ends. While this candidate leads, it does the job.
 func stand(ctx context.Context, b backend.Backend, election, id string, job func(context.Context, *elector.Term) error) error {
 	return elector.Lead(ctx, elector.Config{
-		Backend: b, Strategy: fair.New(), Election: election, ID: id, Logger: slog.Default(),
+		Backend: b, Strategy: fair.Strategy{}, Election: election, ID: id, Logger: slog.Default(),
 	}, job)
 }
 

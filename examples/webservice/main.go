@@ -80,7 +80,7 @@ func newService(b backend.Backend, address string) (elector.Elector, http.Handle
 		return nil, nil, err
 	}
 	e, err := elector.New(elector.Config{
-		Backend: b, Strategy: fair.New(), Election: election, ID: address, Value: []byte("http://" + address),
+		Backend: b, Strategy: fair.Strategy{}, Election: election, ID: address, Value: []byte("http://" + address),
 		Logger: slog.Default(), Hooks: metrics.Hooks(),
 	})
 	if err != nil {

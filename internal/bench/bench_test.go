@@ -17,7 +17,7 @@ import (
 // BenchmarkHandover measures handovers on memory in the format that benchstat reads, and counts their
 // allocations. Use -benchtime 200x or so: the default of a second ends after a few.
 func BenchmarkHandover(b *testing.B) {
-	for _, s := range []elector.Strategy{fair.New(), unfair.New()} {
+	for _, s := range []elector.Strategy{fair.Strategy{}, unfair.Strategy{}} {
 		for _, n := range []int{3, 50, 500, 5000} {
 			b.Run(fmt.Sprintf("%s/N=%d", s.Name(), n), func(b *testing.B) {
 				service := memory.New(memory.Options{})

@@ -66,7 +66,7 @@ func (l *lab) share(ttl time.Duration) (backend.Backend, error) {
 
 // add adds the i-th contender.
 func (c *contest) add(i int) error {
-	cfg := elector.Config{Strategy: fair.New(), Election: c.path, ID: strconv.Itoa(i)}
+	cfg := elector.Config{Strategy: fair.Strategy{}, Election: c.path, ID: strconv.Itoa(i)}
 	switch c.errand.Of {
 	case ofPlain:
 		one, err := c.lab.service.lock(c.path, c.errand.TTL)

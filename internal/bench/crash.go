@@ -72,7 +72,7 @@ func (l *lab) crashesOf(ctx context.Context, kind crashKind, path string) (table
 // crashOnce cuts off a leader. A client that was cut off takes long to close: that continues in cleanups.
 func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanups *sync.WaitGroup) (c crash, err error) {
 	var clients []services.Client // of the leader and of the next one
-	f, err := newField(ctx, 2, fair.New(), path, func() (seat, error) {
+	f, err := newField(ctx, 2, fair.Strategy{}, path, func() (seat, error) {
 		at, err := l.brief(kind)
 		clients = append(clients, at)
 		return seat{at.Backend, func() { _ = at.Close() }}, err

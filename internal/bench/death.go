@@ -85,7 +85,7 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 		}
 	}
 	one, err := elector.New(elector.Config{
-		Backend: b, Strategy: fair.New(), Election: e.Path, ID: strconv.Itoa(os.Getpid()),
+		Backend: b, Strategy: fair.Strategy{}, Election: e.Path, ID: strconv.Itoa(os.Getpid()),
 		SurveyEvery: -1, // like those in the other process
 		Hooks: elector.Hooks{Stage: func(ev elector.StageEvent) {
 			if ev.Stage == elector.StageReady && !ev.Completed {
@@ -294,7 +294,7 @@ type queue struct {
 func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (*queue, error) {
 	mortals := min(n/2, samples, mostMortals)
 	path := fmt.Sprintf("/bench/death-%d-%v", n, companion)
-	f, err := newField(ctx, n-mortals, fair.New(), path, l.opener())
+	f, err := newField(ctx, n-mortals, fair.Strategy{}, path, l.opener())
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/strategy/catalog"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 const (
@@ -62,7 +61,7 @@ func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (secti
 		t.noteTrouble(n, row.trouble)
 		ratios, messages = append(ratios, row.ratio), append(messages, row.messages)
 	}
-	if s.Name() == fair.New().Name() && len(ratios) > 0 && !l.cfg.quick {
+	if s.Name() == "fair" && len(ratios) > 0 && !l.cfg.quick {
 		worst, least, most := slices.Max(ratios), slices.Min(messages), slices.Max(messages)
 		t.note("Target: p50 within %.1f raw limits at every N. %s: %.2f at most.", target, verdict(worst <= target), worst)
 		t.note("Target: messages per handover the same at every N within %.0f %%. %s: %.1f to %.1f.", 100*spread, verdict(0 < least && most <= least*(1+spread)), least, most)
@@ -73,7 +72,7 @@ func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (secti
 func (l *lab) handoverTable(s elector.Strategy) table {
 	cfg, facts := l.cfg, l.facts
 	t := table{Head: []string{"N", "all in", "samples", "raw p50", "p90", "p99", "handover p50", "p90", "p99", "p50 / raw p50", "messages", "re-entry", "allocations", "bytes"}}
-	if s.Name() != fair.New().Name() && cfg.parts["fair"] {
+	if s.Name() != "fair" && cfg.parts["fair"] {
 		t.About = "For comparison; taken as above."
 	} else {
 		t.About = fmt.Sprintf("N candidates with %s, in one process, at one %s server. A handover is the delay from just before the leader's Resign to the return of the next Campaign, in the goroutine that called it. The resigned one then enters again. The raw limit is taken in turn with it, sample by sample, in the same process, while the N candidates are enrolled: %s. Before every sample of either kind nothing moves for %v. %s Session timeout %v.\n\n"+

@@ -74,7 +74,7 @@ func (l *lab) heartbeatsOf(ctx context.Context, n int, ttl, during time.Duration
 // leads leads in n elections and returns the leaders.
 func leads(ctx context.Context, b backend.Backend, path string, n int) (all []elector.Elector, err error) {
 	for i := range n {
-		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: elections(path, i), ID: "leads"})
+		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: elections(path, i), ID: "leads"})
 		if err != nil {
 			return all, err
 		}

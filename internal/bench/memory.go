@@ -38,7 +38,7 @@ func memoryAt(ctx context.Context, n int, shared bool) (enrol time.Duration, eac
 	if shared {
 		b = backend.Share(b, 0)
 	}
-	f, err := newField(ctx, n+1, fair.New(), "/bench", func() (seat, error) { return seat{b, func() {}}, nil })
+	f, err := newField(ctx, n+1, fair.Strategy{}, "/bench", func() (seat, error) { return seat{b, func() {}}, nil })
 	if err != nil {
 		return 0, each, err
 	}

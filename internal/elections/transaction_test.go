@@ -37,7 +37,7 @@ func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 		var terms []<-chan *elector.Term
 		for i := range 3 {
 			e, err := elector.New(elector.Config{
-				Backend: svc.Client(t).Backend, Strategy: fair.New(), Election: path, ID: fmt.Sprint("c", i),
+				Backend: svc.Client(t).Backend, Strategy: fair.Strategy{}, Election: path, ID: fmt.Sprint("c", i),
 				TTL: svc.TTL, RetryMin: time.Millisecond,
 			})
 			require.NoError(t, err)

@@ -85,7 +85,7 @@ func (t *trial) found() error {
 	shared := backend.Share(p.Backend, 0)
 	founders := crowd.New(t.Context(), 1, patience)
 	for _, e := range t.elections {
-		one, err := founders.Add(elector.Config{Backend: shared, Strategy: fair.New(), Election: e.path, ID: "founder"})
+		one, err := founders.Add(elector.Config{Backend: shared, Strategy: fair.Strategy{}, Election: e.path, ID: "founder"})
 		if err == nil {
 			founders.Enter(one)
 			_, err = founders.Next()
@@ -116,7 +116,7 @@ func (t *trial) gather(cfg config, n int) error {
 					t.Fail(fmt.Errorf("candidate %s of %s has lost its session: the machine is too slow for so many with this -ttl", m.id, e.path))
 				}
 			}}
-			c, err := t.Add(elector.Config{Backend: e.line.tap(b, m.id), Strategy: fair.New(), Election: e.path, ID: m.id, Hooks: hooks})
+			c, err := t.Add(elector.Config{Backend: e.line.tap(b, m.id), Strategy: fair.Strategy{}, Election: e.path, ID: m.id, Hooks: hooks})
 			if err != nil {
 				return err
 			}

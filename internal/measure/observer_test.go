@@ -72,7 +72,7 @@ func watch(t *testing.T, service *memory.Service, id string, set ...func(*electo
 	t.Helper()
 	w := &watched{counts: &counts{n: make(map[string]int), took: make(map[string]time.Duration)}, client: service.Client(id)}
 	w.o = New(w.counts)
-	cfg := elector.Config{Backend: w.client, Strategy: fair.New(), Election: "/e", ID: id, Hooks: w.o.Hooks()}
+	cfg := elector.Config{Backend: w.client, Strategy: fair.Strategy{}, Election: "/e", ID: id, Hooks: w.o.Hooks()}
 	for _, f := range set {
 		f(&cfg)
 	}
@@ -120,7 +120,7 @@ func TestCounts(t *testing.T) {
 
 		must.Get(term.Commit(t.Context(), elector.Put("/k", nil)))(t)
 		require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Create("/k", nil))), elector.ErrConflict)
-		must.Get(elector.Ask(t.Context(), service, fair.New(), "/e", elector.Request{}))(t)
+		must.Get(elector.Ask(t.Context(), service, fair.Strategy{}, "/e", elector.Request{}))(t)
 		<-term.Asked()
 		w.client.Suspend()
 		synctest.Wait()

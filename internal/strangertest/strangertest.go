@@ -28,7 +28,7 @@ func Beside(t *testing.T, b backend.Backend, election string, stand func() (leav
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	candidate := func(id string) elector.Elector {
-		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id}))(t)
+		e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: election, ID: id}))(t)
 		t.Cleanup(func() { _ = e.Close(context.Background()) }) // the service may be gone
 		return e
 	}

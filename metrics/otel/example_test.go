@@ -19,7 +19,7 @@ func Example() {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
 
-	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/jobs/reindex", ID: "host-1"}
+	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: "host-1"}
 	telemetry, err := electorotel.New(electorotel.Options{Election: cfg.Election, TracerProvider: provider})
 	if err != nil {
 		log.Fatal(err)

@@ -49,7 +49,7 @@ func start(t *testing.T) *fixture {
 	require.NoError(t, err)
 	f.client = f.service.Client("a")
 	f.Elector, err = elector.New(elector.Config{
-		Backend: f.client, Strategy: fair.New(), Election: "/e", ID: "host-1", Hooks: f.telemetry.Hooks(),
+		Backend: f.client, Strategy: fair.Strategy{}, Election: "/e", ID: "host-1", Hooks: f.telemetry.Hooks(),
 	})
 	require.NoError(t, err)
 	f.telemetry.Follow(f)
@@ -227,7 +227,7 @@ func TestSpans(t *testing.T) {
 		assert.Equal(t, int64(2), v.AsInt64())
 		assert.Equal(t, codes.Unset, commit.Status().Code)
 
-		must.Get(elector.Ask(t.Context(), f.service, fair.New(), "/e", elector.Request{}))(t)
+		must.Get(elector.Ask(t.Context(), f.service, fair.Strategy{}, "/e", elector.Request{}))(t)
 		<-term.Asked()
 		synctest.Wait()
 		f.client.Suspend()

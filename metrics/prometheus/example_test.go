@@ -17,7 +17,7 @@ import (
 
 // The hooks go into the elector's config, the elector into the metrics, and the metrics into a registry.
 func Example() {
-	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/jobs/reindex", ID: "host-1"}
+	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: "host-1"}
 	m := electorprom.New(electorprom.Options{Election: cfg.Election})
 	cfg.Hooks = cfg.Hooks.Join(m.Hooks())
 	e, err := elector.New(cfg)

@@ -33,7 +33,7 @@ import (
 func instrumented(t *testing.T, b backend.Backend, id string, labels prometheus.Labels) (elector.Elector, *prometheus.Registry) {
 	t.Helper()
 	m := electorprom.New(electorprom.Options{Election: "/jobs/reindex", Labels: labels})
-	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/reindex", ID: id, Hooks: m.Hooks()}))(t)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/jobs/reindex", ID: id, Hooks: m.Hooks()}))(t)
 	m.Follow(e)
 	t.Cleanup(func() { assert.NoError(t, e.Close(context.Background())) })
 	registry := prometheus.NewPedanticRegistry()

@@ -49,11 +49,11 @@ type Traits struct {
 // All returns every strategy, always in the same order. The caller may change the slice.
 func All() []Item {
 	return []Item{
-		{fair.New(), Traits{Ordered: true, StepsAside: true, Lists: true}},
-		{unfair.New(), Traits{Herd: true}},
-		{kafka.New(), Traits{Herd: true, LooksFirst: true, Dense: true, Numeric: true}},
-		{parentwatch.New(), Traits{Ordered: true, Herd: true, Lists: true}},
-		{ranked.New(nil), Traits{Ordered: true, Lists: true, Ranked: true}},
+		{fair.Strategy{}, Traits{Ordered: true, StepsAside: true, Lists: true}},
+		{unfair.Strategy{}, Traits{Herd: true}},
+		{kafka.Strategy{}, Traits{Herd: true, LooksFirst: true, Dense: true, Numeric: true}},
+		{parentwatch.Strategy{}, Traits{Ordered: true, Herd: true, Lists: true}},
+		{ranked.Strategy{}, Traits{Ordered: true, Lists: true, Ranked: true}},
 	}
 }
 

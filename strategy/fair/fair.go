@@ -22,9 +22,6 @@ import (
 // Strategy is the fair strategy. Its zero value is ready.
 type Strategy struct{ entries.Queue }
 
-// New returns the fair strategy.
-func New() Strategy { return Strategy{} }
-
 var _ elector.Transferrer = Strategy{}
 
 // Name is "fair".

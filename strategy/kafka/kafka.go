@@ -28,15 +28,12 @@ import (
 	"github.com/elector-go/elector/strategy/entries"
 )
 
-// Strategy is the Kafka controller's strategy. Make it with New or ForBroker.
+// Strategy is the Kafka controller's strategy. Its zero value is ready, for candidates whose Config.ID is
+// their broker id in decimal, such as "7": elector.New refuses any other ID. ForBroker is for others.
 type Strategy struct {
 	broker int32
 	given  bool
 }
-
-// New returns the strategy for candidates whose Config.ID is their broker id in decimal, such as "7".
-// elector.New refuses any other ID.
-func New() Strategy { return Strategy{} }
 
 // ForBroker returns the strategy for the one candidate that has this broker id, 0 or more, with any
 // Config.ID. Others see it under the broker id, in decimal.

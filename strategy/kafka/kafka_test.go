@@ -40,7 +40,7 @@ func (c *cluster) broker(id int32) (elector.Elector, *memory.Client) {
 	c.t.Helper()
 	process := c.svc.Client(fmt.Sprint("broker ", id))
 	e := must.Get(elector.New(elector.Config{
-		Backend: process, Strategy: kafka.New(), Election: c.root, ID: strconv.Itoa(int(id)),
+		Backend: process, Strategy: kafka.Strategy{}, Election: c.root, ID: strconv.Itoa(int(id)),
 	}))(c.t)
 	c.t.Cleanup(func() { assert.NoError(c.t, e.Close(context.Background())) })
 	return e, process
@@ -86,7 +86,7 @@ func TestBrokerIDs(t *testing.T) {
 		"0": true, "7": true, "2147483647": true,
 		"2147483648": false, "-1": false, "+1": false, "007": false, "0x7": false, "1.0": false, "host-1": false, " 1": false,
 	} {
-		cfg := elector.Config{Backend: svc, Strategy: kafka.New(), Election: "/", ID: id}
+		cfg := elector.Config{Backend: svc, Strategy: kafka.Strategy{}, Election: "/", ID: id}
 		if err := cfg.Validate(); fine {
 			assert.NoError(t, err, id)
 		} else {
@@ -102,9 +102,9 @@ func TestBrokerIDs(t *testing.T) {
 
 // Other strategies are refused the server's root.
 func TestRootIsForForeignLayoutsOnly(t *testing.T) {
-	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/", ID: "1"}
+	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: fair.Strategy{}, Election: "/", ID: "1"}
 	require.ErrorIs(t, cfg.Validate(), backend.ErrBadKey)
-	cfg.Strategy, cfg.Election = kafka.New(), "relative"
+	cfg.Strategy, cfg.Election = kafka.Strategy{}, "relative"
 	require.ErrorIs(t, cfg.Validate(), backend.ErrBadKey)
 }
 
@@ -291,7 +291,7 @@ func TestRefusedForNoReason(t *testing.T) {
 				}
 				return backend.ErrExists
 			}),
-			Strategy: kafka.New(), Election: "/", ID: "1",
+			Strategy: kafka.Strategy{}, Election: "/", ID: "1",
 			Hooks: elector.Hooks{Retry: func(elector.RetryEvent) { retries++ }},
 		}))(t)
 		_, err := e.Campaign(ctx)

@@ -36,7 +36,7 @@ func newRealCluster(t *testing.T, root string) *realCluster {
 }
 
 func (c *realCluster) broker(id int, b backend.Backend) elector.Elector {
-	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: kafka.New(), Election: c.root, ID: strconv.Itoa(id)}))(c.t)
+	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: kafka.Strategy{}, Election: c.root, ID: strconv.Itoa(id)}))(c.t)
 	c.t.Cleanup(func() { assert.NoError(c.t, e.Close(context.Background())) })
 	return e
 }

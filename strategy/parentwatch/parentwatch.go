@@ -23,9 +23,6 @@ import (
 // Strategy is the parentwatch strategy. Its zero value is ready.
 type Strategy struct{ entries.Queue }
 
-// New returns the parentwatch strategy.
-func New() Strategy { return Strategy{} }
-
 var _ elector.Strategy = Strategy{}
 
 // Name is "parentwatch".

@@ -30,7 +30,7 @@ func TestListingIsOld(t *testing.T) {
 		}})
 		var terms []*elector.Term
 		for _, id := range []string{"a", "b"} {
-			e := must.Get(elector.New(elector.Config{Backend: service.Client(id), Strategy: parentwatch.New(), Election: "/e", ID: id}))(t)
+			e := must.Get(elector.New(elector.Config{Backend: service.Client(id), Strategy: parentwatch.Strategy{}, Election: "/e", ID: id}))(t)
 			defer func() { require.NoError(t, e.Close(context.WithoutCancel(t.Context()))) }()
 			terms = append(terms, must.Get(e.Campaign(t.Context()))(t))
 		}

@@ -46,9 +46,6 @@ type Strategy struct {
 	HoldOff time.Duration
 }
 
-// New returns the ranked strategy with this rank, which may be nil.
-func New(rank *Rank) Strategy { return Strategy{Rank: rank} }
-
 var (
 	_ elector.Transferrer = Strategy{}
 	_ elector.Designator  = Strategy{}

@@ -28,9 +28,6 @@ type Strategy struct {
 	Jitter time.Duration
 }
 
-// New returns the unfair strategy without jitter.
-func New() Strategy { return Strategy{} }
-
 var _ elector.Strategy = Strategy{}
 
 // Name is "unfair".

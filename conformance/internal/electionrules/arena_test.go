@@ -25,7 +25,7 @@ func TestCandidatesAreClosed(t *testing.T) {
 	for name, end := range judge.Ends {
 		t.Run(name, func(t *testing.T) {
 			var closed atomic.Int64
-			s := suite(kit.ElectionConfig{Strategy: fair.New(), Service: func(testing.TB) *kit.Service {
+			s := suite(kit.ElectionConfig{Strategy: fair.Strategy{}, Service: func(testing.TB) *kit.Service {
 				return &kit.Service{Name: "x", Root: "/x", TTL: time.Second}
 			}})
 			judge.Fails(t, func(t testing.TB) {

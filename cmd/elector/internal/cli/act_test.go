@@ -124,12 +124,12 @@ func TestDesignate(t *testing.T) {
 
 func TestDesignateWhereNobodyHeedsIt(t *testing.T) {
 	const url = "mem://undesignated"
-	standBy(t, url, "/jobs/a", "host-1", "", fair.New())
+	standBy(t, url, "/jobs/a", "host-1", "", fair.Strategy{})
 	out, errs := run(t, Failed, "designate", url, "/jobs/a", "host-1")
 	assert.Empty(t, out)
 	assert.Contains(t, errs, elector.ErrNoDesignation.Error()+": ranked alone does")
 
-	standBy(t, url, "/jobs/b", "host-1", "", unfair.New())
+	standBy(t, url, "/jobs/b", "host-1", "", unfair.Strategy{})
 	_, errs = run(t, Failed, "transfer", url, "/jobs/b", "host-2")
 	assert.Contains(t, errs, elector.ErrNoTransfer.Error()+": fair and ranked can")
 }

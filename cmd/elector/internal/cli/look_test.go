@@ -29,7 +29,7 @@ func standBy(t *testing.T, url, election, id, value string, strategy elector.Str
 
 // stand makes a candidate stand until stop, and returns when it leads or waits.
 func stand(t *testing.T, url, election, id, value string) (stop func()) {
-	return standtest.Stand(t, url, election, id, value, fair.New())
+	return standtest.Stand(t, url, election, id, value, fair.Strategy{})
 }
 
 // etcd is a server that the tests share.

@@ -48,9 +48,9 @@ func TestDashboardInBrowser(t *testing.T) {
 	}
 	stopHostile := stands(t, url, "/hostile", hostile, hostile+"\u202e\x00")
 	t.Cleanup(stands(t, url, "/hostile", "second", hostile))
-	t.Cleanup(standtest.Stand(t, url, "/unfair", "host-1", "", unfair.New()))
+	t.Cleanup(standtest.Stand(t, url, "/unfair", "host-1", "", unfair.Strategy{}))
 	for id, rank := range map[string]int64{"host-1": 10, "host-2": 20} {
-		t.Cleanup(standtest.Stand(t, url, "/ranked", id, "", ranked.New(ranked.NewRank(rank))))
+		t.Cleanup(standtest.Stand(t, url, "/ranked", id, "", ranked.Strategy{Rank: ranked.NewRank(rank)}))
 	}
 	stands(t, url, "/empty", "host-1", "")()
 	s, address := start(t, url, Config{Path: "/", Changes: true, By: "anna"})

@@ -48,7 +48,7 @@ func start(t *testing.T, url string, c Config) (s *server, address string) {
 
 // stands makes a candidate stand until the test ends.
 func stands(t *testing.T, url, election, id, value string) (stop func()) {
-	return standtest.Stand(t, url, election, id, value, fair.New())
+	return standtest.Stand(t, url, election, id, value, fair.Strategy{})
 }
 
 // shows waits until the dashboard's state of an election is as wanted.
@@ -118,8 +118,8 @@ func follows(t *testing.T, url string) {
 
 func TestDesignate(t *testing.T) {
 	url := "mem://designate"
-	t.Cleanup(standtest.Stand(t, url, "/jobs/ranked", "host-1", "", ranked.New(nil)))
-	t.Cleanup(standtest.Stand(t, url, "/jobs/ranked", "host-2", "", ranked.New(nil)))
+	t.Cleanup(standtest.Stand(t, url, "/jobs/ranked", "host-1", "", ranked.Strategy{}))
+	t.Cleanup(standtest.Stand(t, url, "/jobs/ranked", "host-2", "", ranked.Strategy{}))
 	s, address := start(t, url, Config{Path: "/", Changes: true})
 	e := shows(t, s, "/jobs/ranked", func(e Election) bool { return e.Leader != nil && len(e.Candidates) == 2 })
 	for _, c := range []struct{ do, designated string }{{"designate", "host-2"}, {"undesignate", ""}} {

@@ -205,7 +205,7 @@ func TestAsked(t *testing.T) {
 	first := j.pids()
 	ben := stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), nil)
 	wait.For(t, "ben stands", func() bool { return strings.Contains(ben.log.String(), "campaigning") && len(standing(t, s)) == 2 })
-	_, err := elector.Ask(t.Context(), s.Client("operator"), fair.New(), election, elector.Request{By: "carl", Why: "a deploy"})
+	_, err := elector.Ask(t.Context(), s.Client("operator"), fair.Strategy{}, election, elector.Request{By: "carl", Why: "a deploy"})
 	require.NoError(t, err)
 	j.await("^began .* ben", 1, 4)
 	assert.Empty(t, alive(first))
@@ -241,7 +241,7 @@ func TestPreempt(t *testing.T) {
 // standing returns the candidates.
 func standing(t *testing.T, s *memory.Service) []elector.Candidate {
 	t.Helper()
-	e, err := elector.New(elector.Config{Backend: s.Client("looks"), Strategy: fair.New(), Election: election, ID: "looks"})
+	e, err := elector.New(elector.Config{Backend: s.Client("looks"), Strategy: fair.Strategy{}, Election: election, ID: "looks"})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, e.Close(t.Context())) }()
 	return must.Get(e.Candidates(t.Context()))(t)
@@ -267,7 +267,7 @@ func TestOnce(t *testing.T) {
 `+waits), func(c *run.Config) { c.Once = true })
 	j.await("^began", 1, 1)
 	c.begun(1)
-	must.Get(elector.Ask(t.Context(), s.Client("operator"), fair.New(), election, elector.Request{}))(t)
+	must.Get(elector.Ask(t.Context(), s.Client("operator"), fair.Strategy{}, election, elector.Request{}))(t)
 	assert.Equal(t, run.Exit{Code: 7}, c.wait())
 }
 
