@@ -82,22 +82,18 @@ func (b *buffers) grow() {
 	}
 }
 
-// makeRoom makes the buffer large enough for a request of that many bytes that is sent after makeRoom
-// has returned. If the buffer is too small, makeRoom first sends the server a small request: so the
-// sending goroutine gets to replace the buffer, or there is another link, which begins with replacing
-// it. It blocks until that request is answered, or the session is over.
-func (s *session) makeRoom(request int) {
-	b, most := &s.pin.buffers, int64(s.cfg.MaxRequest+sendSlack)
-	want, size := int64(request+sendSlack), b.size.Load()
+// reserve asks for a buffer of want bytes, or more, up to most, and reports whether that has yet to be
+// made: with the next request, or the next link.
+func (b *buffers) reserve(want, most int) (pending bool) {
+	size := int(b.size.Load())
 	if want <= size {
-		return
+		return false
 	}
 	want = max(want, min(2*size, most)) // otherwise each slightly longer value would cost a round trip
 	for {
 		have := b.want.Load()
-		if have >= want || b.want.CompareAndSwap(have, want) {
-			break
+		if have >= int64(want) || b.want.CompareAndSwap(have, int64(want)) {
+			return true
 		}
 	}
-	_, _, _ = s.conn.Exists("/") // errors do not matter: the next request reports them
 }

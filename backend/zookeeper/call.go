@@ -62,6 +62,16 @@ func (s *session) cut(gen uint64) {
 	}
 }
 
+// makeRoom makes the buffer large enough for a request of that many bytes that is sent after makeRoom
+// has returned. If the buffer is too small, makeRoom first sends the server a small request: so the
+// sending goroutine gets to replace the buffer, or there is another link, which begins with replacing
+// it. It blocks until that request is answered, or the session is over.
+func (s *session) makeRoom(request int) {
+	if s.pin.reserve(request+sendSlack, s.cfg.MaxRequest+sendSlack) {
+		_, _, _ = s.conn.Exists("/") // errors do not matter: the next request reports them
+	}
+}
+
 // explain adds the cause of codeTooLong.
 func (s *session) explain(err error) error {
 	if code, _ := codeOf(err); code == codeTooLong {

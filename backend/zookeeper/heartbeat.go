@@ -204,15 +204,15 @@ func (s *session) greet(after uint64) (r round, err error) {
 		return r, err
 	}
 	link := s.pin.current()
-	if link.opened {
-		r.link, r.base, r.due = link, link.askedAt, time.Now().Add(s.TTL()/4)
+	if link.opened() {
+		r.link, r.base, r.due = link, link.askedAt(), time.Now().Add(s.TTL()/4)
 		s.hosts.serves()
 		return r, nil
 	}
-	if err = s.askFirst(&r, s.second(link, link.askedAt)); err != nil {
+	if err = s.askFirst(&r, s.second(link, link.askedAt())); err != nil {
 		return r, err
 	}
-	s.Extend(link.askedAt)
+	s.Extend(link.askedAt())
 	s.hosts.serves()
 	r.link = link
 	return r, nil
@@ -299,7 +299,7 @@ func (s *session) vote() error {
 // voted tells whether a quorum has followed the leader of a link, or one that came after it, at an
 // instant or later.
 func (s *session) voted(l *link, since time.Time) bool {
-	sent, epoch := l.newest()
+	sent, epoch := l.newestVote()
 	return !sent.Before(since) || s.ballot.since(since, epoch)
 }
 

@@ -200,12 +200,8 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		timer.Stop()
 		return nil, context.Cause(s.dialing)
 	}
-	s.pin.buffers.dialing()
-	s.pin.mu.Lock()
-	refuse := s.pin.refuse
-	s.pin.mu.Unlock()
-	if refuse != nil {
-		return nil, refuse
+	if err := s.pin.dial(); err != nil {
+		return nil, err
 	}
 	timeout := s.cfg.connectTimeout(s.asked)
 	if s.isOpen() {

@@ -61,15 +61,10 @@ var (
 // queued requests in it. The pin does not let that connect request out, so no queued request can ever
 // run in another session.
 type pin struct {
-	// All are called without pin.mu held, on the client library's goroutines; they must not block.
-	granted  func(id int64, timeout time.Duration, sent time.Time) error
-	answered func(sent time.Time)
-	voted    func(sent time.Time, epoch uint64) // a write was answered
-	expired  func()
-	foreign  func() // the first server is not Apache ZooKeeper's
-
-	buffers buffers
-	watched watched
+	buffers
+	watched
+	events events
+	queue  queue
 
 	mu       sync.Mutex
 	session  int64  // 0 until the first is granted
@@ -81,6 +76,22 @@ type pin struct {
 	links    map[*link]struct{}
 	link     *link         // the last one that was greeted
 	acked    chan struct{} // closed when the server has replied to a close request
+}
+
+// events are what a session learns from its frames. All are called on the client library's goroutines;
+// they must not block.
+type events struct {
+	granted  func(id int64, timeout time.Duration, sent time.Time) error // an error ends the link
+	answered func(sent time.Time)                                        // a reply shows that the session lives
+	voted    func(sent time.Time, epoch uint64)                          // a write was answered
+	expired  func()                                                      // or replaced by another session
+	foreign  func()                                                      // the first server is not Apache ZooKeeper's
+}
+
+// newPin returns a pin without links. maxAnswer is the longest reply that is accepted, in bytes; 0 means
+// no limit.
+func newPin(e events, q queue, maxAnswer int) *pin {
+	return &pin{events: e, queue: q, buffers: buffers{maxAnswer: maxAnswer}, acked: make(chan struct{})}
 }
 
 // stop refuses new links.
@@ -130,6 +141,24 @@ func (p *pin) current() *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.link
+}
+
+// closeAcked is closed once the server has replied to a close request.
+func (p *pin) closeAcked() <-chan struct{} { return p.acked }
+
+// secret returns the session's password, or nil before a server has granted the session.
+func (p *pin) secret() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.password
+}
+
+// dial prepares the client library for another link. It returns an error if no more may be made.
+func (p *pin) dial() error {
+	p.buffers.dialing()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse
 }
 
 // attach wraps a new TCP connection.
@@ -186,11 +215,11 @@ type link struct {
 	skip      int    // bytes of that reply to skip
 
 	// Set before the link is greeted.
-	opened  bool // the session was made on it
+	made    bool // the session was made on it
 	leaving bool // only the requests that close the session pass
 
 	mu          sync.Mutex // guards the rest
-	askedAt     time.Time  // set before the link is greeted
+	asking      time.Time  // when the connect request was sent; set before the link is greeted
 	greetBy     time.Time  // the deadline for granting the session
 	up          bool
 	voted       time.Time   // when the newest answered write was sent
@@ -204,6 +233,16 @@ type sentFrame struct {
 	xid, op int32
 	at      time.Time
 	own     string // of a listing: only the nearest names before this one are wanted
+}
+
+// opened reports whether the session was made on the link, which has been greeted.
+func (l *link) opened() bool { return l.made }
+
+// askedAt returns when the connect request was sent.
+func (l *link) askedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asking
 }
 
 func (l *link) Close() error {

@@ -47,8 +47,9 @@ type wireEvents struct {
 	foreign  int
 }
 
-func newPin(e *wireEvents) *pin {
-	return &pin{
+// listen returns a pin that notes its events.
+func listen(e *wireEvents) *pin {
+	return newPin(events{
 		granted: func(id int64, timeout time.Duration, _ time.Time) error {
 			e.granted = append(e.granted, id)
 			e.timeouts = append(e.timeouts, timeout)
@@ -58,8 +59,7 @@ func newPin(e *wireEvents) *pin {
 		voted:    func(_ time.Time, epoch uint64) { e.epochs = append(e.epochs, epoch) },
 		expired:  func() { e.expired++ },
 		foreign:  func() { e.foreign++ },
-		acked:    make(chan struct{}),
-	}
+	}, queueNames, 0)
 }
 
 func frame(parts ...any) []byte {
@@ -177,7 +177,7 @@ func TestWireInPieces(t *testing.T) {
 		handedOn := join(connectResponse(5, 4000), answerTo(-2, 0), noZxid(answerTo(1, 0, make([]byte, 100)...)),
 			answerTo(-1, 0, make([]byte, 30)...), noZxid(answerTo(2, -101)), noZxid(answerTo(3, 0, longMulti()...)), answerTo(-2, 0))
 		var e wireEvents
-		l, s := startLink(t, newPin(&e), fromServer, piece)
+		l, s := startLink(t, listen(&e), fromServer, piece)
 		fromClient := join(connectRequest(0), frame(int32(-2), int32(11)), frame(int32(1), int32(4), make([]byte, 50)),
 			frame(int32(2), int32(6)), frame(int32(3), int32(14)), frame(int32(-2), int32(11)))
 		for rest := fromClient; len(rest) > 0; {
@@ -199,7 +199,7 @@ func TestWireInPieces(t *testing.T) {
 // Pitfall 2, at the wire: after a session was granted, a request for another one is not sent.
 func TestPitfall02WireRefusesNewSession(t *testing.T) {
 	var e wireEvents
-	p := newPin(&e)
+	p := listen(&e)
 	greetedLink(t, p, nil, whole)
 	_, s := greetedLink(t, p, nil, whole)
 	assert.NotEmpty(t, s.wrote)
@@ -266,7 +266,7 @@ func TestWireHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e wireEvents
-			l, _ := startLink(t, newPin(&e), try.reads, whole)
+			l, _ := startLink(t, listen(&e), try.reads, whole)
 			say(t, l, connectRequest(0), try.request)
 			require.ErrorIs(t, hears(l, nil), errProtocol)
 		})
@@ -277,7 +277,7 @@ func TestWireHostile(t *testing.T) {
 // others.
 func TestWireAuthIsNoHeartbeat(t *testing.T) {
 	var e wireEvents
-	l, _ := startLink(t, newPin(&e), join(connectResponse(5, 4000), answerTo(2, 0), answerTo(1, 0)), whole)
+	l, _ := startLink(t, listen(&e), join(connectResponse(5, 4000), answerTo(2, 0), answerTo(1, 0)), whole)
 	say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opAuth)))
 	var counts []int
 	require.ErrorIs(t, hears(l, func() { counts = append(counts, e.answered) }), io.EOF)
@@ -289,13 +289,13 @@ func TestWireAuthIsNoHeartbeat(t *testing.T) {
 func TestWireVotes(t *testing.T) {
 	var e wireEvents
 	reads := join(connectResponse(5, 4000), answerTo(1, 0), answerTo(2, -127), answerTo(3, 0, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff), answerTo(4, 0))
-	l, _ := startLink(t, newPin(&e), reads, whole)
+	l, _ := startLink(t, listen(&e), reads, whole)
 	before := time.Now()
 	say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opMulti)), frame(int32(3), int32(opMulti)), frame(int32(4), int32(6)))
 	var votes []int
 	require.ErrorIs(t, hears(l, func() { votes = append(votes, len(e.epochs)) }), io.EOF)
 	assert.Equal(t, []int{0, 0, 0, 1, 1, 1}, votes)
-	voted, epoch := l.newest()
+	voted, epoch := l.newestVote()
 	assert.False(t, voted.Before(before))
 	assert.Equal(t, e.epochs[0], epoch)
 }
@@ -306,7 +306,7 @@ func FuzzWire(f *testing.F) {
 	f.Add(join(connectResponse(5, 4000), answerTo(1, 0), answerTo(-2, 0), answerTo(3, 0, 0, 0, 0, 5, 0)), uint8(3))
 	f.Fuzz(func(t *testing.T, reads []byte, chunk uint8) {
 		var e wireEvents
-		l, _ := startLink(t, newPin(&e), reads, func() int { return int(chunk) })
+		l, _ := startLink(t, listen(&e), reads, func() int { return int(chunk) })
 		say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(-2), int32(11)), frame(int32(3), int32(14)))
 		_ = hears(l, nil)
 		if e.answered > 3 {
@@ -319,7 +319,7 @@ func FuzzWire(f *testing.F) {
 func TestWireTooLong(t *testing.T) {
 	for chunk := range 60 {
 		var e wireEvents
-		p := newPin(&e)
+		p := listen(&e)
 		p.buffers.maxAnswer = 100
 		long, short := answerTo(1, 0, make([]byte, 1000)...), answerTo(2, 0, []byte("body")...)
 		l, _ := startLink(t, p, join(connectResponse(5, 4000), long, short), func() int { return chunk })
@@ -335,8 +335,8 @@ func TestWireWindowPassesInTheHandshake(t *testing.T) {
 	s := newSession(&Config{Servers: []string{"127.0.0.1:1"}, SessionTimeout: 4 * time.Second}, &ballot{}, 4*time.Second)
 	p := s.pin
 	greetedLink(t, p, nil, whole)
-	granted := p.granted
-	p.granted = func(id int64, timeout time.Duration, sent time.Time) error {
+	granted := p.events.granted
+	p.events.granted = func(id int64, timeout time.Duration, sent time.Time) error {
 		s.Lose(driver.ErrWindow)
 		return granted(id, timeout, sent)
 	}
@@ -352,7 +352,7 @@ func TestWireWindowPassesInTheHandshake(t *testing.T) {
 // So a failed write ends the link, and is no error.
 func TestWriteThatFailsIsNoAnswer(t *testing.T) {
 	var e wireEvents
-	l, s := startLink(t, newPin(&e), connectResponse(5, 4000), whole)
+	l, s := startLink(t, listen(&e), connectResponse(5, 4000), whole)
 	say(t, l, connectRequest(0))
 	l.Conn = &broken{s}
 	say(t, l, frame(int32(1), int32(opClose)))
@@ -367,7 +367,7 @@ func (*broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 // it, no matter which replies have come meanwhile.
 func TestWireKeepsTheZxid(t *testing.T) {
 	var e wireEvents
-	p := newPin(&e)
+	p := listen(&e)
 	first, _ := greetedLink(t, p, answerTo(1, 0), whole)
 	say(t, first, frame(int32(1), int32(6)))
 	answer := must.Get(io.ReadAll(first))(t)
@@ -396,7 +396,7 @@ func sendsZxids(t *testing.T, l *link, s *script, connect, watches int) {
 // follow, so watches are set as of the last reply.
 func TestWireKeepsTheZxidOfEvents(t *testing.T) {
 	var e wireEvents
-	p := newPin(&e)
+	p := listen(&e)
 	first, _ := greetedLink(t, p, join(answerTo(1, 0), frame(int32(xidEvent), int64(8), int32(0)), frame(int32(xidEvent), int64(-1), int32(0))), whole)
 	say(t, first, frame(int32(1), int32(6)))
 	require.ErrorIs(t, hears(first, nil), io.EOF)
@@ -409,7 +409,7 @@ func TestWireKeepsTheZxidOfEvents(t *testing.T) {
 // A read of a path that must be watched is sent with a watch, and no other read is.
 func TestWireSetsWatches(t *testing.T) {
 	var e wireEvents
-	p := newPin(&e)
+	p := listen(&e)
 	l, s := greetedLink(t, p, nil, whole)
 	read := func(op int32, path string) (sent byte) {
 		t.Helper()
@@ -418,8 +418,8 @@ func TestWireSetsWatches(t *testing.T) {
 		assert.Zero(t, request[len(request)-1], "the caller's buffer is the caller's")
 		return s.wrote[len(s.wrote)-1]
 	}
-	first := p.watched.mark(watchedPath{opGetData, "/a"})
-	second := p.watched.mark(watchedPath{opGetData, "/a"})
+	first := p.watching(opGetData, "/a")
+	second := p.watching(opGetData, "/a")
 	assert.EqualValues(t, 1, read(opGetData, "/a"))
 	assert.Zero(t, read(opGetData, "/ab"))
 	assert.Zero(t, read(opExists, "/a"))
@@ -467,7 +467,7 @@ func TestVotesNeedEpochs(t *testing.T) {
 // that, as its other servers may be right.
 func TestWireRefusesServersWithoutPasswords(t *testing.T) {
 	var e wireEvents
-	p := newPin(&e)
+	p := listen(&e)
 	connect := func(response []byte) error {
 		l, _ := startLink(t, p, response, whole)
 		say(t, l, connectRequest(p.session))

@@ -4,18 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/go-zookeeper/zk"
-
-	"github.com/elector-go/elector/backend"
 )
 
 // A candidate looks for its predecessor in the list of all candidates. That list is the only thing in
@@ -31,23 +25,18 @@ const (
 	statLength  = 68 // of a Stat on the wire
 )
 
-// listNearest returns the names nearest before an own one in a directory, oldest first: one more than
-// are remembered, if there are so many. It returns ErrNoEntry if the own name is not listed.
-func (s *session) listNearest(ctx context.Context, dir, own string) ([]name, error) {
-	path := s.path(dir) + "/" + own + nearestMark
-	names, err := read(ctx, s, func() ([]string, error) {
-		defer s.pin.watched.mark(watchedPath{opNearest, path})()
-		names, _, err := s.conn.Children(path)
-		return names, err
-	})
-	switch {
-	case errors.Is(err, zk.ErrNoNode), err == nil && !slices.Contains(names, own):
-		return nil, backend.ErrNoEntry
-	case err != nil:
-		return nil, err
-	}
-	before := parseNames(names)
-	return before[:slices.IndexFunc(before, func(n name) bool { return n.text == own })], nil
+// A queue says which names in a directory are numbered, and how many are wanted before an own one.
+type queue struct {
+	length int                                       // of a numbered name
+	number func(name []byte) (number int32, ok bool) // allocates nothing
+	wanted int
+}
+
+// nearest makes a listing of path one of the names nearest before an own one in a directory, and of that
+// one, until done is called.
+func (p *pin) nearest(dir, own string) (path string, done func()) {
+	path = dir + "/" + own + nearestMark
+	return path, p.watching(opNearest, path)
 }
 
 // forDirectory returns the request, as it is sent, for a listing of which only the nearest names are
@@ -75,12 +64,12 @@ func (l *link) forDirectory(p []byte, path string) []byte {
 
 // A neighbour is a name that has a number.
 type neighbour struct {
-	text [nameLength]byte
-	seq  int32
+	text   []byte
+	number int32
 }
 
-func (n *neighbour) compare(m *neighbour) int {
-	return cmp.Or(cmp.Compare(n.seq, m.seq), bytes.Compare(n.text[:], m.text[:]))
+func (n neighbour) compare(m neighbour) int {
+	return cmp.Or(cmp.Compare(n.number, m.number), bytes.Compare(n.text, m.text))
 }
 
 // listReaders are larger than a link's own buffer: a list has many names.
@@ -88,16 +77,16 @@ var listReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16
 
 // nearest reads a reply that lists names, and passes on in its place a reply with the names nearest
 // before an own one, and the own one, if it is listed. The head of the frame has been looked at.
-func (l *link) nearest(length int, own string) error {
+func (l *link) passNearest(length int, own string) error {
 	const head = 4 + answerHead + 4
-	var self, next neighbour
-	copy(self.text[:], own)
-	self.seq, _ = numberOf(self.text[:]) // a name that does not count is never found
+	q := &l.pin.queue
+	self, next := neighbour{text: []byte(own)}, neighbour{text: make([]byte, q.length)}
+	self.number, _ = q.number(self.text) // a name that has none is never found
 	left := 4 + length - head
 	if left < statLength {
 		return fmt.Errorf("%w: a list of %d bytes", errProtocol, length)
 	}
-	answer := make([]byte, head, head+(remembered+2)*(4+nameLength)+statLength)
+	answer := make([]byte, head, head+(q.wanted+1)*(4+q.length)+statLength)
 	if _, err := io.ReadFull(l.in, answer); err != nil {
 		return err
 	}
@@ -119,27 +108,31 @@ func (l *link) nearest(length int, own string) error {
 		if left -= 4 + max(n, 0); left < statLength {
 			return fmt.Errorf("%w: a name of %d bytes in a list of %d", errProtocol, n, length)
 		}
-		if n != nameLength {
+		if n != q.length {
 			if _, err := in.Discard(max(n, 0)); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, err := io.ReadFull(in, next.text[:]); err != nil {
+		if _, err := io.ReadFull(in, next.text); err != nil {
 			return err
 		}
 		var ok bool
-		if next.seq, ok = numberOf(next.text[:]); !ok || next.seq > self.seq {
+		if next.number, ok = q.number(next.text); !ok || next.number > self.number {
 			continue
 		}
-		switch c := next.compare(&self); {
+		switch c := next.compare(self); {
 		case c == 0:
 			found = true
-		case c > 0, len(before) > remembered && next.compare(&before[0]) < 0:
+		case c > 0, len(before) == q.wanted && next.compare(before[0]) < 0:
 		default:
-			at, _ := slices.BinarySearchFunc(before, &next, func(n neighbour, m *neighbour) int { return n.compare(m) })
+			at, _ := slices.BinarySearchFunc(before, next, neighbour.compare)
 			before = slices.Insert(before, at, next)
-			before = before[max(0, len(before)-remembered-1):]
+			if len(before) <= q.wanted {
+				next.text = make([]byte, q.length)
+			} else {
+				next.text, before = before[0].text, before[1:]
+			}
 		}
 	}
 	if found {
@@ -147,8 +140,8 @@ func (l *link) nearest(length int, own string) error {
 	}
 	binary.BigEndian.PutUint32(answer[head-4:], uint32(len(before)))
 	for _, n := range before {
-		answer = binary.BigEndian.AppendUint32(answer, uint32(nameLength))
-		answer = append(answer, n.text[:]...)
+		answer = binary.BigEndian.AppendUint32(answer, uint32(q.length))
+		answer = append(answer, n.text...)
 	}
 	if left != statLength {
 		return fmt.Errorf("%w: %d bytes after a list", errProtocol, left)

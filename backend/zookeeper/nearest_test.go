@@ -68,15 +68,15 @@ func endOf(names []string, own string) (end []string) {
 
 // nearestRequest prepares a request for the names nearest before own. The session's own call marks it.
 func nearestRequest(p *pin, own string) (request []byte, unmark func()) {
-	path := "/dir/" + own + nearestMark
-	return frame(int32(1), int32(opChildren), int32(len(path)), []byte(path), byte(0)), p.watched.mark(watchedPath{opNearest, path})
+	path, unmark := p.nearest("/dir", own)
+	return frame(int32(1), int32(opChildren), int32(len(path)), []byte(path), byte(0)), unmark
 }
 
 // askNearest makes a greeted link ask for the names nearest before a name, and returns what it sends,
 // and what it passes on of the reply, up to its end.
 func askNearest(t *testing.T, own string, answer []byte, chunk func() int) (request, handed []byte, err error) {
 	t.Helper()
-	p := newPin(&wireEvents{})
+	p := listen(&wireEvents{})
 	l, s := greetedLink(t, p, join(answer, answerTo(2, 0)), chunk)
 	list, unmark := nearestRequest(p, own)
 	s.wrote = nil
@@ -195,7 +195,7 @@ func TestNearestParted(t *testing.T) {
 		})
 	}
 	for at := range len(answer) - 1 {
-		l, s := greetedLink(t, newPin(&wireEvents{}), nil, whole)
+		l, s := greetedLink(t, listen(&wireEvents{}), nil, whole)
 		list, unmark := nearestRequest(l.pin, own)
 		say(t, l, list)
 		unmark()
@@ -214,7 +214,7 @@ func TestNearestParted(t *testing.T) {
 // and the link treats no other request's reply as a list.
 func TestNearestAnsweredEarly(t *testing.T) {
 	for _, pings := range []bool{false, true} { // whether one is outstanding, which replies may overtake
-		p := newPin(&wireEvents{})
+		p := listen(&wireEvents{})
 		own := numberedName(7)
 		early := answerTo(1, 0, listAnswer([]string{own})...)
 		l, _ := greetedLink(t, p, join(early, answerTo(xidPing, 0)), whole)

@@ -76,7 +76,7 @@ func (l *link) nextFrame() error {
 		return err
 	}
 	if request.own != "" {
-		return l.nearest(length, request.own)
+		return l.passNearest(length, request.own)
 	}
 	if request.op == opMulti {
 		return l.multi(length)
@@ -127,9 +127,7 @@ func (l *link) tooLong(length int) error {
 func (l *link) connected(frame []byte) error {
 	timeout := int32(binary.BigEndian.Uint32(frame[4:]))
 	id := int64(binary.BigEndian.Uint64(frame[8:]))
-	l.mu.Lock()
-	at := l.askedAt
-	l.mu.Unlock()
+	at := l.askedAt()
 	if at.IsZero() {
 		return fmt.Errorf("%w: connect response without a request", errProtocol)
 	}
@@ -141,7 +139,7 @@ func (l *link) connected(frame []byte) error {
 		had := p.session != 0
 		p.mu.Unlock()
 		if had {
-			p.expired()
+			p.events.expired()
 		}
 		return nil
 	}
@@ -154,22 +152,22 @@ func (l *link) connected(frame []byte) error {
 		had := p.session != 0
 		p.mu.Unlock()
 		if !had {
-			p.foreign()
+			p.events.foreign()
 		} // else another server may have the session
 		return errForeign
 	}
 	if p.session != 0 && p.session != id {
 		p.mu.Unlock()
-		p.expired()
+		p.events.expired()
 		return errUnpinned
 	}
-	l.opened = p.session == 0
+	l.made = p.session == 0
 	p.session, p.link = id, l
 	if p.password == nil {
 		p.password = bytes.Clone(password)
 	}
 	p.mu.Unlock()
-	if err := p.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
+	if err := p.events.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -207,7 +205,7 @@ func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 	}
 	switch {
 	case code == codeExpired:
-		l.pin.expired()
+		l.pin.events.expired()
 		return sentFrame{}, nil
 	case code == codeMoved, request.op == opAuth: // to these the server replies without noting that the session lives
 		return sentFrame{}, nil
@@ -224,7 +222,7 @@ func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 		}
 		return sentFrame{}, nil
 	}
-	l.pin.answered(request.at)
+	l.pin.events.answered(request.at)
 	if code != 0 {
 		return sentFrame{}, nil // no body, or one that is not looked at
 	}
@@ -376,12 +374,12 @@ func (l *link) note(request sentFrame, zxid int64) {
 	}
 	l.mu.Unlock()
 	if vote {
-		l.pin.voted(request.at, epoch)
+		l.pin.events.voted(request.at, epoch)
 	}
 }
 
-// newest returns when the newest vote on the link was sent, and the epoch of the last reply, or 0.
-func (l *link) newest() (voted time.Time, epoch uint64) {
+// newestVote returns when the newest vote on the link was sent, and the epoch of the last reply, or 0.
+func (l *link) newestVote() (voted time.Time, epoch uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.voted, l.epoch

@@ -87,7 +87,7 @@ func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
 	l.pin.mu.Unlock()
 	if refuse != nil {
 		if refuse == errUnpinned {
-			l.pin.expired()
+			l.pin.events.expired()
 		}
 		return 0, refuse
 	}
@@ -101,7 +101,7 @@ func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
 	greeting := l.head // track uses l.head for the next frame
 	binary.BigEndian.PutUint64(greeting[8:], uint64(seen))
 	l.mu.Lock()
-	l.askedAt = now
+	l.asking = now
 	l.mu.Unlock()
 	if err := l.track(p[n:], now); err != nil {
 		return 0, err

@@ -70,15 +70,13 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		opened:  make(chan struct{}),
 	}
 	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
-	s.pin = &pin{
+	s.pin = newPin(events{
 		granted:  s.granted,
 		answered: s.answered,
 		voted:    s.voteAnswered,
 		expired:  func() { s.lose(errExpired) },
 		foreign:  func() { s.lose(errForeign) },
-		acked:    make(chan struct{}),
-	}
-	s.pin.buffers.maxAnswer = cfg.MaxResponse
+	}, queueNames, cfg.MaxResponse)
 	s.Init(driver.LifeOptions{
 		Name: "zookeeper", Logger: cfg.Logger, State: backend.Suspended,
 		Lost: s.leaving, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop,
@@ -253,7 +251,7 @@ func (s *session) end(ctx context.Context, cause error) {
 		}
 	}()
 	select {
-	case <-s.pin.acked:
+	case <-s.pin.closeAcked():
 	case <-ended:
 	case <-limit.Done():
 	}
@@ -267,7 +265,7 @@ func (s *session) end(ctx context.Context, cause error) {
 	}
 	presenting.Wait()
 	select {
-	case <-s.pin.acked:
+	case <-s.pin.closeAcked():
 		s.Confirm()
 	default:
 	}

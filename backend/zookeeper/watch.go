@@ -289,3 +289,22 @@ func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bo
 		}
 	}
 }
+
+// getW reads a node and sets a watch on it, if it is there.
+func (s *session) getW(path string) ([]byte, *zk.Stat, error) {
+	defer s.pin.watching(opGetData, path)()
+	return s.conn.Get(path)
+}
+
+// existsW looks for a node and sets a watch on it, whether or not it exists.
+func (s *session) existsW(path string) (bool, error) {
+	defer s.pin.watching(opExists, path)()
+	exists, _, err := s.conn.Exists(path)
+	return exists, err
+}
+
+// childrenW lists a node's children and sets a watch on the list.
+func (s *session) childrenW(path string) ([]string, *zk.Stat, error) {
+	defer s.pin.watching(opChildren, path)()
+	return s.conn.Children(path)
+}

@@ -42,7 +42,7 @@ func fakeServer(t *testing.T, serve func(net.Conn)) *Backend {
 
 // readRequest returns the next frame, and nil at the end of the connection.
 func readRequest(conn net.Conn) []byte {
-	request, _ := talk{conn}.receive(0) // the client is right
+	request, _ := (&talk{conn: conn}).receive(0) // the client is right
 	return request
 }
 
