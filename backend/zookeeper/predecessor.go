@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 const (
@@ -100,13 +101,13 @@ func (s *session) listBefore(ctx context.Context, dir, own string) (names []name
 
 // queueNames are the names of which listNearest gets the nearest: one more than are remembered tells that
 // there are others.
-var queueNames = queue{length: nameLength, number: numberOf, wanted: remembered + 1}
+var queueNames = wire.Queue{Length: nameLength, Number: numberOf, Wanted: remembered + 1}
 
 // listNearest returns the names nearest before an own one in a directory, oldest first: one more than
 // are remembered, if there are so many. It returns ErrNoEntry if the own name is not listed.
 func (s *session) listNearest(ctx context.Context, dir, own string) ([]name, error) {
 	names, err := read(ctx, s, func() ([]string, error) {
-		path, done := s.pin.nearest(s.path(dir), own)
+		path, done := s.pin.Nearest(s.path(dir), own)
 		defer done()
 		names, _, err := s.conn.Children(path)
 		return names, err

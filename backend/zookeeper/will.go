@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 // WillSecret implements backend.Testator. It returns the session's password, and a checksum of the
 // session and the password. Servers reply to a wrong password as they do for a session that is over.
 func (s *session) WillSecret() []byte {
-	password := s.pin.secret()
+	password := s.pin.Password()
 	if password == nil {
 		return nil
 	}
@@ -33,10 +34,10 @@ func parseWill(w backend.Will) (id int64, password []byte, err error) {
 	if err != nil || n == 0 || formatSession(int64(n)) != w.Session {
 		return 0, nil, errors.New("the will names no session of ZooKeeper's")
 	}
-	if len(w.Secret) < passwordLength || string(secretOf(w.Session, w.Secret[:passwordLength])) != string(w.Secret) {
+	if len(w.Secret) < wire.PasswordLength || string(secretOf(w.Session, w.Secret[:wire.PasswordLength])) != string(w.Secret) {
 		return 0, nil, errors.New("the will's secret is not the password of its session")
 	}
-	return int64(n), w.Secret[:passwordLength], nil
+	return int64(n), w.Secret[:wire.PasswordLength], nil
 }
 
 // Execute implements backend.Executor. The client library cannot take over a session, so Execute speaks
@@ -93,27 +94,27 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 		}
 		defer func() { _ = conn.Close() }()                         // nothing is left to send
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends reads and writes
-		t := talk{conn: conn}
-		if known, err = t.connect(id, password, seen, ttl); !known || err != nil {
+		t := wire.Talk{Conn: conn}
+		if known, err = t.Connect(id, password, seen, ttl); !known || err != nil {
 			return false, 0, err
 		}
 		for _, auth := range b.cfg.Auth {
-			if err = t.authenticate(auth.Scheme, auth.Credentials); err != nil {
+			if err = t.Authenticate(auth.Scheme, auth.Credentials); err != nil {
 				return false, 0, fmt.Errorf("authenticate with scheme %q: %w", auth.Scheme, readError(err))
 			}
 		}
 		if id == 0 { // a new session, made for this
-			if _, err = t.agree(); err != nil {
+			if _, err = t.Agree(); err != nil {
 				return false, 0, readError(err)
 			}
 		}
-		zxid, err = t.closeSession()
+		zxid, err = t.CloseSession()
 		return err == nil, zxid, readError(err)
 	}
 	known, _, err := closeAt(id, password, seen)
 	if err != nil || known || seen != 0 {
 		return err == nil, 0, err
 	}
-	_, zxid, err = closeAt(0, make([]byte, passwordLength), 0)
+	_, zxid, err = closeAt(0, make([]byte, wire.PasswordLength), 0)
 	return false, zxid, err
 }

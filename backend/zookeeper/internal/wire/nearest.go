@@ -1,4 +1,4 @@
-package zookeeper
+package wire
 
 import (
 	"bufio"
@@ -20,28 +20,27 @@ import (
 // The library's call requests that by its path, a path below the candidate's entry. No such node ever
 // exists, as an ephemeral node has no children. The link asks for the directory instead.
 const (
-	opNearest   = -opChildren
+	opNearest   = -OpChildren
 	nearestMark = "/nearest"
-	statLength  = 68 // of a Stat on the wire
 )
 
-// A queue says which names in a directory are numbered, and how many are wanted before an own one.
-type queue struct {
-	length int                                       // of a numbered name
-	number func(name []byte) (number int32, ok bool) // allocates nothing
-	wanted int
+// A Queue says which names in a directory have a number, and how many are wanted before an own one.
+type Queue struct {
+	Length int // of these names
+	Number func(name []byte) (number int32, ok bool)
+	Wanted int
 }
 
-// nearest makes a listing of path one of the names nearest before an own one in a directory, and of that
-// one, until done is called.
-func (p *pin) nearest(dir, own string) (path string, done func()) {
+// Nearest makes a listing of path one of the names nearest before an own one in a directory, and of the
+// own one, if it is there, until done is called.
+func (p *Pin) Nearest(dir, own string) (path string, done func()) {
 	path = dir + "/" + own + nearestMark
-	return path, p.watching(opNearest, path)
+	return path, p.Watching(opNearest, path)
 }
 
 // forDirectory returns the request, as it is sent, for a listing of which only the nearest names are
 // wanted, and notes that for its reply.
-func (l *link) forDirectory(p []byte, path string) []byte {
+func (l *Link) forDirectory(p []byte, path string) []byte {
 	path = strings.TrimSuffix(path, nearestMark)
 	slash := strings.LastIndexByte(path, '/')
 	dir, own := path[:slash], path[slash+1:]
@@ -53,13 +52,8 @@ func (l *link) forDirectory(p []byte, path string) []byte {
 		l.outstanding[i].own = own
 	}
 	l.mu.Unlock()
-	request := make([]byte, 4, requestHead+4+len(dir)+1)
-	request = append(request, p[4:requestHead]...)
-	request = binary.BigEndian.AppendUint32(request, uint32(len(dir)))
-	request = append(request, dir...)
-	request = append(request, 0) // no watch
-	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
-	return request
+	request := appendBytes(slices.Clone(p[4:requestHead]), []byte(dir))
+	return appendBytes(nil, append(request, 0)) // no watch
 }
 
 // A neighbour is a name that has a number.
@@ -75,18 +69,18 @@ func (n neighbour) compare(m neighbour) int {
 // listReaders are larger than a link's own buffer: a list has many names.
 var listReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
 
-// nearest reads a reply that lists names, and passes on in its place a reply with the names nearest
+// passNearest reads a reply that lists names, and passes on in its place a reply with the names nearest
 // before an own one, and the own one, if it is listed. The head of the frame has been looked at.
-func (l *link) passNearest(length int, own string) error {
+func (l *Link) passNearest(length int, own string) error {
 	const head = 4 + answerHead + 4
 	q := &l.pin.queue
-	self, next := neighbour{text: []byte(own)}, neighbour{text: make([]byte, q.length)}
-	self.number, _ = q.number(self.text) // a name that has none is never found
+	self, next := neighbour{text: []byte(own)}, neighbour{text: make([]byte, q.Length)}
+	self.number, _ = q.Number(self.text) // a name that has none is never found
 	left := 4 + length - head
 	if left < statLength {
-		return fmt.Errorf("%w: a list of %d bytes", errProtocol, length)
+		return fmt.Errorf("%w: a list of %d bytes", ErrProtocol, length)
 	}
-	answer := make([]byte, head, head+(q.wanted+1)*(4+q.length)+statLength)
+	answer := make([]byte, head, head+(q.Wanted+1)*(4+q.Length)+statLength)
 	if _, err := io.ReadFull(l.in, answer); err != nil {
 		return err
 	}
@@ -106,9 +100,9 @@ func (l *link) passNearest(length int, own string) error {
 		}
 		n := int(int32(binary.BigEndian.Uint32(size[:])))
 		if left -= 4 + max(n, 0); left < statLength {
-			return fmt.Errorf("%w: a name of %d bytes in a list of %d", errProtocol, n, length)
+			return fmt.Errorf("%w: a name of %d bytes in a list of %d", ErrProtocol, n, length)
 		}
-		if n != q.length {
+		if n != q.Length {
 			if _, err := in.Discard(max(n, 0)); err != nil {
 				return err
 			}
@@ -118,18 +112,18 @@ func (l *link) passNearest(length int, own string) error {
 			return err
 		}
 		var ok bool
-		if next.number, ok = q.number(next.text); !ok || next.number > self.number {
+		if next.number, ok = q.Number(next.text); !ok || next.number > self.number {
 			continue
 		}
 		switch c := next.compare(self); {
 		case c == 0:
 			found = true
-		case c > 0, len(before) == q.wanted && next.compare(before[0]) < 0:
+		case c > 0, len(before) == q.Wanted && next.compare(before[0]) < 0:
 		default:
 			at, _ := slices.BinarySearchFunc(before, next, neighbour.compare)
 			before = slices.Insert(before, at, next)
-			if len(before) <= q.wanted {
-				next.text = make([]byte, q.length)
+			if len(before) <= q.Wanted {
+				next.text = make([]byte, q.Length)
 			} else {
 				next.text, before = before[0].text, before[1:]
 			}
@@ -140,11 +134,10 @@ func (l *link) passNearest(length int, own string) error {
 	}
 	binary.BigEndian.PutUint32(answer[head-4:], uint32(len(before)))
 	for _, n := range before {
-		answer = binary.BigEndian.AppendUint32(answer, uint32(q.length))
-		answer = append(answer, n.text...)
+		answer = appendBytes(answer, n.text)
 	}
 	if left != statLength {
-		return fmt.Errorf("%w: %d bytes after a list", errProtocol, left)
+		return fmt.Errorf("%w: %d bytes after a list", ErrProtocol, left)
 	}
 	answer = answer[:len(answer)+statLength]
 	if _, err := io.ReadFull(in, answer[len(answer)-statLength:]); err != nil {

@@ -1,4 +1,4 @@
-package zookeeper
+package wire
 
 import (
 	"encoding/binary"
@@ -10,26 +10,23 @@ import (
 	"time"
 )
 
-// passwordLength is the length of a session's password, as servers make it.
-const passwordLength = 16
-
-// checkOfRoot is the body of a transaction that checks that "/" has any version: see session.vote.
+// checkOfRoot is the body of a transaction that checks that "/" has any version, which changes nothing.
 var checkOfRoot = []byte{
-	0, 0, 0, opCheck, 0, 0xff, 0xff, 0xff, 0xff, // a check, which is not the end
+	0, 0, 0, OpCheck, 0, 0xff, 0xff, 0xff, 0xff, // a check, which is not the end
 	0, 0, 0, 1, '/',
 	0xff, 0xff, 0xff, 0xff, // any version
 	0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff, // the end
 }
 
-// A talk is an exchange on one connection, without the client library.
-type talk struct {
-	conn net.Conn
+// A Talk is an exchange on one connection, without the client library.
+type Talk struct {
+	Conn net.Conn
 	xid  int32
 }
 
-// connect asks for a session, or for a new one if id is 0. known is false if the server has no such
+// Connect asks for a session, or for a new one if id is 0. known is false if the server has no such
 // session.
-func (t *talk) connect(id int64, password []byte, seen int64, ttl time.Duration) (known bool, err error) {
+func (t *Talk) Connect(id int64, password []byte, seen int64, ttl time.Duration) (known bool, err error) {
 	b := binary.BigEndian.AppendUint32(nil, 0) // the protocol version
 	b = binary.BigEndian.AppendUint64(b, uint64(seen))
 	b = binary.BigEndian.AppendUint32(b, uint32(min(max(ttl.Milliseconds(), 1), math.MaxInt32)))
@@ -46,38 +43,38 @@ func (t *talk) connect(id int64, password []byte, seen int64, ttl time.Duration)
 	case got == 0 && id != 0:
 		return false, nil
 	case got == 0 || timeout <= 0:
-		return false, fmt.Errorf("%w: session %d with a timeout of %d ms", errProtocol, got, timeout)
+		return false, fmt.Errorf("%w: session %d with a timeout of %d ms", ErrProtocol, got, timeout)
 	case got != id && id != 0:
 		return false, fmt.Errorf("%w: the server makes a new session where it is asked for one that is there", errors.ErrUnsupported)
 	}
 	return true, nil
 }
 
-// authenticate presents credentials.
-func (t *talk) authenticate(scheme string, credentials []byte) error {
+// Authenticate presents credentials.
+func (t *Talk) Authenticate(scheme string, credentials []byte) error {
 	b := appendBytes(binary.BigEndian.AppendUint32(nil, 0), []byte(scheme)) // 0 is the type
-	_, err := t.ask(xidAuth, opAuth, appendBytes(b, credentials))
+	_, err := t.ask(xidAuth, OpAuth, appendBytes(b, credentials))
 	return err
 }
 
-// agree makes a quorum agree to a transaction that changes nothing, and returns its zxid.
-func (t *talk) agree() (zxid int64, err error) {
+// Agree makes a quorum agree to a transaction that changes nothing, and returns its zxid.
+func (t *Talk) Agree() (zxid int64, err error) {
 	t.xid++
-	if zxid, err = t.ask(t.xid, opMulti, checkOfRoot); err == nil && zxid <= 0 {
-		return 0, fmt.Errorf("%w: transaction %d", errProtocol, zxid)
+	if zxid, err = t.ask(t.xid, OpMulti, checkOfRoot); err == nil && zxid <= 0 {
+		return 0, fmt.Errorf("%w: transaction %d", ErrProtocol, zxid)
 	}
 	return zxid, err
 }
 
-// closeSession closes the session, and returns the zxid of the reply.
-func (t *talk) closeSession() (zxid int64, err error) {
+// CloseSession closes the session, and returns the zxid of the reply.
+func (t *Talk) CloseSession() (zxid int64, err error) {
 	t.xid++
-	return t.ask(t.xid, opClose, nil)
+	return t.ask(t.xid, OpClose, nil)
 }
 
 // ask sends a request, and returns the zxid of the reply. An error code is reported in the client
 // library's words.
-func (t *talk) ask(xid, op int32, body []byte) (zxid int64, err error) {
+func (t *Talk) ask(xid, op int32, body []byte) (zxid int64, err error) {
 	b := binary.BigEndian.AppendUint32(nil, uint32(xid))
 	b = binary.BigEndian.AppendUint32(b, uint32(op))
 	if err = t.send(append(b, body...)); err != nil {
@@ -90,30 +87,30 @@ func (t *talk) ask(xid, op int32, body []byte) (zxid int64, err error) {
 	got, code := int32(binary.BigEndian.Uint32(answer)), int32(binary.BigEndian.Uint32(answer[12:]))
 	switch zxid = int64(binary.BigEndian.Uint64(answer[4:])); {
 	case got != xid:
-		return 0, fmt.Errorf("%w: answer to %d instead of %d", errProtocol, got, xid)
+		return 0, fmt.Errorf("%w: answer to %d instead of %d", ErrProtocol, got, xid)
 	case code != 0:
 		return 0, fmt.Errorf("unknown error: %d", code)
 	}
 	return zxid, nil
 }
 
-func (t *talk) send(frame []byte) error {
-	_, err := t.conn.Write(appendBytes(nil, frame))
+func (t *Talk) send(frame []byte) error {
+	_, err := t.Conn.Write(appendBytes(nil, frame))
 	return err
 }
 
 // receive returns a frame of at least least bytes.
-func (t *talk) receive(least int) ([]byte, error) {
+func (t *Talk) receive(least int) ([]byte, error) {
 	var head [4]byte
-	if _, err := io.ReadFull(t.conn, head[:]); err != nil {
+	if _, err := io.ReadFull(t.Conn, head[:]); err != nil {
 		return nil, err
 	}
 	length := int32(binary.BigEndian.Uint32(head[:]))
 	if length < int32(least) || length > lookAhead {
-		return nil, fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
+		return nil, fmt.Errorf("%w: frame of %d bytes", ErrProtocol, length)
 	}
 	frame := make([]byte, length)
-	_, err := io.ReadFull(t.conn, frame)
+	_, err := io.ReadFull(t.Conn, frame)
 	return frame, err
 }
 

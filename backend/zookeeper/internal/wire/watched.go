@@ -1,11 +1,10 @@
-package zookeeper
+package wire
 
 import "sync"
 
 // watched are the pending reads that must set a watch. The client library's own calls for that keep a
 // channel for each watch on each link, until the watch fires. These are its plain reads, in which the
-// link sets the mark. Another read of the same path that is sent meanwhile sets the same watch, which
-// is harmless: a server has one watch of each kind for a path and a link.
+// link sets the mark.
 type watched struct {
 	mu    sync.Mutex
 	reads map[watchedPath]int // the number of calls
@@ -16,9 +15,11 @@ type watchedPath struct {
 	path string
 }
 
-// watching makes reads of a path set a watch until done is called.
-func (w *watched) watching(read int32, path string) (done func()) {
-	p := watchedPath{read, path}
+// Watching makes reads of a path, which are OpGetData, OpExists or OpChildren, set a watch until done is
+// called. Another read of the same path that is sent meanwhile sets the same watch, which is harmless: a
+// server has one watch of each kind for a path and a link.
+func (w *watched) Watching(op int32, path string) (done func()) {
+	p := watchedPath{op, path}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.reads == nil {
@@ -34,8 +35,8 @@ func (w *watched) watching(read int32, path string) (done func()) {
 	}
 }
 
-func (w *watched) has(p watchedPath) bool {
+func (w *watched) has(op int32, path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.reads[p] > 0
+	return w.reads[watchedPath{op, path}] > 0
 }

@@ -1,4 +1,4 @@
-package zookeeper
+package wire
 
 import (
 	"encoding/binary"
@@ -6,37 +6,24 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire/wiretest"
 	"github.com/elector-go/elector/internal/must"
 )
 
-// A script is a connection with the test at its other end.
-type script struct {
-	net.Conn // nil: only the methods below are called
-	wrote    []byte
-	reads    []byte
-	chunk    func() int // how much a Read returns
-	closed   bool
-}
-
-func (s *script) Write(p []byte) (int, error) { s.wrote = append(s.wrote, p...); return len(p), nil }
-func (s *script) Read(p []byte) (int, error) {
-	if len(s.reads) == 0 {
-		return 0, io.EOF
-	}
-	n := min(len(p), len(s.reads), max(1, s.chunk()))
-	copy(p, s.reads[:n])
-	s.reads = s.reads[n:]
-	return n, nil
-}
-func (s *script) Close() error                    { s.closed = true; return nil }
-func (s *script) SetReadDeadline(time.Time) error { return nil }
+// Short names.
+var (
+	frame, answerTo, join           = wiretest.Frame, wiretest.AnswerTo, slices.Concat[[]byte]
+	connectRequest, connectResponse = wiretest.ConnectRequest, wiretest.ConnectResponse
+	say                             = wiretest.Say
+)
 
 type wireEvents struct {
 	granted  []int64
@@ -47,41 +34,21 @@ type wireEvents struct {
 	foreign  int
 }
 
-// listen returns a pin that notes its events.
-func listen(e *wireEvents) *pin {
-	return newPin(events{
-		granted: func(id int64, timeout time.Duration, _ time.Time) error {
+// listen returns a Pin that notes its events.
+func listen(e *wireEvents) *Pin {
+	p := New(Events{
+		Granted: func(id int64, timeout time.Duration, _ time.Time) error {
 			e.granted = append(e.granted, id)
 			e.timeouts = append(e.timeouts, timeout)
 			return nil
 		},
-		answered: func(time.Time) { e.answered++ },
-		voted:    func(_ time.Time, epoch uint64) { e.epochs = append(e.epochs, epoch) },
-		expired:  func() { e.expired++ },
-		foreign:  func() { e.foreign++ },
-	}, queueNames, 0)
-}
-
-func frame(parts ...any) []byte {
-	b := make([]byte, 4)
-	for _, p := range parts {
-		switch p := p.(type) {
-		case []byte:
-			b = append(b, p...)
-		default:
-			b, _ = binary.Append(b, binary.BigEndian, p)
-		}
-	}
-	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	return b
-}
-
-func connectRequest(session int64) []byte {
-	return frame(int32(0), int64(0), int32(4000), session, int32(16), make([]byte, 16))
-}
-
-func connectResponse(session int64, timeout int32) []byte {
-	return frame(int32(0), timeout, session, int32(16), []byte("0123456789abcdef"), byte(0))
+		Answered: func(time.Time) { e.answered++ },
+		Voted:    func(_ time.Time, epoch uint64) { e.epochs = append(e.epochs, epoch) },
+		Expired:  func() { e.expired++ },
+		Foreign:  func() { e.foreign++ },
+	}, numbered, 0)
+	p.WithBuffer(0, 0)(new(zk.Conn))
+	return p
 }
 
 // keeperResponse is the response of a server that makes no passwords.
@@ -89,65 +56,14 @@ func keeperResponse(session int64) []byte {
 	return frame(int32(0), int32(4000), session, int32(16), make([]byte, 16))
 }
 
-func answerTo(xid, code int32, body ...byte) []byte { return frame(xid, int64(7), code, body) }
-
 // longMulti is the body of a reply to a multi that is longer than lookAhead: two creations and the end.
 func longMulti() []byte {
 	created := join([]byte{0, 0, 0, 1, 0, 0, 0, 0, 0}, frame(make([]byte, 1800)))
 	return join(created, created, []byte{0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff})
 }
 
-func join(frames ...[]byte) []byte {
-	var all []byte
-	for _, f := range frames {
-		all = append(all, f...)
-	}
-	return all
-}
-
-func startLink(t *testing.T, p *pin, reads []byte, chunk func() int) (*link, *script) {
-	t.Helper()
-	s := &script{reads: reads, chunk: chunk}
-	l := must.Get(p.attach(s, time.Minute))(t)
-	return l, s
-}
-
-func whole() int { return 1 << 20 }
-
-// say writes to a link.
-func say(t *testing.T, l *link, frames ...[]byte) {
-	t.Helper()
-	all := join(frames...)
-	n := must.Get(l.Write(all))(t)
-	require.Len(t, all, n)
-}
-
-// greetedLink returns a link whose session, number 5, is granted, and which has read nothing else.
-func greetedLink(t *testing.T, p *pin, reads []byte, chunk func() int) (*link, *script) {
-	t.Helper()
-	greeting := connectResponse(5, 4000)
-	l, s := startLink(t, p, join(greeting, reads), chunk)
-	say(t, l, connectRequest(p.session))
-	must.Get(io.ReadFull(l, make([]byte, len(greeting))))(t)
-	return l, s
-}
-
-// hears reads a link to its end, and calls each, unless it is nil, after each piece. It returns the
-// error that ended it.
-func hears(l *link, each func()) error {
-	for {
-		_, err := l.Read(make([]byte, 4096))
-		if each != nil {
-			each()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // readPieces reads a link to its end, in pieces of size.
-func readPieces(t *testing.T, l *link, size func() int) (all []byte) {
+func readPieces(t *testing.T, l *Link, size func() int) (all []byte) {
 	t.Helper()
 	for {
 		buf := make([]byte, size())
@@ -160,7 +76,7 @@ func readPieces(t *testing.T, l *link, size func() int) (all []byte) {
 	}
 }
 
-// noZxid returns a reply as the link passes it on: see link.keepZxid.
+// noZxid returns a reply as the link passes it on: see Link.keepZxid.
 func noZxid(answer []byte) []byte {
 	clear(answer[8:16])
 	return answer
@@ -177,7 +93,7 @@ func TestWireInPieces(t *testing.T) {
 		handedOn := join(connectResponse(5, 4000), answerTo(-2, 0), noZxid(answerTo(1, 0, make([]byte, 100)...)),
 			answerTo(-1, 0, make([]byte, 30)...), noZxid(answerTo(2, -101)), noZxid(answerTo(3, 0, longMulti()...)), answerTo(-2, 0))
 		var e wireEvents
-		l, s := startLink(t, listen(&e), fromServer, piece)
+		l, s := wiretest.Attach(t, listen(&e).Attach, fromServer, piece)
 		fromClient := join(connectRequest(0), frame(int32(-2), int32(11)), frame(int32(1), int32(4), make([]byte, 50)),
 			frame(int32(2), int32(6)), frame(int32(3), int32(14)), frame(int32(-2), int32(11)))
 		for rest := fromClient; len(rest) > 0; {
@@ -186,13 +102,13 @@ func TestWireInPieces(t *testing.T) {
 			require.Equal(t, n, got)
 			rest = rest[n:]
 		}
-		assert.Equal(t, fromClient, s.wrote)
+		assert.Equal(t, fromClient, s.Wrote)
 		assert.Equal(t, handedOn, readPieces(t, l, piece))
 		assert.Equal(t, []int64{5}, e.granted)
 		assert.Equal(t, []time.Duration{4 * time.Second}, e.timeouts)
 		assert.Equal(t, 5, e.answered)
 		assert.Zero(t, e.expired)
-		assert.Empty(t, l.outstanding[l.first:])
+		assert.Empty(t, l.outstanding)
 	}
 }
 
@@ -200,16 +116,16 @@ func TestWireInPieces(t *testing.T) {
 func TestPitfall02WireRefusesNewSession(t *testing.T) {
 	var e wireEvents
 	p := listen(&e)
-	greetedLink(t, p, nil, whole)
-	_, s := greetedLink(t, p, nil, whole)
-	assert.NotEmpty(t, s.wrote)
+	wiretest.Greeted(t, p.Attach, nil, nil)
+	_, s := wiretest.Greeted(t, p.Attach, nil, nil)
+	assert.NotEmpty(t, s.Wrote)
 
 	for _, other := range []int64{0, 6} {
 		e.expired = 0
-		renewed, s := startLink(t, p, nil, whole)
+		renewed, s := wiretest.Attach(t, p.Attach, nil, nil)
 		_, err := renewed.Write(connectRequest(other))
-		require.ErrorIs(t, err, errUnpinned)
-		assert.Empty(t, s.wrote, "not a byte may leave")
+		require.ErrorIs(t, err, ErrUnpinned)
+		assert.Empty(t, s.Wrote, "not a byte may leave")
 		assert.Equal(t, 1, e.expired)
 	}
 
@@ -217,20 +133,20 @@ func TestPitfall02WireRefusesNewSession(t *testing.T) {
 		answer []byte
 		err    error
 	}{
-		"a server that hands out another session is not believed either": {connectResponse(9, 4000), errUnpinned},
+		"a server that hands out another session is not believed either": {connectResponse(9, 4000), ErrUnpinned},
 		"expired: told before the client library knows":                  {connectResponse(0, 0), nil},
 	} {
 		e.expired = 0
-		l, _ := startLink(t, p, try.answer, whole)
+		l, _ := wiretest.Attach(t, p.Attach, try.answer, nil)
 		say(t, l, connectRequest(5))
 		_, err := l.Read(make([]byte, 100))
 		require.ErrorIs(t, err, try.err, name)
 		assert.Equal(t, 1, e.expired, name)
 	}
 
-	p.kill(driver.ErrClosed)
-	_, err := p.attach(&script{}, time.Second)
-	require.ErrorIs(t, err, driver.ErrClosed)
+	p.Kill(net.ErrClosed)
+	_, err := p.Attach(&wiretest.Script{}, time.Second)
+	require.ErrorIs(t, err, net.ErrClosed)
 }
 
 // No bytes from a server crash the process or make it allocate without limit.
@@ -266,9 +182,9 @@ func TestWireHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e wireEvents
-			l, _ := startLink(t, listen(&e), try.reads, whole)
+			l, _ := wiretest.Attach(t, listen(&e).Attach, try.reads, nil)
 			say(t, l, connectRequest(0), try.request)
-			require.ErrorIs(t, hears(l, nil), errProtocol)
+			require.ErrorIs(t, must.Err(io.ReadAll(l)), ErrProtocol)
 		})
 	}
 }
@@ -277,10 +193,12 @@ func TestWireHostile(t *testing.T) {
 // others.
 func TestWireAuthIsNoHeartbeat(t *testing.T) {
 	var e wireEvents
-	l, _ := startLink(t, listen(&e), join(connectResponse(5, 4000), answerTo(2, 0), answerTo(1, 0)), whole)
-	say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opAuth)))
+	l, _ := wiretest.Attach(t, listen(&e).Attach, join(connectResponse(5, 4000), answerTo(2, 0), answerTo(1, 0)), nil)
+	say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(OpAuth)))
 	var counts []int
-	require.ErrorIs(t, hears(l, func() { counts = append(counts, e.answered) }), io.EOF)
+	for err := error(nil); err == nil; counts = append(counts, e.answered) {
+		_, err = l.Read(make([]byte, 4096))
+	}
 	assert.Equal(t, []int{0, 0, 1, 1}, counts)
 }
 
@@ -289,13 +207,15 @@ func TestWireAuthIsNoHeartbeat(t *testing.T) {
 func TestWireVotes(t *testing.T) {
 	var e wireEvents
 	reads := join(connectResponse(5, 4000), answerTo(1, 0), answerTo(2, -127), answerTo(3, 0, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff), answerTo(4, 0))
-	l, _ := startLink(t, listen(&e), reads, whole)
+	l, _ := wiretest.Attach(t, listen(&e).Attach, reads, nil)
 	before := time.Now()
-	say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opMulti)), frame(int32(3), int32(opMulti)), frame(int32(4), int32(6)))
+	say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(OpMulti)), frame(int32(3), int32(OpMulti)), frame(int32(4), int32(6)))
 	var votes []int
-	require.ErrorIs(t, hears(l, func() { votes = append(votes, len(e.epochs)) }), io.EOF)
+	for err := error(nil); err == nil; votes = append(votes, len(e.epochs)) {
+		_, err = l.Read(make([]byte, 4096))
+	}
 	assert.Equal(t, []int{0, 0, 0, 1, 1, 1}, votes)
-	voted, epoch := l.newestVote()
+	voted, epoch := l.NewestVote()
 	assert.False(t, voted.Before(before))
 	assert.Equal(t, e.epochs[0], epoch)
 }
@@ -306,9 +226,9 @@ func FuzzWire(f *testing.F) {
 	f.Add(join(connectResponse(5, 4000), answerTo(1, 0), answerTo(-2, 0), answerTo(3, 0, 0, 0, 0, 5, 0)), uint8(3))
 	f.Fuzz(func(t *testing.T, reads []byte, chunk uint8) {
 		var e wireEvents
-		l, _ := startLink(t, listen(&e), reads, func() int { return int(chunk) })
+		l, _ := wiretest.Attach(t, listen(&e).Attach, reads, func() int { return int(chunk) })
 		say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(-2), int32(11)), frame(int32(3), int32(14)))
-		_ = hears(l, nil)
+		_, _ = io.ReadAll(l)
 		if e.answered > 3 {
 			t.Fatalf("%d answers to three requests", e.answered)
 		}
@@ -322,28 +242,12 @@ func TestWireTooLong(t *testing.T) {
 		p := listen(&e)
 		p.buffers.maxAnswer = 100
 		long, short := answerTo(1, 0, make([]byte, 1000)...), answerTo(2, 0, []byte("body")...)
-		l, _ := startLink(t, p, join(connectResponse(5, 4000), long, short), func() int { return chunk })
+		l, _ := wiretest.Attach(t, p.Attach, join(connectResponse(5, 4000), long, short), func() int { return chunk })
 		say(t, l, connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(6)))
 		got := readPieces(t, l, func() int { return 1 + chunk%7 })
-		assert.Equal(t, join(connectResponse(5, 4000), noZxid(answerTo(1, codeTooLong)), noZxid(short)), got)
+		assert.Equal(t, join(connectResponse(5, 4000), noZxid(answerTo(1, CodeTooLong)), noZxid(short)), got)
 		assert.Equal(t, 2, e.answered)
 	}
-}
-
-// If the window passes while the handshake's reply comes in, nothing is written over that link.
-func TestWireWindowPassesInTheHandshake(t *testing.T) {
-	s := newSession(&Config{Servers: []string{"127.0.0.1:1"}, SessionTimeout: 4 * time.Second}, &ballot{}, 4*time.Second)
-	p := s.pin
-	greetedLink(t, p, nil, whole)
-	granted := p.events.granted
-	p.events.granted = func(id int64, timeout time.Duration, sent time.Time) error {
-		s.Lose(driver.ErrWindow)
-		return granted(id, timeout, sent)
-	}
-	again, conn := greetedLink(t, p, nil, whole) // which closes the session
-	sent := len(conn.wrote)
-	_, _ = again.Write(frame(int32(1), int32(opCreate), make([]byte, 50)))
-	assert.Len(t, conn.wrote, sent)
 }
 
 // A request that is sent just as the session closes may be answered three times by the client library,
@@ -352,14 +256,14 @@ func TestWireWindowPassesInTheHandshake(t *testing.T) {
 // So a failed write ends the link, and is no error.
 func TestWriteThatFailsIsNoAnswer(t *testing.T) {
 	var e wireEvents
-	l, s := startLink(t, listen(&e), connectResponse(5, 4000), whole)
+	l, s := wiretest.Attach(t, listen(&e).Attach, connectResponse(5, 4000), nil)
 	say(t, l, connectRequest(0))
 	l.Conn = &broken{s}
-	say(t, l, frame(int32(1), int32(opClose)))
-	assert.True(t, s.closed, "reading tells")
+	say(t, l, frame(int32(1), int32(OpClose)))
+	assert.True(t, s.Closed, "reading tells")
 }
 
-type broken struct{ *script }
+type broken struct{ *wiretest.Script }
 
 func (*broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
@@ -368,28 +272,28 @@ func (*broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestWireKeepsTheZxid(t *testing.T) {
 	var e wireEvents
 	p := listen(&e)
-	first, _ := greetedLink(t, p, answerTo(1, 0), whole)
+	first, _ := wiretest.Greeted(t, p.Attach, answerTo(1, 0), nil)
 	say(t, first, frame(int32(1), int32(6)))
 	answer := must.Get(io.ReadAll(first))(t)
 	assert.Zero(t, binary.BigEndian.Uint64(answer[8:]), "the library gets to see no zxid: it would race with itself")
 
-	second, s := startLink(t, p, join(connectResponse(5, 4000), frame(int32(2), int64(9), int32(0))), whole)
+	second, s := wiretest.Attach(t, p.Attach, join(connectResponse(5, 4000), frame(int32(2), int64(9), int32(0))), nil)
 	say(t, second, connectRequest(5))
 	say(t, second, frame(int32(2), int32(6)))
-	require.ErrorIs(t, hears(second, nil), io.EOF) // a reply at zxid 9 overtakes the setting of watches
+	must.Get(io.ReadAll(second))(t) // a reply at zxid 9 overtakes the setting of watches
 	sendsZxids(t, second, s, 7, 7)
 	assert.EqualValues(t, 9, p.zxid)
 }
 
 // sendsZxids checks the zxids of the connect request and of a setting of watches.
-func sendsZxids(t *testing.T, l *link, s *script, connect, watches int) {
+func sendsZxids(t *testing.T, l *Link, s *wiretest.Script, connect, watches int) {
 	t.Helper()
-	before := len(s.wrote)
-	setWatches := frame(int32(3), int32(opSetWatches), int64(0), make([]byte, 12))
+	before := len(s.Wrote)
+	setWatches := frame(int32(3), int32(OpSetWatches), int64(0), make([]byte, 12))
 	must.Get(l.Write(setWatches))(t)
 	assert.Zero(t, binary.BigEndian.Uint64(setWatches[requestHead:]), "the caller's buffer is the caller's")
-	assert.EqualValues(t, connect, binary.BigEndian.Uint64(s.wrote[8:]), "connect request")
-	assert.EqualValues(t, watches, binary.BigEndian.Uint64(s.wrote[before+requestHead:]), "setting of watches")
+	assert.EqualValues(t, connect, binary.BigEndian.Uint64(s.Wrote[8:]), "connect request")
+	assert.EqualValues(t, watches, binary.BigEndian.Uint64(s.Wrote[before+requestHead:]), "setting of watches")
 }
 
 // The next server must also have what an event has shown. But more events of the same transaction may
@@ -397,11 +301,11 @@ func sendsZxids(t *testing.T, l *link, s *script, connect, watches int) {
 func TestWireKeepsTheZxidOfEvents(t *testing.T) {
 	var e wireEvents
 	p := listen(&e)
-	first, _ := greetedLink(t, p, join(answerTo(1, 0), frame(int32(xidEvent), int64(8), int32(0)), frame(int32(xidEvent), int64(-1), int32(0))), whole)
+	first, _ := wiretest.Greeted(t, p.Attach, join(answerTo(1, 0), frame(int32(xidEvent), int64(8), int32(0)), frame(int32(xidEvent), int64(-1), int32(0))), nil)
 	say(t, first, frame(int32(1), int32(6)))
-	require.ErrorIs(t, hears(first, nil), io.EOF)
+	must.Get(io.ReadAll(first))(t)
 
-	second, s := startLink(t, p, nil, whole)
+	second, s := wiretest.Attach(t, p.Attach, nil, nil)
 	say(t, second, connectRequest(5))
 	sendsZxids(t, second, s, 8, 7)
 }
@@ -410,57 +314,24 @@ func TestWireKeepsTheZxidOfEvents(t *testing.T) {
 func TestWireSetsWatches(t *testing.T) {
 	var e wireEvents
 	p := listen(&e)
-	l, s := greetedLink(t, p, nil, whole)
+	l, s := wiretest.Greeted(t, p.Attach, nil, nil)
 	read := func(op int32, path string) (sent byte) {
 		t.Helper()
 		request := frame(int32(1), op, int32(len(path)), []byte(path), byte(0))
 		must.Get(l.Write(request))(t)
 		assert.Zero(t, request[len(request)-1], "the caller's buffer is the caller's")
-		return s.wrote[len(s.wrote)-1]
+		return s.Wrote[len(s.Wrote)-1]
 	}
-	first := p.watching(opGetData, "/a")
-	second := p.watching(opGetData, "/a")
-	assert.EqualValues(t, 1, read(opGetData, "/a"))
-	assert.Zero(t, read(opGetData, "/ab"))
-	assert.Zero(t, read(opExists, "/a"))
+	first := p.Watching(OpGetData, "/a")
+	second := p.Watching(OpGetData, "/a")
+	assert.EqualValues(t, 1, read(OpGetData, "/a"))
+	assert.Zero(t, read(OpGetData, "/ab"))
+	assert.Zero(t, read(OpExists, "/a"))
 	first()
-	assert.EqualValues(t, 1, read(opGetData, "/a"), "another call goes on")
+	assert.EqualValues(t, 1, read(OpGetData, "/a"), "another call goes on")
 	second()
-	assert.Zero(t, read(opGetData, "/a"))
-	assert.Empty(t, p.watched.reads)
-}
-
-// A vote on another link counts if its epoch shows that this link's leader is of the same or a later
-// one. A zxid without an epoch shows nothing about leaders, and then only votes on the link count.
-func TestVotesNeedEpochs(t *testing.T) {
-	const epoch = int64(1) << 32
-	// answered returns a link of the session on which a server has replied to a request, at a zxid.
-	answered := func(s *session, request int32, zxid int64) *link {
-		l, _ := greetedLink(t, s.pin, frame(int32(1), zxid, int32(0), int32(-1), true, int32(-1)), whole)
-		say(t, l, frame(int32(1), request))
-		_ = hears(l, nil) // a reply like a multi's ends it, if none was asked for
-		return l
-	}
-	for name, try := range map[string]struct {
-		here, there int64 // the zxids of the replies on this link, and of the vote on another
-		counts      bool
-	}{
-		"the same epoch": {here: epoch + 5, there: epoch + 9, counts: true},
-		"an older vote":  {here: 2*epoch + 5, there: epoch + 9, counts: true},
-		"a newer vote":   {here: epoch + 5, there: 2*epoch + 1},
-		"no epochs":      {here: 9, there: 5},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := Config{Servers: []string{"a:1"}}.withDefaults()
-			shared := new(ballot)
-			since := time.Now()
-			other := newSession(&cfg, shared, time.Minute)
-			answered(other, opMulti, try.there)
-			s := newSession(&cfg, shared, time.Minute)
-			assert.Equal(t, try.counts, s.voted(answered(s, opExists, try.here), since))
-			assert.True(t, s.voted(answered(s, opMulti, try.here), since), "a vote on the link itself")
-		})
-	}
+	assert.Zero(t, read(OpGetData, "/a"))
+	assert.Empty(t, p.reads)
 }
 
 // A server that grants a session without a password is no ZooKeeper. An existing session is not lost by
@@ -469,7 +340,7 @@ func TestWireRefusesServersWithoutPasswords(t *testing.T) {
 	var e wireEvents
 	p := listen(&e)
 	connect := func(response []byte) error {
-		l, _ := startLink(t, p, response, whole)
+		l, _ := wiretest.Attach(t, p.Attach, response, nil)
 		say(t, l, connectRequest(p.session))
 		_, err := l.Read(make([]byte, 100))
 		return err
