@@ -143,11 +143,8 @@ type Link struct {
 	pin *Pin
 
 	// The writer's.
-	asked    bool              // the connect request has been sent
-	head     [connectHead]byte // the beginning of the frame being written
-	headLen  int
-	bodyLeft int   // bytes of the frame that are still to come
-	began    int64 // pin.zxid at the connect request
+	asked bool  // the connect request has been sent
+	began int64 // pin.zxid at the connect request
 
 	// The reader's.
 	in        *bufio.Reader

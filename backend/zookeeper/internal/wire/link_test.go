@@ -94,15 +94,12 @@ func TestWireInPieces(t *testing.T) {
 			answerTo(-1, 0, make([]byte, 30)...), noZxid(answerTo(2, -101)), noZxid(answerTo(3, 0, longMulti()...)), answerTo(-2, 0))
 		var e wireEvents
 		l, s := wiretest.Attach(t, listen(&e).Attach, fromServer, piece)
-		fromClient := join(connectRequest(0), frame(int32(-2), int32(11)), frame(int32(1), int32(4), make([]byte, 50)),
-			frame(int32(2), int32(6)), frame(int32(3), int32(14)), frame(int32(-2), int32(11)))
-		for rest := fromClient; len(rest) > 0; {
-			n := min(piece(), len(rest))
-			got := must.Get(l.Write(rest[:n]))(t)
-			require.Equal(t, n, got)
-			rest = rest[n:]
+		fromClient := [][]byte{
+			connectRequest(0), frame(int32(-2), int32(11)), frame(int32(1), int32(4), make([]byte, 50)),
+			frame(int32(2), int32(6)), frame(int32(3), int32(14)), frame(int32(-2), int32(11)),
 		}
-		assert.Equal(t, fromClient, s.Wrote)
+		say(t, l, fromClient...)
+		assert.Equal(t, join(fromClient...), s.Wrote)
 		assert.Equal(t, handedOn, readPieces(t, l, piece))
 		assert.Equal(t, []int64{5}, e.granted)
 		assert.Equal(t, []time.Duration{4 * time.Second}, e.timeouts)
@@ -154,39 +151,49 @@ func TestWireHostile(t *testing.T) {
 	huge := []byte{0x7f, 0xff, 0xff, 0xff}
 	negative := []byte{0xff, 0xff, 0xff, 0xff}
 	connected := connectResponse(5, 4000)
-	children := frame(int32(1), int32(12))
 	for name, try := range map[string]struct {
-		request, reads []byte
+		op    int32 // of the first of two requests
+		reads []byte
 	}{
-		"huge handshake":       {nil, huge},
-		"short handshake":      {nil, frame(int32(0), int32(4000))},
-		"no timeout":           {nil, connectResponse(5, 0)},
-		"negative timeout":     {nil, connectResponse(5, -1)},
-		"negative length":      {nil, join(connected, negative)},
-		"short frame":          {nil, join(connected, frame(int32(1), int64(1)))},
-		"empty frame":          {nil, join(connected, frame())},
-		"answer to nothing":    {nil, join(connected, answerTo(77, 0))},
-		"answer skipped":       {join(frame(int32(1), int32(6)), frame(int32(2), int32(6))), join(connected, answerTo(2, 0))},
-		"too many children":    {children, join(connected, answerTo(1, 0, 0xff, 0xff, 0xff, 0xff))},
-		"negative children":    {children, join(connected, answerTo(1, 0, 0xff, 0xff, 0xff, 0xff))},
-		"list cut off":         {children, join(connected, answerTo(1, 0, 0, 0))},
-		"huge value":           {frame(int32(1), int32(4)), join(connected, answerTo(1, 0, join(huge, make([]byte, 100))...))},
-		"value cut off":        {frame(int32(1), int32(4)), join(connected, answerTo(1, 0, make([]byte, 71)...))},
-		"stat cut off":         {frame(int32(1), int32(3)), join(connected, answerTo(1, 0, make([]byte, 67)...))},
-		"created path cut off": {frame(int32(1), int32(1)), join(connected, answerTo(1, 0, 0, 0, 0, 5, '/'))},
-		"multi without end":    {frame(int32(1), int32(14)), join(connected, answerTo(1, 0, 0, 0, 0, 5))},
-		"long multi cut off":   {frame(int32(1), int32(14)), join(connected, answerTo(1, 0, longMulti()[:3000]...))},
-		"huge multi":           {frame(int32(1), int32(14)), join(connected, frame(int32(1), int64(7), int32(0), make([]byte, maxMulti)))},
-		"very long multi cut":  {frame(int32(1), int32(14)), join(connected, answerTo(1, 0, join(longMulti()[:3626], longMulti()[:7246-3626])...))},
-		"multi of a long path": {frame(int32(1), int32(14)), join(connected, answerTo(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff))},
+		"huge handshake":       {0, huge},
+		"short handshake":      {0, frame(int32(0), int32(4000))},
+		"no timeout":           {0, connectResponse(5, 0)},
+		"negative timeout":     {0, connectResponse(5, -1)},
+		"negative length":      {0, join(connected, negative)},
+		"short frame":          {0, join(connected, frame(int32(1), int64(1)))},
+		"empty frame":          {0, join(connected, frame())},
+		"answer to nothing":    {0, join(connected, answerTo(77, 0))},
+		"answer skipped":       {0, join(connected, answerTo(2, 0))},
+		"too many children":    {OpChildren, join(connected, answerTo(1, 0, 0xff, 0xff, 0xff, 0xff))},
+		"negative children":    {OpChildren, join(connected, answerTo(1, 0, 0xff, 0xff, 0xff, 0xff))},
+		"list cut off":         {OpChildren, join(connected, answerTo(1, 0, 0, 0))},
+		"huge value":           {OpGetData, join(connected, answerTo(1, 0, join(huge, make([]byte, 100))...))},
+		"value cut off":        {OpGetData, join(connected, answerTo(1, 0, make([]byte, 71)...))},
+		"stat cut off":         {OpExists, join(connected, answerTo(1, 0, make([]byte, 67)...))},
+		"created path cut off": {OpCreate, join(connected, answerTo(1, 0, 0, 0, 0, 5, '/'))},
+		"multi without end":    {OpMulti, join(connected, answerTo(1, 0, 0, 0, 0, 5))},
+		"long multi cut off":   {OpMulti, join(connected, answerTo(1, 0, longMulti()[:3000]...))},
+		"huge multi":           {OpMulti, join(connected, frame(int32(1), int64(7), int32(0), make([]byte, maxMulti)))},
+		"very long multi cut":  {OpMulti, join(connected, answerTo(1, 0, join(longMulti()[:3626], longMulti()[:7246-3626])...))},
+		"multi of a long path": {OpMulti, join(connected, answerTo(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e wireEvents
 			l, _ := wiretest.Attach(t, listen(&e).Attach, try.reads, nil)
-			say(t, l, connectRequest(0), try.request)
+			say(t, l, connectRequest(0), frame(int32(1), try.op), frame(int32(2), int32(6)))
 			require.ErrorIs(t, must.Err(io.ReadAll(l)), ErrProtocol)
 		})
 	}
+}
+
+// A request that is not written whole is not sent: it could not be changed.
+func TestWireWholeRequests(t *testing.T) {
+	l, s := wiretest.Greeted(t, listen(new(wireEvents)).Attach, nil, nil)
+	request, sent := frame(int32(1), int32(OpExists)), len(s.Wrote)
+	for _, p := range [][]byte{nil, request[:4], request[:len(request)-1], join(request, request), frame(int32(1))} {
+		require.ErrorIs(t, must.Err(l.Write(p)), ErrProtocol)
+	}
+	assert.Len(t, s.Wrote, sent)
 }
 
 // A reply to a request for authentication says nothing about the session's life, and may overtake

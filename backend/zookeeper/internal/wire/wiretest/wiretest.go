@@ -90,9 +90,10 @@ func Greeted[L net.Conn](t *testing.T, attach func(net.Conn, time.Duration) (L, 
 	return l, s
 }
 
-// Say writes frames to a link, at once.
+// Say writes frames to a link.
 func Say(t *testing.T, l net.Conn, frames ...[]byte) {
 	t.Helper()
-	all := slices.Concat(frames...)
-	require.Len(t, all, must.Get(l.Write(all))(t))
+	for _, f := range frames {
+		require.Len(t, f, must.Get(l.Write(f))(t))
+	}
 }
