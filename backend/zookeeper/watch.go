@@ -15,11 +15,9 @@ import (
 // The registry knows which watches the server holds for this session and what was read when each was
 // set. So waiting for an entry whose watch has not fired costs nothing.
 //
-// The client library gives a channel per watch. Somebody would have to receive from it, it cannot be
-// given back, and the library keeps another one each time a path is watched on a new link. So the
-// library knows of no watch: the link adds the watch to the read's request (see Pin.Watching). The library's
-// event callback passes every event to the registry: on the goroutine that reads from the connection,
-// synchronously, in the order in which the server sent them.
+// The client library knows of no watch: the link adds the watch to the read's request (see
+// wire.Pin.Watching). The library's event callback passes every event to the registry: on the goroutine
+// that reads from the connection, synchronously, in the order in which the server sent them.
 //
 // # Order of replies and events
 //

@@ -81,10 +81,8 @@ func (b *buffers) Reserve(want, most int) (pending bool) {
 		return false
 	}
 	want = max(want, min(2*size, most)) // otherwise each slightly longer value would cost a round trip
-	for {
-		have := b.want.Load()
-		if have >= int64(want) || b.want.CompareAndSwap(have, int64(want)) {
-			return true
-		}
+	for have := b.want.Load(); have < int64(want) && !b.want.CompareAndSwap(have, int64(want)); {
+		have = b.want.Load()
 	}
+	return true
 }

@@ -39,8 +39,8 @@ type Events struct {
 	Foreign  func()                                                      // the first server is not Apache ZooKeeper's
 }
 
-// New returns a Pin without links. maxAnswer is the longest reply that is accepted, in bytes; 0 means no
-// limit.
+// New returns a Pin without links. maxAnswer is the longest reply that is accepted, in bytes, or 0 if
+// there is no limit.
 func New(e Events, q Queue, maxAnswer int) *Pin {
 	return &Pin{events: e, queue: q, buffers: buffers{maxAnswer: maxAnswer}, acked: make(chan struct{}), links: make(map[*Link]struct{})}
 }
@@ -104,15 +104,6 @@ func (p *Pin) Newest() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return uint64(p.zxid)
-}
-
-// show notes the zxid of an event, which servers send from 3.9 on: the server of the next link must not
-// be older than what has been shown. Watches are still set as of the last reply, as more events of that
-// zxid may follow.
-func (p *Pin) show(zxid int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.shown = max(p.shown, zxid)
 }
 
 // Dialing prepares the client library for another link. It returns an error if none may be made.

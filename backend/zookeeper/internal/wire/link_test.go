@@ -82,8 +82,7 @@ func noZxid(answer []byte) []byte {
 	return answer
 }
 
-// The link understands the streams in pieces of any size, and changes nothing except the zxid of
-// replies.
+// The link understands replies in pieces of any size, and changes nothing except their zxids.
 func TestWireInPieces(t *testing.T) {
 	for round := range 200 {
 		rng := rand.New(rand.NewPCG(1, uint64(round)))

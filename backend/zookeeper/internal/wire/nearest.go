@@ -12,10 +12,9 @@ import (
 	"sync"
 )
 
-// A candidate looks for its predecessor in the list of all candidates. That list is the only thing in
-// an election that grows with the number of candidates. The client library would make a string of each
-// name, and keep a buffer as large as the whole list for as long as the link exists. So the link reads
-// such a list as it comes in, and passes on the few names that are wanted.
+// The client library would make a string of each name in a list, and keep a buffer as large as the list
+// for as long as the link exists. In an election only the list of candidates grows with their number.
+// So the link reads it as it comes in, and passes on the few names that are wanted.
 //
 // The library's call requests that by its path, a path below the candidate's entry. No such node ever
 // exists, as an ephemeral node has no children. The link asks for the directory instead.
@@ -46,8 +45,7 @@ func (l *Link) forDirectory(p []byte, path string) []byte {
 	dir, own := path[:slash], path[slash+1:]
 	xid := int32(binary.BigEndian.Uint32(p[4:]))
 	l.mu.Lock()
-	// It has just been noted, but a server that sends replies to no request may have caused its
-	// removal.
+	// It has just been noted. But a server that replies to no request may have caused its removal.
 	if i := len(l.outstanding) - 1; i >= 0 && l.outstanding[i].xid == xid {
 		l.outstanding[i].own = own
 	}

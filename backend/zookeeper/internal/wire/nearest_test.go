@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -42,22 +43,16 @@ func listAnswer(names []string) []byte {
 
 // plainList decodes the body of a reply to getChildren2 as is, and reports whether it is one.
 func plainList(body []byte) (names []string, ok bool) {
-	number := func() (n int32) {
-		if ok = ok && len(body) >= 4; ok {
-			n = int32(binary.BigEndian.Uint32(body))
-			body = body[4:]
-		}
-		return n
-	}
-	ok = true
-	for count := uint32(number()); ok && count > 0; count-- {
-		n := int(max(number(), 0)) // a null string has a length of -1
-		if ok = ok && n <= len(body); ok {
-			names = append(names, string(body[:n]))
-			body = body[n:]
+	r, count, length := bytes.NewReader(body), uint32(0), int32(0)
+	err := binary.Read(r, binary.BigEndian, &count)
+	for ; err == nil && count > 0; count-- {
+		if err = binary.Read(r, binary.BigEndian, &length); err == nil {
+			name := make([]byte, min(max(length, 0), int32(len(body)))) // a null string has a length of -1
+			_, err = io.ReadFull(r, name)
+			names = append(names, string(name))
 		}
 	}
-	return names, ok && len(body) == statLength
+	return names, err == nil && r.Len() == statLength
 }
 
 // endOf returns the wanted part of a list: some names before own, and own, if it is listed.

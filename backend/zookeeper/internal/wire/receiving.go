@@ -191,7 +191,11 @@ func (l *Link) answer(head []byte, length int) (request sentFrame, err error) {
 	xid := int32(binary.BigEndian.Uint32(head))
 	code := int32(binary.BigEndian.Uint32(head[12:]))
 	if xid == xidEvent {
-		l.pin.show(int64(binary.BigEndian.Uint64(head[4:])))
+		// Servers send the zxid from 3.9 on. The server of the next link must not be older than this.
+		// Watches are still set as of the last reply, as more events of that zxid may follow.
+		l.pin.mu.Lock()
+		l.pin.shown = max(l.pin.shown, int64(binary.BigEndian.Uint64(head[4:])))
+		l.pin.mu.Unlock()
 		return sentFrame{}, nil
 	}
 	zxid := l.keepZxid(xid, head[4:12])
@@ -206,10 +210,9 @@ func (l *Link) answer(head []byte, length int) (request sentFrame, err error) {
 	case code == codeMoved, request.op == OpAuth: // to these the server replies without noting that the session lives
 		return sentFrame{}, nil
 	case request.op == OpClose:
-		if code != 0 {
-			return sentFrame{}, nil // refused, such as by a server that throttles
+		if code == 0 { // else it was refused, such as by a server that throttles
+			l.pin.ack.Do(func() { close(l.pin.acked) })
 		}
-		l.pin.ack.Do(func() { close(l.pin.acked) })
 		return sentFrame{}, nil
 	}
 	l.pin.events.Answered(request.at)
@@ -258,17 +261,14 @@ func (l *Link) take(xid int32) (sentFrame, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, f := range l.outstanding {
-		if f.xid != xid {
-			if f.op == OpAuth || f.xid == xidPing || xid == xidPing {
-				continue
-			}
-			if !slices.ContainsFunc(l.outstanding[i:], func(f sentFrame) bool { return f.xid == xid && f.op == OpAuth }) {
-				return sentFrame{}, false
-			}
-			continue
+		switch {
+		case f.xid == xid:
+			l.outstanding = slices.Delete(l.outstanding, i, i+1)
+			return f, true
+		case f.op == OpAuth, f.xid == xidPing, xid == xidPing:
+		case !slices.ContainsFunc(l.outstanding[i:], func(f sentFrame) bool { return f.xid == xid && f.op == OpAuth }):
+			return sentFrame{}, false
 		}
-		l.outstanding = slices.Delete(l.outstanding, i, i+1)
-		return f, true
 	}
 	return sentFrame{}, false
 }
@@ -277,36 +277,30 @@ func (l *Link) take(xid int32) (sentFrame, bool) {
 // client library reads beyond its end, and crashes.
 func wholeMulti(body []byte) bool {
 	const head = 4 + 1 + 4
-	for {
-		if len(body) < head {
-			return false
-		}
-		kind, done := int32(binary.BigEndian.Uint32(body)), body[4] != 0
+	for len(body) >= head {
+		op, done := int32(binary.BigEndian.Uint32(body)), body[4] != 0
 		body = body[head:]
 		if done {
 			return true
 		}
-		size := 0
-		switch kind {
+		size := int64(0)
+		switch op {
 		case -1: // an error code
 			size = 4
-		case 1: // create: a path
+		case OpCreate: // a path
 			if len(body) < 4 {
 				return false
 			}
-			n := int32(binary.BigEndian.Uint32(body))
-			if n < 0 {
-				return false
-			}
-			size = 4 + int(n)
-		case 5: // setData: a Stat
+			size = 4 + int64(binary.BigEndian.Uint32(body)) // over 2 GB if negative
+		case OpSetData:
 			size = statLength
 		}
-		if size > len(body) {
+		if size > int64(len(body)) {
 			return false
 		}
 		body = body[size:]
 	}
+	return false
 }
 
 // keepZxid takes the zxid out of the head of a reply, keeps it for the next link, and returns it, or 0

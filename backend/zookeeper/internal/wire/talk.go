@@ -31,10 +31,7 @@ func (t *Talk) Connect(id int64, password []byte, seen int64, ttl time.Duration)
 	b = binary.BigEndian.AppendUint64(b, uint64(seen))
 	b = binary.BigEndian.AppendUint32(b, uint32(min(max(ttl.Milliseconds(), 1), math.MaxInt32)))
 	b = binary.BigEndian.AppendUint64(b, uint64(id))
-	if err = t.send(appendBytes(b, password)); err != nil {
-		return false, err
-	}
-	answer, err := t.receive(connectHead - 12)
+	answer, err := t.exchange(appendBytes(b, password), connectHead-12)
 	if err != nil {
 		return false, err
 	}
@@ -77,10 +74,7 @@ func (t *Talk) CloseSession() (zxid int64, err error) {
 func (t *Talk) ask(xid, op int32, body []byte) (zxid int64, err error) {
 	b := binary.BigEndian.AppendUint32(nil, uint32(xid))
 	b = binary.BigEndian.AppendUint32(b, uint32(op))
-	if err = t.send(append(b, body...)); err != nil {
-		return 0, err
-	}
-	answer, err := t.receive(answerHead)
+	answer, err := t.exchange(append(b, body...), answerHead)
 	if err != nil {
 		return 0, err
 	}
@@ -94,24 +88,22 @@ func (t *Talk) ask(xid, op int32, body []byte) (zxid int64, err error) {
 	return zxid, nil
 }
 
-func (t *Talk) send(frame []byte) error {
-	_, err := t.Conn.Write(appendBytes(nil, frame))
-	return err
-}
-
-// receive returns a frame of at least least bytes.
-func (t *Talk) receive(least int) ([]byte, error) {
+// exchange sends a request, and returns the reply, which must have that many bytes at least.
+func (t *Talk) exchange(request []byte, least int) (reply []byte, err error) {
+	if _, err = t.Conn.Write(appendBytes(nil, request)); err != nil {
+		return nil, err
+	}
 	var head [4]byte
-	if _, err := io.ReadFull(t.Conn, head[:]); err != nil {
+	if _, err = io.ReadFull(t.Conn, head[:]); err != nil {
 		return nil, err
 	}
 	length := int32(binary.BigEndian.Uint32(head[:]))
 	if length < int32(least) || length > lookAhead {
 		return nil, fmt.Errorf("%w: frame of %d bytes", ErrProtocol, length)
 	}
-	frame := make([]byte, length)
-	_, err := io.ReadFull(t.Conn, frame)
-	return frame, err
+	reply = make([]byte, length)
+	_, err = io.ReadFull(t.Conn, reply)
+	return reply, err
 }
 
 // appendBytes appends b after its length, the encoding of all data that has a length.

@@ -2,9 +2,9 @@ package wire
 
 import "sync"
 
-// watched are the pending reads that must set a watch. The client library's own calls for that keep a
-// channel for each watch on each link, until the watch fires. These are its plain reads, in which the
-// link sets the mark.
+// watched are the pending reads that must set a watch. The client library's own calls for that make a
+// channel for each watch, on each link. Somebody would have to receive from it, and it cannot be given
+// back before the watch fires. So these are its plain reads, in which the link sets the mark.
 type watched struct {
 	mu    sync.Mutex
 	reads map[watchedPath]int // the number of calls
@@ -15,9 +15,9 @@ type watchedPath struct {
 	path string
 }
 
-// Watching makes reads of a path, which are OpGetData, OpExists or OpChildren, set a watch until done is
-// called. Another read of the same path that is sent meanwhile sets the same watch, which is harmless: a
-// server has one watch of each kind for a path and a link.
+// Watching makes reads of a path (OpGetData, OpExists or OpChildren) set a watch until done is called.
+// Another read of the same path that is sent meanwhile sets the same watch, which is harmless: a server
+// has one watch of each kind for a path and a link.
 func (w *watched) Watching(op int32, path string) (done func()) {
 	p := watchedPath{op, path}
 	w.mu.Lock()
