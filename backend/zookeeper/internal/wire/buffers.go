@@ -14,8 +14,7 @@ const FirstBuffer = 4 << 10
 
 // buffers are the client library's two: one in which it encodes requests, and one on each link for
 // replies. By default it makes both for the largest possible size, 1 MB and more for each session, and
-// the memory that a link leaves behind must be cleared for the next one. Here they start small and grow
-// with the traffic.
+// the memory that a link leaves behind must be cleared for the next one.
 //
 // Both belong to goroutines of the library. They may be replaced only while these goroutines call into
 // this package, by the library's options, which are merely functions that set a field.
@@ -38,7 +37,8 @@ type buffers struct {
 // behind, and clearing a megabyte takes longer than all other work of opening. A fresh buffer is not
 // cleared, and takes no memory except for the pages that are used. But it counts in the heap's size: so
 // it is released at once in a process whose memory has a limit.
-func (b *buffers) WithBuffer(first int, hold time.Duration) func(*zk.Conn) {
+func (p *Pin) WithBuffer(first int, hold time.Duration) func(*zk.Conn) {
+	b := &p.buffers
 	return func(c *zk.Conn) {
 		b.size.Store(int64(first))
 		b.conn = c
@@ -73,10 +73,10 @@ func (b *buffers) grow() {
 	}
 }
 
-// Reserve asks for a buffer of want bytes, or more, up to most, and reports whether that has yet to be
-// made: with the next request, or the next link.
-func (b *buffers) Reserve(want, most int) (pending bool) {
-	size := int(b.size.Load())
+// Reserve asks for a buffer of want bytes for requests, or more, up to most, and reports whether that is
+// pending: it is made with the next request, or the next link.
+func (p *Pin) Reserve(want, most int) (pending bool) {
+	b, size := &p.buffers, int(p.buffers.size.Load())
 	if want <= size {
 		return false
 	}

@@ -11,12 +11,12 @@ import (
 
 // A Pin sees every frame of one zk.Conn, over all its links, and restricts it to one session.
 type Pin struct {
-	buffers
-	watched
-	events Events
-	queue  Queue
-	ack    sync.Once
-	acked  chan struct{} // see CloseAcked
+	events  Events
+	queue   Queue
+	buffers buffers
+	watched watched
+	ack     sync.Once
+	acked   chan struct{} // see CloseAcked
 
 	mu       sync.Mutex
 	session  int64  // 0 until the first is granted
@@ -91,8 +91,7 @@ func (p *Pin) Current() *Link {
 	return p.link
 }
 
-// Password returns the session's password, with which another connection can resume the session, or nil
-// if none was granted.
+// Password returns the session's password, or nil if none was granted.
 func (p *Pin) Password() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()

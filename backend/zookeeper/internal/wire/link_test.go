@@ -337,7 +337,7 @@ func TestWireSetsWatches(t *testing.T) {
 	assert.EqualValues(t, 1, read(OpGetData, "/a"), "another call goes on")
 	second()
 	assert.Zero(t, read(OpGetData, "/a"))
-	assert.Empty(t, p.reads)
+	assert.Empty(t, p.watched.reads)
 }
 
 // A server that grants a session without a password is no ZooKeeper. An existing session is not lost by

@@ -84,10 +84,10 @@ func (l *Link) amended(op int32, p []byte) []byte {
 			break
 		}
 		path := string(body[length : len(body)-mark])
-		if op == OpChildren && l.pin.has(opNearest, path) {
+		if op == OpChildren && l.pin.watched.has(opNearest, path) {
 			return l.forDirectory(p, path)
 		}
-		if l.pin.has(op, path) {
+		if l.pin.watched.has(op, path) {
 			p = slices.Clone(p)
 			p[len(p)-mark] = 1
 		}

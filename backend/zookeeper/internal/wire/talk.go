@@ -93,11 +93,10 @@ func (t *Talk) exchange(request []byte, least int) (reply []byte, err error) {
 	if _, err = t.Conn.Write(appendBytes(nil, request)); err != nil {
 		return nil, err
 	}
-	var head [4]byte
-	if _, err = io.ReadFull(t.Conn, head[:]); err != nil {
+	var length int32
+	if err = binary.Read(t.Conn, binary.BigEndian, &length); err != nil {
 		return nil, err
 	}
-	length := int32(binary.BigEndian.Uint32(head[:]))
 	if length < int32(least) || length > lookAhead {
 		return nil, fmt.Errorf("%w: frame of %d bytes", ErrProtocol, length)
 	}

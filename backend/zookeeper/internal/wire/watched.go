@@ -18,19 +18,19 @@ type watchedPath struct {
 // Watching makes reads of a path (OpGetData, OpExists or OpChildren) set a watch until done is called.
 // Another read of the same path that is sent meanwhile sets the same watch, which is harmless: a server
 // has one watch of each kind for a path and a link.
-func (w *watched) Watching(op int32, path string) (done func()) {
-	p := watchedPath{op, path}
+func (p *Pin) Watching(op int32, path string) (done func()) {
+	w, read := &p.watched, watchedPath{op, path}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.reads == nil {
 		w.reads = make(map[watchedPath]int)
 	}
-	w.reads[p]++
+	w.reads[read]++
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.reads[p]--; w.reads[p] == 0 {
-			delete(w.reads, p)
+		if w.reads[read]--; w.reads[read] == 0 {
+			delete(w.reads, read)
 		}
 	}
 }
