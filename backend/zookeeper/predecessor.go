@@ -99,8 +99,8 @@ func (s *session) listBefore(ctx context.Context, dir, own string) (names []name
 	return names[:i], true, nil
 }
 
-// queueNames are the names of which listNearest gets the nearest: one more than are remembered tells that
-// there are others.
+// queueNames are the names of which listNearest gets the nearest: one more than are remembered tells
+// that there are others.
 var queueNames = wire.Queue{Length: nameLength, Number: numberOf, Wanted: remembered + 1}
 
 // listNearest returns the names nearest before an own one in a directory, oldest first: one more than
