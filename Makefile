@@ -57,7 +57,7 @@ PARALLEL = 60
 ON_SERVERS = -count=1 -parallel $(PARALLEL)
 
 # Races are looked for in the library itself, so that not all is compiled twice.
-RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/catalog ./strategy/entries ./strategy/parentwatch ./strategy/ranked ./strategy/unfair
+RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/zookeeper/internal/wire ./fence ./strategy/catalog ./strategy/entries ./strategy/parentwatch ./strategy/ranked ./strategy/unfair
 MEMORY = ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \
@@ -98,7 +98,7 @@ test-modules: $(ready)
 # What concerns one service, without the race detector, and so more at once.
 test-zookeeper test-etcd test-consul: PARALLEL = 100
 test-zookeeper: setup-packages
-	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|Etcd|Consul)' ./backend/zookeeper ./internal/elections
+	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|Etcd|Consul)' ./backend/zookeeper/... ./internal/elections
 
 test-etcd: setup-etcd
 	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|ZooKeeper|Consul)' ./backend/etcd ./internal/elections

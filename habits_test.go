@@ -77,6 +77,8 @@ var imports = []struct{ of, may, why string }{
 	{"internal/companion", "", "every user compiles it"},
 	{"backend/driver", "backend internal/asynclog internal/companion", "backends build on it"},
 	{"backend/memory", "backend backend/driver", "users' tests compile it"},
+	{"backend/zookeeper/internal/wire", "github.com/go-zookeeper/zk", "it knows no entries and no elections"},
+	{"backend/zookeeper/internal/wire/wiretest", "testing github.com/stretchr/testify/... internal/must", "tests use it"},
 	{"backend/zookeeper/...", "backend backend/driver internal/asynclog github.com/go-zookeeper/zk", "it brings no client but its own"},
 	{"backend/etcd/...", "backend backend/driver internal/asynclog go.etcd.io/etcd/... google.golang.org/grpc/...", "it brings no client but its own"},
 	{"backend/consul/...", "backend backend/driver internal/asynclog github.com/hashicorp/consul/api/...", "it brings no client but its own"},

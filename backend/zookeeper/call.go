@@ -6,6 +6,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 // awaitLive blocks until the session is live on a link later than the given one, and returns that link.
@@ -58,13 +59,23 @@ func (s *session) leave(gen uint64, err error) {
 // does not affect a link that is being made.
 func (s *session) cut(gen uint64) {
 	if now, live := s.linked(); live && now == gen {
-		s.pin.cut()
+		s.pin.Cut()
 	}
 }
 
-// explain adds the cause of codeTooLong.
+// makeRoom makes the buffer large enough for a request of that many bytes that is sent after makeRoom
+// has returned. If the buffer is too small, makeRoom first sends the server a small request: so the
+// sending goroutine gets to replace the buffer, or there is another link, which begins with replacing
+// it. It blocks until that request is answered, or the session is over.
+func (s *session) makeRoom(request int) {
+	if s.pin.Reserve(request+sendSlack, s.cfg.MaxRequest+sendSlack) {
+		_, _, _ = s.conn.Exists("/") // errors do not matter: the next request reports them
+	}
+}
+
+// explain adds the cause of wire.CodeTooLong.
 func (s *session) explain(err error) error {
-	if code, _ := codeOf(err); code == codeTooLong {
+	if code, _ := codeOf(err); code == wire.CodeTooLong {
 		return fmt.Errorf("an answer was over Config.MaxResponse (%d bytes): %w", s.cfg.MaxResponse, err)
 	}
 	return err

@@ -110,7 +110,7 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 		return nil, s.LostError()
 	}
 	if c.began == 0 {
-		c.began = s.pin.newest()
+		c.began = s.pin.Newest()
 	}
 	f := &flight{m: m, gen: gen, done: make(chan struct{})}
 	go func() {

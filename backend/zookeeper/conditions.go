@@ -271,7 +271,7 @@ func (s *session) buriedBy(e backend.Entry, now node, absent error) {
 // buried notes that an incarnation is gone, if there can have been one: an invented revision, such as
 // that of backend.Unknown, may be higher than any yet to come.
 func (s *session) buried(key string, rev uint64) {
-	if rev <= s.pin.newest() {
+	if rev <= s.pin.Newest() {
 		s.gone(key, rev)
 	}
 }

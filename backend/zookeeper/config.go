@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 	"github.com/elector-go/elector/internal/asynclog"
 )
 
@@ -209,7 +210,7 @@ func (c Config) withDefaults() Config {
 // firstBuffer is the initial size of a session's buffer for requests, in bytes. Only commits make it
 // grow: all else fits in.
 func (c *Config) firstBuffer() int {
-	n := firstBuffer
+	n := wire.FirstBuffer
 	for _, auth := range c.Auth {
 		n += len(auth.Scheme) + len(auth.Credentials)
 	}

@@ -4,8 +4,8 @@
 //
 // # What it guarantees
 //
-// A session of this package is one ZooKeeper session, and never another: the package watches the bytes
-// that the client library sends, and refuses a request for a new session after the first was granted.
+// A session of this package is one ZooKeeper session, and never another: package internal/wire reads
+// what the client library sends, and refuses a request for a new session after the first was granted.
 // Revisions are zxids, which rise over all entries and survive restarts. An Enqueue, a CreateEphemeral
 // and a guarded write take one round trip each. An Await that a deletion ends takes none.
 //

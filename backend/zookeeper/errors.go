@@ -13,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 // as returns an error that wraps both the sentinel and the client's own error.
@@ -89,8 +90,8 @@ var codeAnswers = map[int32]meaning{
 	-124: {final, backend.ErrDenied, true}, // SESSIONCLOSEDREQUIRESASLAUTH
 	-125: {notDone, down, true},            // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
 	-127: {notDone, down, false},           // THROTTLEDOP: it waited for too long in the server's queue, and was removed
-	// Our own code, see link.tooLong. A write was done.
-	codeTooLong: {unknown, backend.ErrTooLarge, true},
+	// Our own code, see package wire. A write was done.
+	wire.CodeTooLong: {unknown, backend.ErrTooLarge, true},
 }
 
 // libraryCodes are the codes for which the client library has its own errors.
@@ -140,7 +141,7 @@ func transient(err error) bool {
 	case err == nil:
 		return false
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer),
-		errors.Is(err, errUnpinned), errors.Is(err, errProtocol), errors.Is(err, errUnclear),
+		errors.Is(err, wire.ErrUnpinned), errors.Is(err, wire.ErrProtocol), errors.Is(err, errUnclear),
 		errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, io.ErrClosedPipe), mean(err).class == gone:
 		return true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 // Heartbeat says which replies move the trust window.
@@ -68,7 +69,7 @@ func (s *session) closing() (by time.Time, over bool) {
 // A round is the state of the heartbeats of one link.
 type round struct {
 	gen  uint64
-	link *link
+	link *wire.Link
 	// base is when the request was sent that the next heartbeat can confirm: the first request of the
 	// previous heartbeat. due is half a tick after its reply, or later.
 	base, due time.Time
@@ -107,7 +108,7 @@ type round struct {
 // Ensembles count epochs from 1. A standalone server has none, 0, and a server that only speaks
 // ZooKeeper's protocol may use plain numbers as zxids. That says nothing about leaders. So with epoch 0
 // each session needs votes of its own link. (Open refuses such servers that it recognizes: see
-// errForeign.)
+// wire.ErrForeign.)
 //
 // A sync is no vote: the leader replies to it by itself when nothing is outstanding. Rising zxids do
 // not prove a quorum either: acknowledgements that were in transit for long may commit what was
@@ -184,7 +185,7 @@ func (s *session) round(r round) (next round, err error) {
 }
 
 // second returns a request to the leader, which is a vote unless there has been one since an instant.
-func (s *session) second(l *link, since time.Time) (ask func() error) {
+func (s *session) second(l *wire.Link, since time.Time) (ask func() error) {
 	if s.voted(l, since) {
 		return s.askLeader
 	}
@@ -203,16 +204,16 @@ func (s *session) greet(after uint64) (r round, err error) {
 	if r.gen, err = s.awaitLive(s.Ctx, after); err != nil {
 		return r, err
 	}
-	link := s.pin.current()
-	if link.opened {
-		r.link, r.base, r.due = link, link.askedAt, time.Now().Add(s.TTL()/4)
+	link := s.pin.Current()
+	if link.Opened() {
+		r.link, r.base, r.due = link, link.AskedAt(), time.Now().Add(s.TTL()/4)
 		s.hosts.serves()
 		return r, nil
 	}
-	if err = s.askFirst(&r, s.second(link, link.askedAt)); err != nil {
+	if err = s.askFirst(&r, s.second(link, link.AskedAt())); err != nil {
 		return r, err
 	}
-	s.Extend(link.askedAt)
+	s.Extend(link.AskedAt())
 	s.hosts.serves()
 	r.link = link
 	return r, nil
@@ -298,8 +299,8 @@ func (s *session) vote() error {
 
 // voted reports whether a vote shows that a quorum followed the leader of a link, or one of an earlier
 // epoch, at an instant or later: see Followed, above.
-func (s *session) voted(l *link, since time.Time) bool {
-	sent, epoch := l.newest()
+func (s *session) voted(l *wire.Link, since time.Time) bool {
+	sent, epoch := l.NewestVote()
 	return !sent.Before(since) || s.ballot.since(since, epoch)
 }
 

@@ -2,15 +2,19 @@ package zookeeper
 
 import (
 	"context"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire/wiretest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -26,7 +30,7 @@ func TestUnansweredHeartbeatLeavesTheNextLink(t *testing.T) {
 				s := newSession(&cfg, new(ballot), time.Minute)
 				require.NoError(t, s.granted(1, time.Minute, time.Now()))
 				s.live()
-				_, conn := startLink(t, s.pin, nil, whole)
+				_, conn := wiretest.Attach(t, s.pin.Attach, nil, nil)
 				released := make(chan struct{})
 				_, err := s.beatOnce(1, func() error {
 					if linkLost {
@@ -36,9 +40,61 @@ func TestUnansweredHeartbeatLeavesTheNextLink(t *testing.T) {
 					return nil
 				})
 				require.Error(t, err)
-				assert.Equal(t, !linkLost, conn.closed)
+				assert.Equal(t, !linkLost, conn.Closed)
 				close(released)
 			})
+		})
+	}
+}
+
+// If the window passes while the handshake's reply comes in, nothing is written over that link.
+func TestWindowPassesInTheHandshake(t *testing.T) {
+	s := newSession(&Config{Servers: []string{"127.0.0.1:1"}, SessionTimeout: 4 * time.Second}, &ballot{}, 4*time.Second)
+	late := false
+	s.pin = wire.New(wire.Events{Granted: func(id int64, timeout time.Duration, sent time.Time) error {
+		if late {
+			s.Lose(driver.ErrWindow)
+		}
+		return s.granted(id, timeout, sent)
+	}}, wire.Queue{}, 0)
+	wiretest.Greeted(t, s.pin.Attach, nil, nil)
+	late = true
+	again, conn := wiretest.Greeted(t, s.pin.Attach, nil, nil) // which closes the session
+	sent := len(conn.Wrote)
+	wiretest.Say(t, again, wiretest.Frame(int32(1), int32(wire.OpCreate), make([]byte, 50)))
+	assert.Len(t, conn.Wrote, sent)
+}
+
+// A vote on another link counts if its epoch shows that this link's leader is of the same or a later
+// one. A zxid without an epoch shows nothing about leaders, and then only votes on the link count.
+func TestVotesNeedEpochs(t *testing.T) {
+	const epoch = int64(1) << 32
+	// answered returns a link of the session on which a server has replied to a request, at a zxid.
+	answered := func(s *session, request int32, zxid int64) *wire.Link {
+		s.pin.WithBuffer(0, 0)(new(zk.Conn))
+		l, _ := wiretest.Greeted(t, s.pin.Attach, wiretest.Frame(int32(1), zxid, int32(0), int32(-1), true, int32(-1)), nil)
+		wiretest.Say(t, l, wiretest.Frame(int32(1), request))
+		_, _ = io.ReadAll(l) // a reply like a multi's ends it, if none was asked for
+		return l
+	}
+	for name, try := range map[string]struct {
+		here, there int64 // the zxids of the replies on this link, and of the vote on another
+		counts      bool
+	}{
+		"the same epoch": {here: epoch + 5, there: epoch + 9, counts: true},
+		"an older vote":  {here: 2*epoch + 5, there: epoch + 9, counts: true},
+		"a newer vote":   {here: epoch + 5, there: 2*epoch + 1},
+		"no epochs":      {here: 9, there: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{Servers: []string{"a:1"}}.withDefaults()
+			shared := new(ballot)
+			since := time.Now()
+			other := newSession(&cfg, shared, time.Minute)
+			answered(other, wire.OpMulti, try.there)
+			s := newSession(&cfg, shared, time.Minute)
+			assert.Equal(t, try.counts, s.voted(answered(s, wire.OpExists, try.here), since))
+			assert.True(t, s.voted(answered(s, wire.OpMulti, try.here), since), "a vote on the link itself")
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 // The pause after all servers have been tried in vain, or after a refusal that may pass. It doubles
@@ -200,12 +201,8 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		timer.Stop()
 		return nil, context.Cause(s.dialing)
 	}
-	s.pin.buffers.dialing()
-	s.pin.mu.Lock()
-	refuse := s.pin.refuse
-	s.pin.mu.Unlock()
-	if refuse != nil {
-		return nil, refuse
+	if err := s.pin.Dialing(); err != nil {
+		return nil, err
 	}
 	timeout := s.cfg.connectTimeout(s.asked)
 	if s.isOpen() {
@@ -222,7 +219,7 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		}
 	}
 	s.failed(address, errors.New("connected, but no session was granted"))
-	l, err := s.pin.attach(r.conn, max(timeout-time.Since(r.began), timeout/4))
+	l, err := s.pin.Attach(r.conn, max(timeout-time.Since(r.began), timeout/4))
 	if err != nil {
 		return nil, err
 	}
@@ -238,10 +235,10 @@ func (s *session) failed(server string, err error) {
 
 // hurry limits links that are being made while the session closes to half of the remaining time, if
 // another server may be faster.
-func (s *session) hurry(links ...*link) {
+func (s *session) hurry(links ...*wire.Link) {
 	if by, closing := s.closing(); closing && s.hosts.Len() > 1 {
 		for _, l := range links {
-			l.hurry(time.Now().Add(time.Until(by) / 2))
+			l.Hurry(time.Now().Add(time.Until(by) / 2))
 		}
 	}
 }

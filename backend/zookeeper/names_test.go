@@ -69,7 +69,7 @@ var enqueued = regexp.MustCompile(`^e-[0-9a-f]{16}-([0-9a-f]{16})-(-?[0-9]+)$`)
 func FuzzParseName(f *testing.F) {
 	for _, seq := range []int32{0, 12, lastNumber - 1, lastNumber, -12, math.MinInt32} {
 		for range 50 {
-			b := []byte(numberedName(seq))
+			b := []byte(entryName(rand.Uint64(), seq))
 			f.Add(string(b))
 			b[rand.IntN(len(b))] = "-0129afgAz+ "[rand.IntN(12)]
 			f.Add(string(b))

@@ -21,7 +21,7 @@ func (s *session) gone(key string, rev uint64) {
 
 // ended notes that an own incarnation is gone. One that has never existed may come yet.
 func (s *session) ended(key string, rev uint64) {
-	newest := s.pin.newest()
+	newest := s.pin.Newest()
 	if rev > newest {
 		return
 	}

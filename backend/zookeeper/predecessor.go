@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 const (
@@ -94,6 +97,29 @@ func (s *session) listBefore(ctx context.Context, dir, own string) (names []name
 		return nil, false, backend.ErrNoEntry
 	}
 	return names[:i], true, nil
+}
+
+// queueNames are the names of which listNearest gets the nearest: one more than are remembered tells
+// that there are others.
+var queueNames = wire.Queue{Length: nameLength, Number: numberOf, Wanted: remembered + 1}
+
+// listNearest returns the names nearest before an own one in a directory, oldest first: one more than
+// are remembered, if there are so many. It returns ErrNoEntry if the own name is not listed.
+func (s *session) listNearest(ctx context.Context, dir, own string) ([]name, error) {
+	names, err := read(ctx, s, func() ([]string, error) {
+		path, done := s.pin.Nearest(s.path(dir), own)
+		defer done()
+		names, _, err := s.conn.Children(path)
+		return names, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode), err == nil && !slices.Contains(names, own):
+		return nil, backend.ErrNoEntry
+	case err != nil:
+		return nil, err
+	}
+	before := parseNames(names)
+	return before[:slices.IndexFunc(before, func(n name) bool { return n.text == own })], nil
 }
 
 // lastOf returns the last of the names under which a candidate's entry exists, and removes the names

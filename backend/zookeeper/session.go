@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 // closeGrace is how long the end of a session may wait for the server's reply to the closing request.
@@ -33,7 +34,7 @@ type session struct {
 	cfg   *Config
 	asked time.Duration
 	hosts *hosts
-	pin   *pin
+	pin   *wire.Pin
 	// ballot is shared by all sessions of a Backend.
 	ballot *ballot
 
@@ -70,15 +71,13 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		opened:  make(chan struct{}),
 	}
 	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
-	s.pin = &pin{
-		granted:  s.granted,
-		answered: s.answered,
-		voted:    s.voteAnswered,
-		expired:  func() { s.lose(errExpired) },
-		foreign:  func() { s.lose(errForeign) },
-		acked:    make(chan struct{}),
-	}
-	s.pin.buffers.maxAnswer = cfg.MaxResponse
+	s.pin = wire.New(wire.Events{
+		Granted:  s.granted,
+		Answered: s.answered,
+		Voted:    s.voteAnswered,
+		Expired:  func() { s.lose(errExpired) },
+		Foreign:  func() { s.lose(wire.ErrForeign) },
+	}, queueNames, cfg.MaxResponse)
 	s.Init(driver.LifeOptions{
 		Name: "zookeeper", Logger: cfg.Logger, State: backend.Suspended,
 		Lost: s.leaving, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop,
@@ -199,7 +198,7 @@ func (s *session) lose(cause error) {
 // leaving is called when the session is lost, with Mu held.
 func (s *session) leaving() {
 	s.closeBy = time.Now().Add(closeGrace)
-	s.pin.leave()
+	s.pin.CloseOnly()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -217,17 +216,17 @@ func (s *session) livesOn() bool {
 // because the client library makes no other link after that. If no server can be reached, or that one
 // does not reply, the entries stay until the session times out.
 func (s *session) end(ctx context.Context, cause error) {
-	s.hurry(s.pin.all()...)
+	s.hurry(s.pin.Links()...)
 	<-s.started
 	if cause == errExpired { // nothing is left at the server
 		s.Confirm()
-		s.pin.kill(errExpired)
+		s.pin.Kill(errExpired)
 	}
 	if !s.isOpen() {
 		// Nobody wants it any more. A session granted already is closed below; none is requested that
 		// the server would keep for its full timeout.
 		s.hosts.close()
-		s.pin.stop(driver.ErrClosed)
+		s.pin.Stop(driver.ErrClosed)
 		s.stopDialing(driver.ErrClosed)
 	}
 	patience := closeGrace
@@ -253,21 +252,21 @@ func (s *session) end(ctx context.Context, cause error) {
 		}
 	}()
 	select {
-	case <-s.pin.acked:
+	case <-s.pin.CloseAcked():
 	case <-ended:
 	case <-limit.Done():
 	}
 	cancel()
 	s.hosts.close()
 	s.stopDialing(driver.ErrClosed)
-	s.pin.kill(driver.ErrClosed)
+	s.pin.Kill(driver.ErrClosed)
 	<-ended
 	if s.first != nil {
 		_ = s.first.conn.Close() // nothing was sent on it
 	}
 	presenting.Wait()
 	select {
-	case <-s.pin.acked:
+	case <-s.pin.CloseAcked():
 		s.Confirm()
 	default:
 	}

@@ -9,16 +9,15 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 // The registry knows which watches the server holds for this session and what was read when each was
 // set. So waiting for an entry whose watch has not fired costs nothing.
 //
-// The client library gives a channel per watch. Somebody would have to receive from it, it cannot be
-// given back, and the library keeps another one each time a path is watched on a new link. So the
-// library knows of no watch: the link adds the watch to the read's request (see watched). The library's
-// event callback passes every event to the registry: on the goroutine that reads from the connection,
-// synchronously, in the order in which the server sent them.
+// The client library knows of no watch: the link adds the watch to the read's request (see
+// wire.Pin.Watching). The library's event callback passes every event to the registry: on the goroutine
+// that reads from the connection, synchronously, in the order in which the server sent them.
 //
 // # Order of replies and events
 //
@@ -288,4 +287,23 @@ func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bo
 			refused.bout = driver.Bout{}
 		}
 	}
+}
+
+// getW reads a node and sets a watch on it, if it is there.
+func (s *session) getW(path string) ([]byte, *zk.Stat, error) {
+	defer s.pin.Watching(wire.OpGetData, path)()
+	return s.conn.Get(path)
+}
+
+// existsW looks for a node and sets a watch on it, whether or not it exists.
+func (s *session) existsW(path string) (bool, error) {
+	defer s.pin.Watching(wire.OpExists, path)()
+	exists, _, err := s.conn.Exists(path)
+	return exists, err
+}
+
+// childrenW lists a node's children and sets a watch on the list.
+func (s *session) childrenW(path string) ([]string, *zk.Stat, error) {
+	defer s.pin.Watching(wire.OpChildren, path)()
+	return s.conn.Children(path)
 }

@@ -6,35 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"math"
-	"net"
 	"strconv"
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
-
-// passwordLength is the length of a session's password, as servers make it.
-const passwordLength = 16
-
-// checkOfRoot is the body of a transaction that checks that "/" has any version: see session.vote.
-var checkOfRoot = []byte{
-	0, 0, 0, opCheck, 0, 0xff, 0xff, 0xff, 0xff, // a check, which is not the end
-	0, 0, 0, 1, '/',
-	0xff, 0xff, 0xff, 0xff, // any version
-	0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff, // the end
-}
 
 // WillSecret implements backend.Testator. It returns the session's password, and a checksum of the
 // session and the password. Servers reply to a wrong password as they do for a session that is over.
 func (s *session) WillSecret() []byte {
-	s.pin.mu.Lock()
-	defer s.pin.mu.Unlock()
-	if len(s.pin.password) != passwordLength {
+	password := s.pin.Password()
+	if password == nil {
 		return nil
 	}
-	return secretOf(s.ID(), s.pin.password)
+	return secretOf(s.ID(), password)
 }
 
 func secretOf(id string, password []byte) []byte {
@@ -48,10 +34,10 @@ func parseWill(w backend.Will) (id int64, password []byte, err error) {
 	if err != nil || n == 0 || formatSession(int64(n)) != w.Session {
 		return 0, nil, errors.New("the will names no session of ZooKeeper's")
 	}
-	if len(w.Secret) < passwordLength || string(secretOf(w.Session, w.Secret[:passwordLength])) != string(w.Secret) {
+	if len(w.Secret) < wire.PasswordLength || string(secretOf(w.Session, w.Secret[:wire.PasswordLength])) != string(w.Secret) {
 		return 0, nil, errors.New("the will's secret is not the password of its session")
 	}
-	return int64(n), w.Secret[:passwordLength], nil
+	return int64(n), w.Secret[:wire.PasswordLength], nil
 }
 
 // Execute implements backend.Executor. The client library cannot take over a session, so Execute speaks
@@ -98,7 +84,7 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 	case <-ctx.Done():
 		return false, 0, ctx.Err()
 	}
-	ask := func(id int64, password []byte, seen int64, ops ...int32) (known bool, zxid int64, err error) {
+	closeAt := func(id int64, password []byte, seen int64) (known bool, zxid int64, err error) {
 		patience := b.cfg.connectTimeout(ttl)
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -108,112 +94,27 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 		}
 		defer func() { _ = conn.Close() }()                         // nothing is left to send
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends reads and writes
-		t := talk{conn}
-		if known, err = t.connect(id, password, seen, ttl); !known || err != nil {
+		t := wire.Talk{Conn: conn}
+		if known, err = t.Connect(id, password, seen, ttl); !known || err != nil {
 			return false, 0, err
 		}
 		for _, auth := range b.cfg.Auth {
-			if _, err = t.ask(xidAuth, opAuth, authBody(auth)); err != nil {
-				return false, 0, fmt.Errorf("authenticate with scheme %q: %w", auth.Scheme, err)
+			if err = t.Authenticate(auth.Scheme, auth.Credentials); err != nil {
+				return false, 0, fmt.Errorf("authenticate with scheme %q: %w", auth.Scheme, readError(err))
 			}
 		}
-		for i, op := range ops {
-			var body []byte
-			if op == opMulti {
-				body = checkOfRoot
-			}
-			if zxid, err = t.ask(int32(i+1), op, body); err != nil {
-				return false, 0, err
+		if id == 0 { // a new session, made for this
+			if _, err = t.Agree(); err != nil {
+				return false, 0, readError(err)
 			}
 		}
-		return true, zxid, nil
+		zxid, err = t.CloseSession()
+		return err == nil, zxid, readError(err)
 	}
-	known, _, err := ask(id, password, seen, opClose)
+	known, _, err := closeAt(id, password, seen)
 	if err != nil || known || seen != 0 {
 		return err == nil, 0, err
 	}
-	_, zxid, err = ask(0, make([]byte, passwordLength), 0, opMulti, opClose)
+	_, zxid, err = closeAt(0, make([]byte, wire.PasswordLength), 0)
 	return false, zxid, err
-}
-
-// A talk is an exchange on one connection, without the client library.
-type talk struct{ conn net.Conn }
-
-// connect asks for a session, or for a new one if id is 0. known is false if the server has no such
-// session.
-func (t talk) connect(id int64, password []byte, seen int64, ttl time.Duration) (known bool, err error) {
-	b := binary.BigEndian.AppendUint32(nil, 0) // the protocol version
-	b = binary.BigEndian.AppendUint64(b, uint64(seen))
-	b = binary.BigEndian.AppendUint32(b, uint32(min(max(ttl.Milliseconds(), 1), math.MaxInt32)))
-	b = binary.BigEndian.AppendUint64(b, uint64(id))
-	if err = t.send(appendBytes(b, password)); err != nil {
-		return false, err
-	}
-	answer, err := t.receive(connectHead - 12)
-	if err != nil {
-		return false, err
-	}
-	timeout, got := int32(binary.BigEndian.Uint32(answer[4:])), int64(binary.BigEndian.Uint64(answer[8:]))
-	switch {
-	case got == 0 && id != 0:
-		return false, nil
-	case got == 0 || timeout <= 0:
-		return false, fmt.Errorf("%w: session %d with a timeout of %d ms", errProtocol, got, timeout)
-	case got != id && id != 0:
-		return false, fmt.Errorf("%w: the server makes a new session where it is asked for one that is there", errors.ErrUnsupported)
-	}
-	return true, nil
-}
-
-// ask sends a request, and returns the zxid of the reply.
-func (t talk) ask(xid, op int32, body []byte) (zxid int64, err error) {
-	b := binary.BigEndian.AppendUint32(nil, uint32(xid))
-	b = binary.BigEndian.AppendUint32(b, uint32(op))
-	if err = t.send(append(b, body...)); err != nil {
-		return 0, err
-	}
-	answer, err := t.receive(answerHead)
-	if err != nil {
-		return 0, err
-	}
-	got, code := int32(binary.BigEndian.Uint32(answer)), int32(binary.BigEndian.Uint32(answer[12:]))
-	switch zxid = int64(binary.BigEndian.Uint64(answer[4:])); {
-	case got != xid:
-		return 0, fmt.Errorf("%w: answer to %d instead of %d", errProtocol, got, xid)
-	case code != 0:
-		return 0, readError(fmt.Errorf("unknown error: %d", code)) // in the client library's words
-	case op == opMulti && zxid <= 0:
-		return 0, fmt.Errorf("%w: transaction %d", errProtocol, zxid)
-	}
-	return zxid, nil
-}
-
-func (t talk) send(frame []byte) error {
-	_, err := t.conn.Write(appendBytes(nil, frame))
-	return err
-}
-
-// receive returns a frame of at least least bytes.
-func (t talk) receive(least int) ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(t.conn, head[:]); err != nil {
-		return nil, err
-	}
-	length := int32(binary.BigEndian.Uint32(head[:]))
-	if length < int32(least) || length > lookAhead {
-		return nil, fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
-	}
-	frame := make([]byte, length)
-	_, err := io.ReadFull(t.conn, frame)
-	return frame, err
-}
-
-func authBody(a Auth) []byte {
-	b := appendBytes(binary.BigEndian.AppendUint32(nil, 0), []byte(a.Scheme)) // 0 is the type
-	return appendBytes(b, a.Credentials)
-}
-
-// appendBytes appends b after its length, the encoding of all data that has a length.
-func appendBytes(to, b []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(to, uint32(len(b))), b...)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire/wiretest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -40,12 +43,6 @@ func fakeServer(t *testing.T, serve func(net.Conn)) *Backend {
 	return must.Get(New(Config{Servers: []string{listener.Addr().String()}}))(t)
 }
 
-// readRequest returns the next frame, and nil at the end of the connection.
-func readRequest(conn net.Conn) []byte {
-	request, _ := talk{conn}.receive(0) // the client is right
-	return request
-}
-
 // A deposed server that does not know it yet does not know the session either. It is asked again with a
 // transaction that only others have.
 func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
@@ -53,7 +50,7 @@ func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
 	var asked []int64 // for the session: with which zxid
 	var closed bool
 	b := fakeServer(t, func(conn net.Conn) {
-		connect := readRequest(conn)
+		connect := wiretest.ReadFrame(conn)
 		seen, id := int64(binary.BigEndian.Uint64(connect[4:])), int64(binary.BigEndian.Uint64(connect[16:]))
 		known := id
 		if id == 0 {
@@ -64,12 +61,12 @@ func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
 				known = 0
 			}
 		}
-		_, _ = conn.Write(connectResponse(known, 3000))
-		for request := readRequest(conn); request != nil; request = readRequest(conn) {
+		_, _ = conn.Write(wiretest.ConnectResponse(known, 3000))
+		for request := wiretest.ReadFrame(conn); request != nil; request = wiretest.ReadFrame(conn) {
 			xid, op := int32(binary.BigEndian.Uint32(request)), int32(binary.BigEndian.Uint32(request[4:]))
-			assert.Contains(t, []int32{opMulti, opClose}, op)
-			closed = closed || op == opClose && known == id
-			_, _ = conn.Write(frame(xid, int64(quorums), int32(0)))
+			assert.Contains(t, []int32{wire.OpMulti, wire.OpClose}, op)
+			closed = closed || op == wire.OpClose && known == id
+			_, _ = conn.Write(wiretest.Frame(xid, int64(quorums), int32(0)))
 		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
@@ -81,29 +78,29 @@ func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
 
 // Bytes that are no server's reply end nothing and crash nothing: the next attempt follows.
 func TestWillAtAnythingElse(t *testing.T) {
-	right := connectResponse(0x1234, 3000)
+	right := wiretest.ConnectResponse(0x1234, 3000)
 	for name, says := range map[string][]byte{
 		"nothing":            nil,
 		"half a length":      {0, 0},
 		"no bytes":           {0, 0, 0, 0},
 		"less than nothing":  {0xff, 0xff, 0xff, 0xff},
 		"a page":             []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
-		"too much":           frame(bytes.Repeat([]byte{1}, 1<<20)),
+		"too much":           wiretest.Frame(bytes.Repeat([]byte{1}, 1<<20)),
 		"half a greeting":    right[:10],
-		"no timeout":         connectResponse(0x1234, 0),
-		"a negative timeout": connectResponse(0x1234, -1),
-		"another answer":     join(right, answerTo(7, 0)),
-		"half an answer":     join(right, answerTo(1, 0)[:9]),
-		"a short answer":     join(right, frame(int32(1))),
-		"a passing error":    join(right, answerTo(1, -127)),
-		"an unheard-of one":  join(right, answerTo(1, 77)),
+		"no timeout":         wiretest.ConnectResponse(0x1234, 0),
+		"a negative timeout": wiretest.ConnectResponse(0x1234, -1),
+		"another answer":     slices.Concat(right, wiretest.AnswerTo(7, 0)),
+		"half an answer":     slices.Concat(right, wiretest.AnswerTo(1, 0)[:9]),
+		"a short answer":     slices.Concat(right, wiretest.Frame(int32(1))),
+		"a passing error":    slices.Concat(right, wiretest.AnswerTo(1, -127)),
+		"an unheard-of one":  slices.Concat(right, wiretest.AnswerTo(1, 77)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tries := make(chan struct{}, 100)
 			b := fakeServer(t, func(conn net.Conn) {
 				tries <- struct{}{}
-				_ = readRequest(conn)
+				_ = wiretest.ReadFrame(conn)
 				_, _ = conn.Write(says)
 			})
 			ctx, cancel := context.WithCancel(t.Context())
@@ -121,8 +118,8 @@ func TestWillAtAnythingElse(t *testing.T) {
 // Some services that speak ZooKeeper's protocol have no sessions that continue on another link.
 func TestWillWhereSessionsDoNotGoOn(t *testing.T) {
 	b := fakeServer(t, func(conn net.Conn) {
-		_ = readRequest(conn)
-		_, _ = conn.Write(connectResponse(0x4321, 3000))
+		_ = wiretest.ReadFrame(conn)
+		_, _ = conn.Write(wiretest.ConnectResponse(0x4321, 3000))
 	})
 	require.ErrorIs(t, b.Execute(t.Context(), aWill), errors.ErrUnsupported)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 var (
@@ -112,7 +113,7 @@ func (s *session) start(ttl time.Duration) error {
 		zk.WithDialer(s.dial),
 		zk.WithEventCallback(s.event),
 		zk.WithLogger(chatter{s.cfg.Logger}),
-		s.pin.buffers.begin(s.cfg.firstBuffer(), ttl/4),
+		s.pin.WithBuffer(s.cfg.firstBuffer(), ttl/4),
 	)
 	if err != nil {
 		return err
@@ -161,8 +162,8 @@ func (s *session) establish(ctx context.Context) error {
 // notOpened returns err, unless the session was lost to a server of another product: retries are
 // useless.
 func (s *session) notOpened(err error) error {
-	if s.Ctx.Err() != nil && errors.Is(s.LostError(), errForeign) {
-		return errForeign
+	if s.Ctx.Err() != nil && errors.Is(s.LostError(), wire.ErrForeign) {
+		return wire.ErrForeign
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package zookeeper
+package wire
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 )
 
 // Read passes on what the server sends, frame by frame, after a look at the head of each.
-func (l *link) Read(p []byte) (int, error) {
+func (l *Link) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -31,7 +31,7 @@ func (l *link) Read(p []byte) (int, error) {
 
 // nextFrame looks at the next frame without consuming it. The client library would crash the process on
 // a frame that is too short, and allocate any length that the frame claims.
-func (l *link) nextFrame() error {
+func (l *Link) nextFrame() error {
 	if l.greeted && !l.receiving {
 		l.receiving = true
 		l.pin.buffers.receiving()
@@ -48,7 +48,7 @@ func (l *link) nextFrame() error {
 	length := int(int32(binary.BigEndian.Uint32(head)))
 	if !l.greeted {
 		if length < connectHead-12 || length > lookAhead-4 {
-			return fmt.Errorf("%w: connect response of %d bytes", errProtocol, length)
+			return fmt.Errorf("%w: connect response of %d bytes", ErrProtocol, length)
 		}
 		frame, err := l.in.Peek(4 + length)
 		if err != nil {
@@ -64,7 +64,7 @@ func (l *link) nextFrame() error {
 		return l.tooLong(length)
 	}
 	if length < answerHead {
-		return fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
+		return fmt.Errorf("%w: frame of %d bytes", ErrProtocol, length)
 	}
 	// A reply is looked at up to its first number, if it has one.
 	frame, err := l.in.Peek(4 + min(length, answerHead+4))
@@ -76,9 +76,9 @@ func (l *link) nextFrame() error {
 		return err
 	}
 	if request.own != "" {
-		return l.nearest(length, request.own)
+		return l.passNearest(length, request.own)
 	}
-	if request.op == opMulti {
+	if request.op == OpMulti {
 		return l.multi(length)
 	}
 	l.frameLeft = 4 + length
@@ -86,52 +86,46 @@ func (l *link) nextFrame() error {
 }
 
 // multi passes on the reply to a multi once it is whole.
-func (l *link) multi(length int) error {
+func (l *Link) multi(length int) error {
 	if length > maxMulti {
-		return fmt.Errorf("%w: answer of %d bytes to a multi", errProtocol, length)
+		return fmt.Errorf("%w: answer of %d bytes to a multi", ErrProtocol, length)
 	}
 	frame := make([]byte, 4+length)
 	if _, err := io.ReadFull(l.in, frame); err != nil {
 		return err
 	}
 	if !wholeMulti(frame[4+answerHead:]) {
-		return fmt.Errorf("%w: malformed answer to a multi", errProtocol)
+		return fmt.Errorf("%w: malformed answer to a multi", ErrProtocol)
 	}
 	l.instead = frame
 	return nil
 }
 
-// tooLong passes on an error in place of a reply that is longer than maxAnswer, so that the caller
-// learns of it. Breaking the link instead would fail all pending requests on it, and a repeated request
-// would break the next link.
-func (l *link) tooLong(length int) error {
+// tooLong passes on an error in place of a reply that is longer than maxAnswer.
+func (l *Link) tooLong(length int) error {
 	head, err := l.in.Peek(4 + answerHead)
 	if err != nil {
 		return err
 	}
 	if xid := int32(binary.BigEndian.Uint32(head[4:])); xid == xidEvent {
-		return fmt.Errorf("%w: event of %d bytes", errProtocol, length)
+		return fmt.Errorf("%w: event of %d bytes", ErrProtocol, length)
 	}
 	if _, err := l.answer(head[4:], length); err != nil {
 		return err
 	}
-	code := int32(codeTooLong)
-	l.instead = binary.BigEndian.AppendUint32(nil, answerHead)
-	l.instead = append(l.instead, head[4:answerHead]...)
-	l.instead = binary.BigEndian.AppendUint32(l.instead, uint32(code))
+	code := int32(CodeTooLong)
+	l.instead = appendBytes(nil, binary.BigEndian.AppendUint32(slices.Clone(head[4:answerHead]), uint32(code)))
 	l.skip = 4 + length
 	return nil
 }
 
 // connected handles the connect response: version, timeout, session, password.
-func (l *link) connected(frame []byte) error {
+func (l *Link) connected(frame []byte) error {
 	timeout := int32(binary.BigEndian.Uint32(frame[4:]))
 	id := int64(binary.BigEndian.Uint64(frame[8:]))
-	l.mu.Lock()
-	at := l.askedAt
-	l.mu.Unlock()
+	at := l.AskedAt()
 	if at.IsZero() {
-		return fmt.Errorf("%w: connect response without a request", errProtocol)
+		return fmt.Errorf("%w: connect response without a request", ErrProtocol)
 	}
 	p := l.pin
 	if id == 0 {
@@ -141,12 +135,12 @@ func (l *link) connected(frame []byte) error {
 		had := p.session != 0
 		p.mu.Unlock()
 		if had {
-			p.expired()
+			p.events.Expired()
 		}
 		return nil
 	}
 	if timeout <= 0 {
-		return fmt.Errorf("%w: granted a timeout of %d ms", errProtocol, timeout)
+		return fmt.Errorf("%w: granted a timeout of %d ms", ErrProtocol, timeout)
 	}
 	password := passwordOf(frame)
 	p.mu.Lock()
@@ -154,14 +148,14 @@ func (l *link) connected(frame []byte) error {
 		had := p.session != 0
 		p.mu.Unlock()
 		if !had {
-			p.foreign()
+			p.events.Foreign()
 		} // else another server may have the session
-		return errForeign
+		return ErrForeign
 	}
 	if p.session != 0 && p.session != id {
 		p.mu.Unlock()
-		p.expired()
-		return errUnpinned
+		p.events.Expired()
+		return ErrUnpinned
 	}
 	l.opened = p.session == 0
 	p.session, p.link = id, l
@@ -169,7 +163,7 @@ func (l *link) connected(frame []byte) error {
 		p.password = bytes.Clone(password)
 	}
 	p.mu.Unlock()
-	if err := p.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
+	if err := p.events.Granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -185,52 +179,49 @@ func (l *link) connected(frame []byte) error {
 // from java.util.Random's numbers, which are never all 0.
 func passwordOf(frame []byte) []byte {
 	rest := frame[connectHead-12:]
-	if len(rest) < 4+passwordLength || binary.BigEndian.Uint32(rest) != passwordLength {
+	if len(rest) < 4+PasswordLength || binary.BigEndian.Uint32(rest) != PasswordLength {
 		return nil
 	}
-	return rest[4:][:passwordLength]
+	return rest[4:][:PasswordLength]
 }
 
 // answer handles the head of a frame: xid, zxid, error, and what follows up to the first number. It
 // returns the request of this reply, if the rest needs a look.
-func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
+func (l *Link) answer(head []byte, length int) (request sentFrame, err error) {
 	xid := int32(binary.BigEndian.Uint32(head))
 	code := int32(binary.BigEndian.Uint32(head[12:]))
 	if xid == xidEvent {
-		l.pin.show(int64(binary.BigEndian.Uint64(head[4:])))
+		// Servers send the zxid from 3.9 on. The server of the next link must not be older than this.
+		// Watches are still set as of the last reply, as more events of that zxid may follow.
+		l.pin.mu.Lock()
+		l.pin.shown = max(l.pin.shown, int64(binary.BigEndian.Uint64(head[4:])))
+		l.pin.mu.Unlock()
 		return sentFrame{}, nil
 	}
 	zxid := l.keepZxid(xid, head[4:12])
 	request, ok := l.take(xid)
 	if !ok {
-		return sentFrame{}, fmt.Errorf("%w: answer to %d, which is not the oldest request", errProtocol, xid)
+		return sentFrame{}, fmt.Errorf("%w: answer to %d, which is not the oldest request", ErrProtocol, xid)
 	}
 	switch {
 	case code == codeExpired:
-		l.pin.expired()
+		l.pin.events.Expired()
 		return sentFrame{}, nil
-	case code == codeMoved, request.op == opAuth: // to these the server replies without noting that the session lives
+	case code == codeMoved, request.op == OpAuth: // to these the server replies without noting that the session lives
 		return sentFrame{}, nil
-	case request.op == opClose:
-		if code != 0 {
-			return sentFrame{}, nil // refused, such as by a server that throttles
-		}
-		l.pin.mu.Lock()
-		defer l.pin.mu.Unlock()
-		select {
-		case <-l.pin.acked:
-		default:
-			close(l.pin.acked)
+	case request.op == OpClose:
+		if code == 0 { // else it was refused, such as by a server that throttles
+			l.pin.ack.Do(func() { close(l.pin.acked) })
 		}
 		return sentFrame{}, nil
 	}
-	l.pin.answered(request.at)
+	l.pin.events.Answered(request.at)
 	if code != 0 {
 		return sentFrame{}, nil // no body, or one that is not looked at
 	}
 	l.note(request, zxid)
 	if !fits(request.op, head[answerHead:], length-answerHead) {
-		return sentFrame{}, fmt.Errorf("%w: answer of %d bytes to a request with opcode %d", errProtocol, length, request.op)
+		return sentFrame{}, fmt.Errorf("%w: answer of %d bytes to a request with opcode %d", ErrProtocol, length, request.op)
 	}
 	return request, nil
 }
@@ -246,13 +237,13 @@ func fits(op int32, beginning []byte, size int) bool {
 		return true
 	}
 	switch op {
-	case opExists, opSetData:
+	case OpExists, OpSetData:
 		return size >= statLength
-	case opCreate, opSync: // a path
+	case OpCreate, OpSync: // a path
 		return 0 <= number && number <= size-4
-	case opGetData: // a value; -1 means none
+	case OpGetData: // a value; -1 means none
 		return -1 <= number && max(number, 0) <= size-4-statLength
-	case opChildren: // that many names
+	case OpChildren: // that many names
 		return 0 <= number && number <= (size-4-statLength)/4
 	}
 	return true
@@ -266,89 +257,69 @@ func fits(op int32, beginning []byte, size int) bool {
 // A missing reply, which shows as a reply to a later request, breaks the link, as in the Java client:
 // the request would otherwise wait for ever, since the client library has no time limit for a single
 // one.
-func (l *link) take(xid int32) (sentFrame, bool) {
+func (l *Link) take(xid int32) (sentFrame, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := l.first; i < len(l.outstanding); i++ {
-		f := l.outstanding[i]
-		if f.xid != xid {
-			if f.op == opAuth || f.xid == xidPing || xid == xidPing {
-				continue
+	for i, f := range l.outstanding {
+		switch {
+		case f.xid == xid:
+			switch {
+			case i > 0:
+				l.outstanding = slices.Delete(l.outstanding, i, i+1)
+			case len(l.outstanding) == 1:
+				l.outstanding = l.outstanding[:0]
+			default: // without moving the others, of which there may be thousands
+				l.outstanding[0] = sentFrame{}
+				l.outstanding = l.outstanding[1:]
 			}
-			if !l.isAuth(i, xid) {
-				return sentFrame{}, false
-			}
-			continue
+			return f, true
+		case f.op == OpAuth, f.xid == xidPing, xid == xidPing:
+		case !slices.ContainsFunc(l.outstanding[i:], func(f sentFrame) bool { return f.xid == xid && f.op == OpAuth }):
+			return sentFrame{}, false
 		}
-		if i == l.first {
-			l.first++
-			if l.first == len(l.outstanding) {
-				l.outstanding, l.first = l.outstanding[:0], 0
-			}
-		} else {
-			l.outstanding = append(l.outstanding[:i], l.outstanding[i+1:]...)
-		}
-		return f, true
 	}
 	return sentFrame{}, false
-}
-
-// isAuth reports whether xid is an outstanding authentication after i.
-func (l *link) isAuth(i int, xid int32) bool {
-	for _, f := range l.outstanding[i:] {
-		if f.xid == xid {
-			return f.op == opAuth
-		}
-	}
-	return false
 }
 
 // wholeMulti reports whether the body of a reply to a multi has the parts that it claims: otherwise the
 // client library reads beyond its end, and crashes.
 func wholeMulti(body []byte) bool {
 	const head = 4 + 1 + 4
-	for {
-		if len(body) < head {
-			return false
-		}
-		kind, done := int32(binary.BigEndian.Uint32(body)), body[4] != 0
+	for len(body) >= head {
+		op, done := int32(binary.BigEndian.Uint32(body)), body[4] != 0
 		body = body[head:]
 		if done {
 			return true
 		}
-		size := 0
-		switch kind {
+		size := int64(0)
+		switch op {
 		case -1: // an error code
 			size = 4
-		case 1: // create: a path
+		case OpCreate: // a path
 			if len(body) < 4 {
 				return false
 			}
-			n := int32(binary.BigEndian.Uint32(body))
-			if n < 0 {
-				return false
-			}
-			size = 4 + int(n)
-		case 5: // setData: a Stat
-			size = 68
+			size = 4 + int64(binary.BigEndian.Uint32(body)) // over 2 GB if negative
+		case OpSetData:
+			size = statLength
 		}
-		if size > len(body) {
+		if size > int64(len(body)) {
 			return false
 		}
 		body = body[size:]
 	}
+	return false
 }
 
-// keepZxid takes the zxid out of the head of a reply and keeps it for the next link.
+// keepZxid takes the zxid out of the head of a reply, keeps it for the next link, and returns it, or 0
+// if the reply has none.
 //
 // The client library would keep it itself, and send it to the server at the next link: in the connect
 // request, so that a server that lags behind is not accepted, and when it sets watches, so that events
 // are sent for later changes. But v1.0.4 reads the one while it already writes the other: a data race,
 // and if a reply on the new link comes first, events are lost. Here the zxid is the one that the link
 // began with, no matter which replies have come on it since.
-//
-// It returns the zxid, or 0 if the reply has none.
-func (l *link) keepZxid(xid int32, field []byte) int64 {
+func (l *Link) keepZxid(xid int32, field []byte) int64 {
 	zxid := int64(binary.BigEndian.Uint64(field))
 	if xid < 0 || zxid <= 0 {
 		return 0
@@ -364,7 +335,7 @@ func (l *link) keepZxid(xid int32, field []byte) int64 {
 // of a zxid, or 0 if that has none, and, if the request was a write, that a quorum has followed the
 // leader since the request was sent. A multi with a refused part is a write, too: it is proposed as a
 // whole.
-func (l *link) note(request sentFrame, zxid int64) {
+func (l *Link) note(request sentFrame, zxid int64) {
 	if zxid == 0 {
 		return
 	}
@@ -376,22 +347,15 @@ func (l *link) note(request sentFrame, zxid int64) {
 	}
 	l.mu.Unlock()
 	if vote {
-		l.pin.voted(request.at, epoch)
+		l.pin.events.Voted(request.at, epoch)
 	}
-}
-
-// newest returns when the newest vote on the link was sent, and the epoch of the last reply, or 0.
-func (l *link) newest() (voted time.Time, epoch uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.voted, l.epoch
 }
 
 // isWrite reports whether a request with this opcode, of those that the client library sends, is only
 // answered after a quorum has agreed.
 func isWrite(op int32) bool {
 	switch op {
-	case opCreate, opDelete, opSetData, opSetACL, opMulti:
+	case OpCreate, OpDelete, OpSetData, OpSetACL, OpMulti:
 		return true
 	}
 	return false

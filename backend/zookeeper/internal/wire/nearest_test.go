@@ -1,24 +1,36 @@
-package zookeeper
+package wire
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire/wiretest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// numberedName returns a name as Enqueue makes it.
-func numberedName(seq int32) string {
-	return namePrefix(formatSession(rand.Int64()), fmt.Sprintf("%016x", rand.Uint64())) + formatSequence(seq)
-}
+// numbered are the names of two letters, a dash and ten digits, up to 2147483646.
+var numbered = Queue{Length: 13, Wanted: 9, Number: func(name []byte) (int32, bool) {
+	if len(name) != 13 || name[2] != '-' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(name[3:]), 10, 31)
+	return int32(n), err == nil && n < math.MaxInt32
+}}
+
+// numberedName returns a name with a number, which others may have, too.
+func numberedName(seq int32) string { return fmt.Sprintf("%02x-%010d", rand.IntN(256), seq) }
 
 // listAnswer returns the body of a reply to getChildren2.
 func listAnswer(names []string) []byte {
@@ -31,58 +43,49 @@ func listAnswer(names []string) []byte {
 
 // plainList decodes the body of a reply to getChildren2 as is, and reports whether it is one.
 func plainList(body []byte) (names []string, ok bool) {
-	number := func() (n int32) {
-		if ok = ok && len(body) >= 4; ok {
-			n = int32(binary.BigEndian.Uint32(body))
-			body = body[4:]
-		}
-		return n
-	}
-	ok = true
-	for count := uint32(number()); ok && count > 0; count-- {
-		n := int(max(number(), 0)) // a null string has a length of -1
-		if ok = ok && n <= len(body); ok {
-			names = append(names, string(body[:n]))
-			body = body[n:]
+	r, count, length := bytes.NewReader(body), uint32(0), int32(0)
+	err := binary.Read(r, binary.BigEndian, &count)
+	for ; err == nil && count > 0; count-- {
+		if err = binary.Read(r, binary.BigEndian, &length); err == nil {
+			name := make([]byte, min(max(length, 0), int32(len(body)))) // a null string has a length of -1
+			_, err = io.ReadFull(r, name)
+			names = append(names, string(name))
 		}
 	}
-	return names, ok && len(body) == statLength
+	return names, err == nil && r.Len() == statLength
 }
 
 // endOf returns the wanted part of a list: some names before own, and own, if it is listed.
-func endOf(names []string, own string) (end []string) {
-	all := parseNames(names)
-	i := slices.IndexFunc(all, func(n name) bool { return n.text == own })
+func endOf(names []string, own string) []string {
+	all := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+		_, ok := numbered.Number([]byte(n))
+		return !ok
+	})
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(a[3:], b[3:]), cmp.Compare(a, b)) })
+	i := slices.Index(all, own)
 	if i < 0 {
 		return nil
 	}
-	last := i + 1
-	for i > 0 && all[i-1].text == own { // a list that has it twice
-		i--
-	}
-	for _, n := range all[max(0, i-remembered-1):i] {
-		end = append(end, n.text)
-	}
-	return append(end, all[last-1].text)
+	return all[max(0, i-numbered.Wanted) : i+1]
 }
 
-// nearestRequest prepares a request for the names nearest before own. The session's own call marks it.
-func nearestRequest(p *pin, own string) (request []byte, unmark func()) {
-	path := "/dir/" + own + nearestMark
-	return frame(int32(1), int32(opChildren), int32(len(path)), []byte(path), byte(0)), p.watched.mark(watchedPath{opNearest, path})
+// nearestRequest prepares a request for the names nearest before own.
+func nearestRequest(p *Pin, own string) (request []byte, unmark func()) {
+	path, unmark := p.Nearest("/dir", own)
+	return frame(int32(1), int32(OpChildren), int32(len(path)), []byte(path), byte(0)), unmark
 }
 
 // askNearest makes a greeted link ask for the names nearest before a name, and returns what it sends,
 // and what it passes on of the reply, up to its end.
 func askNearest(t *testing.T, own string, answer []byte, chunk func() int) (request, handed []byte, err error) {
 	t.Helper()
-	p := newPin(&wireEvents{})
-	l, s := greetedLink(t, p, join(answer, answerTo(2, 0)), chunk)
+	p := listen(&wireEvents{})
+	l, s := wiretest.Greeted(t, p.Attach, join(answer, answerTo(2, 0)), chunk)
 	list, unmark := nearestRequest(p, own)
-	s.wrote = nil
+	s.Wrote = nil
 	say(t, l, list)
 	unmark()
-	request = slices.Clone(s.wrote)
+	request = slices.Clone(s.Wrote)
 	say(t, l, frame(int32(2), int32(6)))
 	handed, err = io.ReadAll(l)
 	return request, handed, err
@@ -93,10 +96,10 @@ func askNearest(t *testing.T, own string, answer []byte, chunk func() int) (requ
 func checkNearest(t *testing.T, own string, body []byte, piece func() int) {
 	t.Helper()
 	request, handed, err := askNearest(t, own, answerTo(1, 0, body...), piece)
-	require.Equal(t, frame(int32(1), int32(opChildren), int32(4), []byte("/dir"), byte(0)), request)
+	require.Equal(t, frame(int32(1), int32(OpChildren), int32(4), []byte("/dir"), byte(0)), request)
 	names, ok := plainList(body)
 	if !ok {
-		require.ErrorIs(t, err, errProtocol)
+		require.ErrorIs(t, err, ErrProtocol)
 		require.Empty(t, handed)
 		return
 	}
@@ -108,7 +111,7 @@ func checkNearest(t *testing.T, own string, body []byte, piece func() int) {
 	require.Equal(t, len(list)-4, int(binary.BigEndian.Uint32(list)))
 	got, ok := plainList(list[4+answerHead:])
 	require.True(t, ok)
-	require.LessOrEqual(t, len(got), remembered+2)
+	require.LessOrEqual(t, len(got), numbered.Wanted+1)
 	require.Equal(t, body[len(body)-statLength:], list[len(list)-statLength:])
 	want := endOf(names, own)
 	require.Equal(t, want, endOf(got, own)) // without the own name, those before it are of no use
@@ -118,16 +121,15 @@ func checkNearest(t *testing.T, own string, body []byte, piece func() int) {
 }
 
 func FuzzNearest(f *testing.F) {
-	own := namePrefix("00000000000000ab", "0123456789abcdef") + formatSequence(30)
-	past := namePrefix("00000000000000cd", "fedcba9876543210")
-	other := func(seq int32) string { return past + formatSequence(seq) }
+	const own, past = "ab-0000000030", "cd-"
+	other := func(seq int32) string { return fmt.Sprintf("%s%010d", past, seq) }
 	var many []string
 	for seq := range int32(40) {
 		many = append(many, other(39-seq))
 	}
 	for _, names := range [][]string{
 		nil, {own}, {other(29), own, other(30), other(31)}, append(many, own), many,
-		{"", "e-", "\xff\xfe\x00", "_c_0123456789abcdef0123456789abcdef-" + own, own + "/x", own, other(-1), other(-2147483648), other(lastNumber)},
+		{"", "ab-", "\xff\xfe\x00", "_c_0123456789abcdef0123456789abcdef-" + own, own + "/x", own, other(-1), other(-2147483648), other(math.MaxInt32)},
 		{past + "9999999999", past + "4294967295", past + "4294967325", past + "-000000005", past + "+000000005", past + " 000000005", own},
 	} {
 		f.Add(listAnswer(names), []byte{1, 2, 3})
@@ -160,7 +162,7 @@ func FuzzNearest(f *testing.F) {
 // The link passes on what the whole list would have shown.
 func TestNearestIsTheListsEnd(t *testing.T) {
 	for round := range 300 {
-		names := []string{"seat", "e-", "t-0123456789abcdef", numberedName(-1), numberedName(lastNumber), ""}
+		names := []string{"seat", "ab-", "t-0123456789abcdef", numberedName(-1), numberedName(math.MaxInt32), ""}
 		for range rand.IntN(40) {
 			names = append(names, numberedName(rand.Int32N(50)))
 		}
@@ -195,17 +197,18 @@ func TestNearestParted(t *testing.T) {
 		})
 	}
 	for at := range len(answer) - 1 {
-		l, s := greetedLink(t, newPin(&wireEvents{}), nil, whole)
-		list, unmark := nearestRequest(l.pin, own)
+		p := listen(&wireEvents{})
+		l, s := wiretest.Greeted(t, p.Attach, nil, nil)
+		list, unmark := nearestRequest(p, own)
 		say(t, l, list)
 		unmark()
-		s.reads = answer[:at]
+		s.Reads = answer[:at]
 		n, err := l.Read(make([]byte, 1<<10))
 		require.Error(t, err, at)
 		require.Zero(t, n, at)
 	}
 	refused := answerTo(1, -101)
-	_, handed, err := askNearest(t, own, refused, whole)
+	_, handed, err := askNearest(t, own, refused, nil)
 	require.NoError(t, err)
 	assert.Equal(t, join(noZxid(refused), noZxid(answerTo(2, 0))), handed)
 }
@@ -214,13 +217,13 @@ func TestNearestParted(t *testing.T) {
 // and the link treats no other request's reply as a list.
 func TestNearestAnsweredEarly(t *testing.T) {
 	for _, pings := range []bool{false, true} { // whether one is outstanding, which replies may overtake
-		p := newPin(&wireEvents{})
+		p := listen(&wireEvents{})
 		own := numberedName(7)
 		early := answerTo(1, 0, listAnswer([]string{own})...)
-		l, _ := greetedLink(t, p, join(early, answerTo(xidPing, 0)), whole)
+		l, _ := wiretest.Greeted(t, p.Attach, join(early, answerTo(xidPing, 0)), nil)
 		noted := 1
 		if pings {
-			say(t, l, frame(int32(xidPing), int32(opPing)))
+			say(t, l, frame(int32(xidPing), int32(OpPing)))
 			noted++
 		}
 		list, unmark := nearestRequest(p, own)

@@ -1,4 +1,4 @@
-package zookeeper
+package wire
 
 import (
 	"math"
@@ -9,29 +9,27 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// firstBuffer is the initial size of both buffers of a session, in bytes.
-const firstBuffer = 4 << 10
+// FirstBuffer is the initial size of both buffers of a session, in bytes.
+const FirstBuffer = 4 << 10
 
 // buffers are the client library's two: one in which it encodes requests, and one on each link for
 // replies. By default it makes both for the largest possible size, 1 MB and more for each session, and
-// the memory that a link leaves behind must be cleared for the next one. Here they start small and grow
-// with the traffic.
+// the memory that a link leaves behind must be cleared for the next one.
 //
 // Both belong to goroutines of the library. They may be replaced only while these goroutines call into
 // this package, by the library's options, which are merely functions that set a field.
 type buffers struct {
-	conn *zk.Conn // nil in tests of the wire
-	// maxAnswer is the longest reply that is accepted, in bytes; 0 means no limit.
-	maxAnswer int
+	conn      *zk.Conn
+	maxAnswer int // see New
 
-	size atomic.Int64 // of the one for requests, or less: see held
+	size atomic.Int64 // of the one for requests, or less: see WithBuffer
 	want atomic.Int64 // what it must grow to
 	// held is set while the library's own buffer for requests exists, which is until the time in until.
 	held  bool
 	until time.Time
 }
 
-// begin returns the library's option that makes a connection start with a buffer of this size for
+// WithBuffer returns the library's option that makes a connection start with a buffer of this size for
 // requests. The option is called before the connection's goroutines exist.
 //
 // The library has made its own buffer by then. To release that at once would be worse than to keep it
@@ -39,7 +37,8 @@ type buffers struct {
 // behind, and clearing a megabyte takes longer than all other work of opening. A fresh buffer is not
 // cleared, and takes no memory except for the pages that are used. But it counts in the heap's size: so
 // it is released at once in a process whose memory has a limit.
-func (b *buffers) begin(first int, hold time.Duration) func(*zk.Conn) {
+func (p *Pin) WithBuffer(first int, hold time.Duration) func(*zk.Conn) {
+	b := &p.buffers
 	return func(c *zk.Conn) {
 		b.size.Store(int64(first))
 		b.conn = c
@@ -52,27 +51,19 @@ func (b *buffers) begin(first int, hold time.Duration) func(*zk.Conn) {
 
 // dialing is called before each link, when the library neither sends nor receives.
 func (b *buffers) dialing() {
-	if b.conn == nil {
-		return
-	}
 	b.grow()
-	zk.WithMaxBufferSize(firstBuffer)(b.conn)
+	zk.WithMaxBufferSize(FirstBuffer)(b.conn)
 }
 
 // receiving is called on the receiving goroutine, after that has made its buffer for the link. The
 // goroutine makes another one for each longer reply, up to the limit that is set here.
 func (b *buffers) receiving() {
-	if b.conn != nil {
-		zk.WithMaxBufferSize(b.maxAnswer)(b.conn)
-	}
+	zk.WithMaxBufferSize(b.maxAnswer)(b.conn)
 }
 
 // grow is called on the sending goroutine, after a request has reached the link. The next request is
 // encoded in a buffer that is large enough.
 func (b *buffers) grow() {
-	if b.conn == nil {
-		return
-	}
 	want, size := b.want.Load(), b.size.Load()
 	if want > size || b.held && time.Now().After(b.until) {
 		want = max(want, size)
@@ -82,22 +73,16 @@ func (b *buffers) grow() {
 	}
 }
 
-// makeRoom makes the buffer large enough for a request of that many bytes that is sent after makeRoom
-// has returned. If the buffer is too small, makeRoom first sends the server a small request: so the
-// sending goroutine gets to replace the buffer, or there is another link, which begins with replacing
-// it. It blocks until that request is answered, or the session is over.
-func (s *session) makeRoom(request int) {
-	b, most := &s.pin.buffers, int64(s.cfg.MaxRequest+sendSlack)
-	want, size := int64(request+sendSlack), b.size.Load()
+// Reserve asks for a buffer of want bytes for requests, or more, up to most, and reports whether that is
+// pending: it is made with the next request, or the next link.
+func (p *Pin) Reserve(want, most int) (pending bool) {
+	b, size := &p.buffers, int(p.buffers.size.Load())
 	if want <= size {
-		return
+		return false
 	}
 	want = max(want, min(2*size, most)) // otherwise each slightly longer value would cost a round trip
-	for {
-		have := b.want.Load()
-		if have >= want || b.want.CompareAndSwap(have, want) {
-			break
-		}
+	for have := b.want.Load(); have < int64(want) && !b.want.CompareAndSwap(have, int64(want)); {
+		have = b.want.Load()
 	}
-	_, _, _ = s.conn.Exists("/") // errors do not matter: the next request reports them
+	return true
 }

@@ -1,0 +1,212 @@
+package wire
+
+import (
+	"bufio"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Pin sees every frame of one zk.Conn, over all its links, and restricts it to one session.
+type Pin struct {
+	events  Events
+	queue   Queue
+	buffers buffers
+	watched watched
+	ack     sync.Once
+	acked   chan struct{} // see CloseAcked
+
+	mu       sync.Mutex
+	session  int64  // 0 until the first is granted
+	password []byte // of the session
+	zxid     int64  // the newest zxid of a reply
+	shown    int64  // the newest zxid of an event
+	refuse   error  // set once no more links may be made
+	leaving  bool   // new links are only for closing the session
+	links    map[*Link]struct{}
+	link     *Link // the last one that was greeted
+}
+
+// Events are what a session learns from its frames. All are called on the client library's goroutines,
+// and must not block.
+type Events struct {
+	Granted  func(id int64, timeout time.Duration, sent time.Time) error // an error ends the link
+	Answered func(sent time.Time)                                        // a reply that proves that the session lives
+	Voted    func(sent time.Time, epoch uint64)                          // a write was answered
+	Expired  func()                                                      // or replaced by another session
+	Foreign  func()                                                      // the first server is not Apache ZooKeeper's
+}
+
+// New returns a Pin without links. maxAnswer is the longest reply that is accepted, in bytes, or 0 if
+// there is no limit.
+func New(e Events, q Queue, maxAnswer int) *Pin {
+	return &Pin{events: e, queue: q, buffers: buffers{maxAnswer: maxAnswer}, acked: make(chan struct{}), links: make(map[*Link]struct{})}
+}
+
+// Stop refuses new links.
+func (p *Pin) Stop(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse == nil {
+		p.refuse = err
+	}
+}
+
+// CloseOnly restricts all links that are greeted from now on to closing the session.
+func (p *Pin) CloseOnly() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = true
+}
+
+// CloseAcked is closed once the server has replied to a close request.
+func (p *Pin) CloseAcked() <-chan struct{} { return p.acked }
+
+// Links returns all links.
+func (p *Pin) Links() []*Link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.links))
+}
+
+// Kill closes all links, and refuses new ones.
+func (p *Pin) Kill(err error) {
+	p.Stop(err)
+	p.Cut()
+}
+
+// Cut closes all links; new ones may be made.
+func (p *Pin) Cut() {
+	for _, l := range p.Links() {
+		_ = l.Conn.Close() // the client library notices
+	}
+}
+
+// Current returns the last link that was greeted.
+func (p *Pin) Current() *Link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link
+}
+
+// Password returns the session's password, or nil if none was granted.
+func (p *Pin) Password() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.password
+}
+
+// Newest returns the newest zxid of a reply: any write sent from now on gets a higher one.
+func (p *Pin) Newest() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return uint64(p.zxid)
+}
+
+// Dialing prepares the client library for another link. It returns an error if none may be made.
+func (p *Pin) Dialing() error {
+	p.buffers.dialing()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse
+}
+
+// Attach wraps a new TCP connection.
+func (p *Pin) Attach(conn net.Conn, handshake time.Duration) (*Link, error) {
+	l := &Link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, lookAhead), greetBy: time.Now().Add(handshake)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse != nil {
+		_ = conn.Close() // nothing was sent on it
+		return nil, p.refuse
+	}
+	p.links[l] = struct{}{}
+	return l, nil
+}
+
+// A Link is one TCP (or TLS) connection of a Pin. The client library writes from one goroutine at a
+// time and reads from one.
+type Link struct {
+	net.Conn
+	pin *Pin
+
+	// The writer's.
+	asked bool  // the connect request has been sent
+	began int64 // pin.zxid at the connect request
+
+	// The reader's.
+	in        *bufio.Reader
+	greeted   bool
+	receiving bool   // frames after the connect response are being read
+	frameLeft int    // bytes of the current frame not yet passed on
+	instead   []byte // passed on in place of a reply
+	skip      int    // bytes of that reply to skip
+
+	// Set before the link is greeted.
+	opened  bool // see Opened
+	leaving bool // only the requests that close the session pass
+
+	mu          sync.Mutex // guards the rest
+	askedAt     time.Time  // see AskedAt
+	greetBy     time.Time  // the deadline for granting the session
+	up          bool
+	voted       time.Time   // when the newest answered write was sent
+	epoch       uint64      // of the newest reply; 0 if not known
+	outstanding []sentFrame // oldest first: replies come in order
+}
+
+// sentFrame is a request that has not been answered.
+type sentFrame struct {
+	xid, op int32
+	at      time.Time
+	own     string // of a listing: only the nearest names before this one are wanted
+}
+
+// Opened reports whether the session was made on the link, which has been greeted.
+func (l *Link) Opened() bool { return l.opened }
+
+// AskedAt returns when the connect request was sent, or the zero Time.
+func (l *Link) AskedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.askedAt
+}
+
+// NewestVote returns when the newest vote on the link was sent, and the epoch of the last reply, or 0.
+func (l *Link) NewestVote() (sent time.Time, epoch uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.voted, l.epoch
+}
+
+// Close closes the connection.
+func (l *Link) Close() error {
+	l.pin.mu.Lock()
+	delete(l.pin.links, l)
+	l.pin.mu.Unlock()
+	return l.Conn.Close()
+}
+
+// SetReadDeadline prevents a server that accepts connections and sends nothing from delaying the search
+// for another one: the client library waits for the connect response for 6.7 session timeouts, and
+// removes the limit between its two reads.
+func (l *Link) SetReadDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up && (t.IsZero() || t.After(l.greetBy)) {
+		t = l.greetBy
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+// Hurry makes the handshake of a link finish earlier, or not at all.
+func (l *Link) Hurry(by time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up && by.Before(l.greetBy) {
+		l.greetBy = by
+		_ = l.Conn.SetReadDeadline(by) // the reader finds errors of the connection
+	}
+}

@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The client library would make a string of each name in a list, and keep a buffer as large as the list
+// for as long as the link exists. In an election only the list of candidates grows with their number.
+// So the link reads it as it comes in, and passes on the few names that are wanted.
+//
+// The library's call requests that by its path, a path below the candidate's entry. No such node ever
+// exists, as an ephemeral node has no children. The link asks for the directory instead.
+const (
+	opNearest   = -OpChildren
+	nearestMark = "/nearest"
+)
+
+// A Queue says which names in a directory have a number, and how many are wanted before an own one.
+type Queue struct {
+	Length int // of these names
+	Number func(name []byte) (number int32, ok bool)
+	Wanted int
+}
+
+// Nearest makes a listing of path one of the names nearest before an own one in a directory, and of the
+// own one, if it is there, until done is called.
+func (p *Pin) Nearest(dir, own string) (path string, done func()) {
+	path = dir + "/" + own + nearestMark
+	return path, p.Watching(opNearest, path)
+}
+
+// forDirectory returns the request, as it is sent, for a listing of which only the nearest names are
+// wanted, and notes that for its reply.
+func (l *Link) forDirectory(p []byte, path string) []byte {
+	path = strings.TrimSuffix(path, nearestMark)
+	slash := strings.LastIndexByte(path, '/')
+	dir, own := path[:slash], path[slash+1:]
+	xid := int32(binary.BigEndian.Uint32(p[4:]))
+	l.mu.Lock()
+	// It has just been noted. But a server that replies to no request may have caused its removal.
+	if i := len(l.outstanding) - 1; i >= 0 && l.outstanding[i].xid == xid {
+		l.outstanding[i].own = own
+	}
+	l.mu.Unlock()
+	request := appendBytes(slices.Clone(p[4:requestHead]), []byte(dir))
+	return appendBytes(nil, append(request, 0)) // no watch
+}
+
+// A neighbour is a name that has a number.
+type neighbour struct {
+	text   []byte
+	number int32
+}
+
+func (n neighbour) compare(m neighbour) int {
+	return cmp.Or(cmp.Compare(n.number, m.number), bytes.Compare(n.text, m.text))
+}
+
+// listReaders are larger than a link's own buffer: a list has many names.
+var listReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
+
+// passNearest reads a reply that lists names, and passes on in its place a reply with the names nearest
+// before an own one, and the own one, if it is listed. The head of the frame has been looked at.
+func (l *Link) passNearest(length int, own string) error {
+	const head = 4 + answerHead + 4
+	q := &l.pin.queue
+	self, next := neighbour{text: []byte(own)}, neighbour{text: make([]byte, q.Length)}
+	self.number, _ = q.Number(self.text) // a name that has none is never found
+	left := 4 + length - head
+	if left < statLength {
+		return fmt.Errorf("%w: a list of %d bytes", ErrProtocol, length)
+	}
+	answer := make([]byte, head, head+(q.Wanted+1)*(4+q.Length)+statLength)
+	if _, err := io.ReadFull(l.in, answer); err != nil {
+		return err
+	}
+	count := int(binary.BigEndian.Uint32(answer[head-4:]))
+	in := listReaders.Get().(*bufio.Reader)
+	in.Reset(io.LimitReader(l.in, int64(left)))
+	defer func() {
+		in.Reset(nil)
+		listReaders.Put(in)
+	}()
+	var size [4]byte
+	var before []neighbour // the nearest, oldest first
+	found := false
+	for range count {
+		if _, err := io.ReadFull(in, size[:]); err != nil {
+			return err
+		}
+		n := int(int32(binary.BigEndian.Uint32(size[:])))
+		if left -= 4 + max(n, 0); left < statLength {
+			return fmt.Errorf("%w: a name of %d bytes in a list of %d", ErrProtocol, n, length)
+		}
+		if n != q.Length {
+			if _, err := in.Discard(max(n, 0)); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := io.ReadFull(in, next.text); err != nil {
+			return err
+		}
+		var ok bool
+		if next.number, ok = q.Number(next.text); !ok || next.number > self.number {
+			continue
+		}
+		switch c := next.compare(self); {
+		case c == 0:
+			found = true
+		case c > 0, len(before) == q.Wanted && next.compare(before[0]) < 0:
+		default:
+			at, _ := slices.BinarySearchFunc(before, next, neighbour.compare)
+			before = slices.Insert(before, at, next)
+			if len(before) <= q.Wanted {
+				next.text = make([]byte, q.Length)
+			} else {
+				next.text, before = before[0].text, before[1:]
+			}
+		}
+	}
+	if found {
+		before = append(before, self)
+	}
+	binary.BigEndian.PutUint32(answer[head-4:], uint32(len(before)))
+	for _, n := range before {
+		answer = appendBytes(answer, n.text)
+	}
+	if left != statLength {
+		return fmt.Errorf("%w: %d bytes after a list", ErrProtocol, left)
+	}
+	answer = answer[:len(answer)+statLength]
+	if _, err := io.ReadFull(in, answer[len(answer)-statLength:]); err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+	l.instead = answer
+	return nil
+}
