@@ -153,9 +153,9 @@ func TestWatchIsMadeAhead(t *testing.T) {
 	for range 3 {
 		before := f.enqueue(other.s)
 		watches := f.WatchesMade()
-		f.beforeSecondStep(sync.OnceFunc(func() {
+		f.beforeSecondStep(func() {
 			wait.For(t, "a watch", func() bool { return f.WatchesMade() > watches })
-		}))
+		})
 		n := calls.during(func() {
 			me := f.enqueue(f.s)
 			f.follows(f.s, me, before)

@@ -26,12 +26,13 @@ func secondStep(txn *etcdserverpb.TxnRequest) bool {
 	return false
 }
 
-// beforeSecondStep calls do before each second step of an Enqueue is sent. do must not send requests
-// through the process.
+// beforeSecondStep calls do before the first second step of an Enqueue is sent; the session may send it
+// again. do must not send requests through the process.
 func (f *fixture) beforeSecondStep(do func()) {
+	once := sync.OnceFunc(do)
 	f.LoseRequest(func(txn *etcdserverpb.TxnRequest) bool {
 		if secondStep(txn) {
-			do()
+			once()
 		}
 		return false
 	})
@@ -40,7 +41,7 @@ func (f *fixture) beforeSecondStep(do func()) {
 // heldUp stops the session between the steps of an Enqueue, until release is called.
 func (f *fixture) heldUp(dir string) (arriving <-chan wait.Result[[]backend.Entry], release func()) {
 	reached, released := make(chan struct{}), make(chan struct{})
-	f.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-released }))
+	f.beforeSecondStep(func() { close(reached); <-released })
 	arriving = f.commits(f.s, backend.Enqueue(dir, nil))
 	<-reached
 	return arriving, func() { close(released) }

@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -269,10 +268,10 @@ func TestLastWriteIsFound(t *testing.T) {
 		"a place, and its end":  func(f, _ *fixture) { f.discard(f.s, f.enqueue(f.s)) },
 		"a place that another has brought into order": func(f, other *fixture) {
 			f.enqueue(other.s)
-			f.beforeSecondStep(sync.OnceFunc(func() {
+			f.beforeSecondStep(func() {
 				_, err := other.s.List(other.ctx, other.dir)
 				assert.NoError(f.t, err)
-			}))
+			})
 			f.enqueue(f.s)
 		},
 		"a second step, its reply lost": func(f, other *fixture) {
