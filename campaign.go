@@ -37,6 +37,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	}()
 
 	e.hooks.campaign(CampaignEvent{Context: caller})
+	ctx, standby := e.prepare(caller, ctx)
 	won := false
 	fit := e.checks(ctx)
 	if fit != nil {
@@ -65,6 +66,10 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		passing := temporary(err) || stood && errors.Is(err, ErrOccupied)
 		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkCampaign, Err: err}) == nil {
 			continue
+		}
+		if failed := standby.failure(); failed != nil {
+			err = failed // which has ended ctx
+			e.noteError(caller, err)
 		}
 		err = e.fail(caller, "campaign", err)
 		e.hooks.campaign(CampaignEvent{Context: caller, Completed: true, Err: err})

@@ -85,9 +85,9 @@ type Config struct {
 	// Run and Lead call it for each campaign, on a separate goroutine, and call lead after it has
 	// returned nil. elected is closed when the candidate is elected: until then Standby may keep its
 	// data up to date. If the candidate is elected earlier, it waits for Standby, and keeps the seat
-	// meanwhile. ctx ends with the campaign or the term, and when the leader is asked to go. An error
-	// ends Run, which returns it: the candidate withdraws, or releases the seat. A panic is not recovered.
-	// Campaign does not call Standby, nor does Run of an Elector that only wraps one made by New.
+	// meanwhile. ctx ends with the campaign or the term, and when the leader is asked to go. Standby must
+	// return then, as Run waits for it. An error before that ends Run, which returns it: the candidate
+	// withdraws, or releases the seat. A panic is not recovered. Campaign without Run does not call Standby.
 	Standby func(ctx context.Context, elected <-chan struct{}) error
 
 	// Logger receives the transitions; nil means that nothing is logged. Info: the begin and end of

@@ -3,6 +3,8 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +15,9 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/unfair"
 )
 
 func TestLead(t *testing.T) {
@@ -181,7 +185,7 @@ func TestStandbyOfALostTerm(t *testing.T) {
 			if calls++; calls == 1 {
 				service.Delete("/lead")
 				<-ctx.Done()
-				return ctx.Err()
+				return errors.New("canceling statement due to user request") // as drivers of databases say it
 			}
 			return nil
 		}
@@ -189,5 +193,75 @@ func TestStandbyOfALostTerm(t *testing.T) {
 		require.NoError(t, elector.Lead(t.Context(), cfg, func(context.Context, *elector.Term) error { leads++; return nil }))
 		assert.Equal(t, 2, calls)
 		assert.Equal(t, 1, leads)
+	})
+}
+
+// What a Standby that has to return does to its caller: Run waits for it, says so, and forgets nothing.
+func TestStandbyThatHasToReturn(t *testing.T) {
+	waits := func(ctx context.Context, _ <-chan struct{}) error {
+		<-ctx.Done()
+		time.Sleep(time.Minute)
+		return nil
+	}
+	prepare := func(t *testing.T, service *memory.Service) (cfg elector.Config, log *wait.Log, running func() bool) {
+		log = new(wait.Log)
+		var n atomic.Int64
+		cfg = at(service.Client("a"), "a")
+		cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+		cfg.Standby = func(ctx context.Context, elected <-chan struct{}) error {
+			n.Add(1)
+			defer n.Add(-1)
+			return waits(ctx, elected)
+		}
+		return cfg, log, func() bool { return n.Load() > 0 }
+	}
+	lead := func(context.Context, *elector.Term) error { return nil }
+
+	t.Run("a campaign that failed for good", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			service := memory.New(memory.Options{})
+			other := at(service.Client("other"), "other")
+			other.Strategy = unfair.Strategy{}
+			require.NoError(t, elector.Lead(t.Context(), other, lead)) // founds the election
+			cfg, log, running := prepare(t, service)
+			ctx, end := context.WithTimeout(t.Context(), time.Second) // while Run waits
+			defer end()
+			require.ErrorIs(t, elector.Lead(ctx, cfg, lead), elector.ErrStrategyMismatch)
+			assert.Contains(t, log.String(), "standby has not returned")
+			assert.False(t, running())
+		})
+	})
+	t.Run("a lost term", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			service := memory.New(memory.Options{})
+			cfg, log, _ := prepare(t, service)
+			cfg.Hooks.Elected = func(*elector.Term) { service.Delete("/lead") }
+			ctx, end := context.WithTimeout(t.Context(), time.Hour)
+			defer end()
+			require.NoError(t, elector.Lead(ctx, cfg, lead))
+			assert.Contains(t, log.String(), "standby has not returned")
+			assert.NotContains(t, log.String(), "lead has not returned")
+		})
+	})
+	t.Run("a hook that panics", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			service := memory.New(memory.Options{})
+			cfg, _, running := prepare(t, service)
+			cfg.Hooks.Elected = func(*elector.Term) { panic("hook") }
+			assert.PanicsWithValue(t, "hook", func() { _ = elector.Lead(t.Context(), cfg, lead) })
+			time.Sleep(time.Hour)
+			assert.False(t, running())
+		})
+	})
+	t.Run("a Run that is refused", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			service := memory.New(memory.Options{})
+			cfg, _, running := prepare(t, service)
+			e := must.Get(elector.New(cfg))(t)
+			_ = must.Get(e.Campaign(t.Context()))(t)
+			require.ErrorIs(t, elector.Run(t.Context(), e, lead), elector.ErrBusy)
+			assert.False(t, running(), "it was not called")
+			require.NoError(t, e.Close(t.Context()))
+		})
 	})
 }

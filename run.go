@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/internal/asynclog"
@@ -73,23 +74,16 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 	const longestAsked = time.Second // others lead meanwhile, or need this one for a quorum
 	var pause backoff
 	for {
-		campaign, standby := prepare(ctx, e)
-		t, err := e.Campaign(campaign)
-		if err != nil {
-			switch failed := standby.end(); {
-			case failed != nil:
-				return nil, failed
-			case ctx.Err() != nil:
-				return err, nil // Close also reports anything that is left of the campaign
-			}
-			return nil, err
+		var s standby
+		t, stopped, err := s.campaign(ctx, e)
+		if t == nil {
+			return stopped, err
 		}
 		began := time.Now()
-		held, why, err := leadOnce(ctx, t, standby.before(lead))
-		failed := standby.end()
+		held, why, err := s.lead(ctx, t, lead)
 		switch {
-		case failed != nil:
-			return nil, failed
+		case s.failed != nil:
+			return nil, fmt.Errorf("elector: run %s: %w", s.e.cfg.Election, s.failed)
 		case errors.Is(err, ErrStop):
 			return nil, err
 		case ctx.Err() != nil:
@@ -106,14 +100,15 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 		}
 		wait := pause.next(shortest, most)
 		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
-			return cause, unlessCancelled(err)
+			return cause, nil // Hooks.Retry has had why
 		}
 	}
 }
 
 // leadOnce leads for one term and releases the seat, also if lead panics. held reports whether the term
-// still held when lead returned. why is lead's error, or nil if it only says that lead had to return.
-func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, why, err error) {
+// still held when lead returned. why is lead's error, or nil if it only says that lead had to return. While
+// preparing is set lead waits for Config.Standby.
+func leadOnce(ctx context.Context, t *Term, preparing *atomic.Bool, lead func(context.Context, *Term) error) (held bool, why, err error) {
 	leading, cancel := context.WithCancelCause(t.Context())
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	var heeding sync.WaitGroup
@@ -131,7 +126,7 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		}
 	})
 	returned := t.c.seat.busy()
-	stop := t.c.seat.remind(leading)
+	stop := t.c.seat.remind(leading, preparing)
 	err = errGoexitOfLead
 	defer func() {
 		returned()
@@ -177,11 +172,10 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 // errGoexitOfLead is the outcome of a lead function that neither returns nor panics.
 var errGoexitOfLead = errors.New("lead has ended its goroutine (runtime.Goexit, or FailNow of a test)")
 
-// remind logs, at growing intervals, that lead still runs although its ctx has ended: nothing
-// else would tell why this process does not stand. stop ends the reminders, and returns a
-// channel that is closed when they have ended.
-func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
-	const first, longest = 10 * time.Second, 10 * time.Minute
+// remind logs, at growing intervals, that lead, or Config.Standby while preparing is set, still runs although
+// its ctx has ended: nothing else would tell why this process does not stand. stop ends the reminders, and
+// returns a channel that is closed when they have ended.
+func (t *seat) remind(leading context.Context, preparing *atomic.Bool) (stop func() <-chan struct{}) {
 	done := make(chan struct{})
 	running, returned := context.WithCancel(context.Background())
 	cancel := context.AfterFunc(leading, func() {
@@ -189,11 +183,13 @@ func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
 		if t == nil {
 			return // a fake's
 		}
-		told := time.Now()
-		for pause := first; sleep(running, pause) == nil; pause = min(2*pause, longest) {
-			t.e.log.Warn("lead has not returned", "token", t.claim.Token,
-				"since", time.Since(told).Round(time.Second), "cause", context.Cause(leading), "valid", t.valid())
-		}
+		reminders(running, func(since time.Duration) {
+			if preparing.Load() {
+				t.e.log.Warn("standby has not returned", "since", since, "cause", context.Cause(leading))
+				return
+			}
+			t.e.log.Warn("lead has not returned", "token", t.claim.Token, "since", since, "cause", context.Cause(leading), "valid", t.valid())
+		})
 	})
 	return func() <-chan struct{} {
 		returned()
@@ -201,6 +197,15 @@ func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
 			close(done)
 		}
 		return done
+	}
+}
+
+// reminders calls log at growing intervals until running ends.
+func reminders(running context.Context, log func(since time.Duration)) {
+	const first, longest = 10 * time.Second, 10 * time.Minute
+	began := time.Now()
+	for pause := first; sleep(running, pause) == nil; pause = min(2*pause, longest) {
+		log(time.Since(began).Round(time.Second))
 	}
 }
 
@@ -238,76 +243,131 @@ func unlessCancelled(err error) error {
 	return err
 }
 
-// A standby is the call of Config.Standby for one campaign. It is nil if Config.Standby is nil.
+// A standby is the call of Config.Standby for one campaign of Run. Run passes it to Campaign in its ctx, and
+// Campaign calls Standby once it has begun: so it does in an Elector that wraps one that New has made.
 type standby struct {
-	elected chan struct{}      // closed when the candidate has won
-	done    chan struct{}      // closed when Standby has returned
-	cancel  context.CancelFunc // ends its ctx, and the campaign's
-	// To be read after done is closed: whether lead can begin, and the error of Standby, unless it only
-	// says that its ctx has ended.
-	ready  bool
-	failed error
+	elected   chan struct{} // closed when the candidate has won
+	preparing atomic.Bool   // lead waits for Standby
+
+	// Set when Standby is called; e is nil until then.
+	e    *elector
+	ctx  context.Context // Standby's
+	end  context.CancelFunc
+	done chan struct{} // closed when Standby has returned
+
+	// What Standby has returned, to be read when done is closed: err is its error, and failed that of one that
+	// did not have to return.
+	err, failed error
 }
 
-// prepare calls the Standby of an elector made by New. It returns the ctx of the campaign, which also
-// ends when Standby fails.
-func prepare(ctx context.Context, e Elector) (campaign context.Context, s *standby) {
-	made, is := e.(*elector)
-	if !is || made.cfg.Standby == nil {
+type standbyKey struct{}
+
+// campaign campaigns. If there is no term, stopped is the error of a ctx that has ended, and err any other.
+func (s *standby) campaign(ctx context.Context, e Elector) (t *Term, stopped, err error) {
+	s.elected = make(chan struct{})
+	defer func() {
+		if t == nil && s.end != nil { // also when a hook panics, or ends the goroutine
+			s.end()
+		}
+	}()
+	t, err = e.Campaign(context.WithValue(ctx, standbyKey{}, s))
+	if err == nil {
+		return t, nil, nil
+	}
+	over := ctx.Err() != nil // as of now, and not when Standby has returned
+	s.wait(err)
+	if over {
+		return nil, err, unlessCancelled(s.err) // Close also reports anything that is left of the campaign
+	}
+	return nil, nil, err
+}
+
+// prepare calls Config.Standby for the campaign of Run that ctx belongs to, if any. campaign is the ctx to
+// campaign with: it also ends when Standby fails.
+func (e *elector) prepare(caller, ctx context.Context) (campaign context.Context, s *standby) {
+	s, _ = ctx.Value(standbyKey{}).(*standby)
+	if s == nil {
+		return ctx, nil
+	}
+	ctx = context.WithValue(ctx, standbyKey{}, (*standby)(nil)) // a campaign within the term is not Run's
+	if e.cfg.Standby == nil || s.e != nil {
 		return ctx, nil
 	}
 	campaign, withdraw := context.WithCancel(ctx)
-	preparing, cancel := context.WithCancel(ctx)
-	s = &standby{elected: make(chan struct{}), done: make(chan struct{}), cancel: func() { cancel(); withdraw() }}
+	s.e, s.done = e, make(chan struct{})
+	s.ctx, s.end = context.WithCancel(caller)
 	go func() {
-		defer close(s.done)
-		s.failed = errors.New("it has ended its goroutine (runtime.Goexit, or FailNow of a test)")
+		s.err = errors.New("it has ended its goroutine (runtime.Goexit, or FailNow of a test)")
 		defer func() {
-			s.ready = s.failed == nil && preparing.Err() == nil
-			if preparing.Err() != nil { // it had to return
-				s.failed = unlessCancelled(s.failed)
+			failed := s.err != nil && s.ctx.Err() == nil
+			if failed {
+				s.failed = fmt.Errorf("standby: %w", s.err)
 			}
-			if s.failed != nil {
-				s.failed = fmt.Errorf("elector: standby of %s: %w", made.cfg.Election, s.failed)
+			close(s.done)
+			if failed {
 				withdraw()
 			}
 		}()
-		s.failed = made.cfg.Standby(preparing, s.elected)
+		s.err = e.cfg.Standby(s.ctx, s.elected)
 	}()
 	return campaign, s
 }
 
-// before returns a lead function that calls lead after Standby has returned.
-func (s *standby) before(lead func(context.Context, *Term) error) func(context.Context, *Term) error {
+// failure returns why Standby has failed by itself, or nil. It does not block.
+func (s *standby) failure() error {
 	if s == nil {
-		return lead
+		return nil
 	}
-	return func(ctx context.Context, t *Term) error {
+	select {
+	case <-s.done:
+		return s.failed
+	default:
+		return nil
+	}
+}
+
+// wait ends Standby's ctx, for this cause, and blocks until Standby has returned.
+func (s *standby) wait(cause error) {
+	if s.e == nil {
+		return
+	}
+	s.end()
+	running, returned := context.WithCancel(context.Background())
+	var reminding sync.WaitGroup
+	reminding.Go(func() {
+		reminders(running, func(since time.Duration) {
+			s.e.log.Warn("standby has not returned", "since", since, "cause", cause)
+		})
+	})
+	<-s.done
+	returned()
+	reminding.Wait()
+}
+
+// lead is leadOnce, with lead called once Standby has returned.
+func (s *standby) lead(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, why, err error) {
+	if s.e == nil {
+		return leadOnce(ctx, t, &s.preparing, lead)
+	}
+	defer s.end() // also when lead panics
+	return leadOnce(ctx, t, &s.preparing, func(ctx context.Context, t *Term) error {
+		s.preparing.Store(true)
 		close(s.elected)
 		select {
 		case <-s.done:
 		case <-ctx.Done():
-			_ = s.end()
-			return ctx.Err()
+			s.end()
+			<-s.done
 		}
+		s.preparing.Store(false)
 		switch {
-		case s.ready:
-			return lead(ctx, t)
-		case s.failed != nil:
-			return s.failed
+		case s.err != nil:
+			return fmt.Errorf("standby: %w", s.err)
+		case s.ctx.Err() != nil: // nothing may be ready
+			return s.ctx.Err()
 		}
-		return context.Canceled // the ctx of Run has ended, and so does ctx
-	}
-}
-
-// end ends Standby's ctx, and waits until Standby has returned. It returns s.failed.
-func (s *standby) end() error {
-	if s == nil {
-		return nil
-	}
-	s.cancel()
-	<-s.done
-	return s.failed
+		return lead(ctx, t)
+	})
 }
 
 // A Fit asks the application whether it can lead, but only while the elector campaigns or leads. A
