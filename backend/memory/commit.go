@@ -135,15 +135,19 @@ func (n *session) serve(req *request, f fault, guards []backend.Condition, ops [
 	case loseRequest, loseReply:
 		n.broken = true
 		n.suspend()
-		return false
 	case cutReply:
 		n.client.suspend()
-		return false
 	}
-	if req.abandoned {
-		n.tidy(req, ops)
+	if req.abandoned { // nobody else tidies up, or restores the connection
+		if req.done {
+			n.tidy(req, ops)
+		}
+		if n.broken {
+			n.broken = false
+			n.resume()
+		}
 	}
-	return f.kind != delayReply
+	return f.kind == 0 || f.kind == delayRequest
 }
 
 // overtake keeps abandoned requests that write to the same keys from being done when they arrive: rule 5.

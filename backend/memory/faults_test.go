@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
@@ -325,4 +326,36 @@ func TestHalfOfALostReply(t *testing.T) {
 	client.LoseReply(nil)
 	require.ErrorIs(t, must.Err(s.Commit(t.Context(), nil, backend.CreateEphemeral("/a", nil), backend.CreateEphemeral("/b", nil))), backend.ErrIndeterminate)
 	require.Empty(t, svc.Dump())
+}
+
+// A commit that is given up while its request is on its way leaves no entry, and a live session, whatever fault
+// meets it.
+func TestFaultOfAnAbandonedRequest(t *testing.T) {
+	for what, fault := range map[string]func(c *Client){
+		"none":          func(*Client) {},
+		"cut reply":     func(c *Client) { c.CutReply(nil) },
+		"lost reply":    func(c *Client) { c.LoseReply(nil) },
+		"lost request":  func(c *Client) { c.LoseRequest(nil) },
+		"delayed reply": func(c *Client) { c.DelayReply(nil, time.Second) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := New(Options{Latency: func() time.Duration { return 10 * time.Millisecond }})
+				c := service.Client("a")
+				s := must.Get(c.Open(t.Context(), backend.OpenOptions{}))(t)
+				_ = must.Get(s.Commit(t.Context(), nil, backend.CompareAndSet("/d", nil, 0)))(t)
+				fault(c)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+				defer cancel()
+				_, err := s.Commit(ctx, nil, backend.Enqueue("/d", nil))
+				require.ErrorIs(t, err, backend.ErrIndeterminate)
+				time.Sleep(100 * time.Millisecond)
+				c.Resume()
+				time.Sleep(3 * time.Second)
+				assert.Equal(t, backend.Live, s.State())
+				assert.Empty(t, service.Entries("/d"))
+				require.NoError(t, s.Close(t.Context()))
+			})
+		})
+	}
 }
