@@ -17,18 +17,15 @@ type look struct {
 	shape shape
 }
 
-// looks are the looks of the library's strategies. The colours, in chart.css, are Okabe and Ito's, darkened
-// or lightened until text can be read in them.
-var looks = map[string]look{
-	"fair":        {"fair", "", disc},
-	"unfair":      {"unfair", "6 3", triangle},
-	"kafka":       {"kafka", "2 3", square},
-	"parentwatch": {"parentwatch", "8 3 2 3", diamond},
-	"ranked":      {"ranked", "10 2 2 2 2 2", star},
-}
-
-// others are for unknown strategies, in the order of their names.
-var others = []look{
+// looks are for the library's strategies, in the order of package catalog, and then for unknown ones. The
+// inks have the names of those they were made for. In chart.css they are Okabe and Ito's, darkened or
+// lightened until text can be read in them.
+var looks = []look{
+	{"fair", "", disc},
+	{"unfair", "6 3", triangle},
+	{"kafka", "2 3", square},
+	{"parentwatch", "8 3 2 3", diamond},
+	{"ranked", "10 2 2 2 2 2", star},
 	{"other1", "1 2", plus},
 	{"other2", "10 3", cross},
 	{"other3", "4 2 1 2 1 2", ring},
@@ -40,6 +37,7 @@ type palette struct {
 	looks map[string]look
 }
 
+// newPalette puts the known strategies first, always in the same order, and then the others by name.
 func newPalette(r report.Report) palette {
 	p := palette{looks: make(map[string]look)}
 	for _, run := range r.Runs {
@@ -47,19 +45,19 @@ func newPalette(r report.Report) palette {
 			p.order = append(p.order, run.Strategy)
 		}
 	}
-	// The known ones first and always in the same order, then others by name.
 	known := catalog.Names()
 	slices.SortFunc(p.order, func(a, b string) int {
 		return cmp.Or(cmp.Compare(uint(slices.Index(known, a)), uint(slices.Index(known, b))), cmp.Compare(a, b)) // -1 becomes the last
 	})
+	others := looks[len(known):]
 	unknown := 0
 	for _, name := range p.order {
-		l, ok := looks[name]
-		if !ok {
-			l = others[unknown%len(others)]
+		if i := slices.Index(known, name); i >= 0 {
+			p.looks[name] = looks[i]
+		} else {
+			p.looks[name] = others[unknown%len(others)]
 			unknown++
 		}
-		p.looks[name] = l
 	}
 	return p
 }
