@@ -24,7 +24,7 @@ func TestFormats(t *testing.T) {
 		{count(0), "0"}, {count(1234567), "1,234,567"}, {count(999), "999"}, {count(1.5), "1.5"}, {count(12.34), "12.3"}, {count(-0.001), "0"},
 		{size(0), "0 B"}, {size(999), "999 B"}, {size(1000), "1 kB"}, {size(61.96e6), "62 MB"},
 		{percent(-0.126), "−13 %"}, {signed("1"), "+1"}, {signed("−1"), "−1"},
-		{plural(1, "read", "reads"), "1 read"}, {plural(2000, "read", "reads"), "2,000 reads"},
+		{plural(1, "read"), "1 read"}, {plural(2000, "read"), "2,000 reads"},
 		{list([]string{"a"}), "a"}, {list([]string{"a", "b", "c"}), "a, b and c"},
 	} {
 		assert.Equal(t, c.want, strings.ReplaceAll(c.got, nbsp, " "))

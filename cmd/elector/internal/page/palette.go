@@ -31,35 +31,33 @@ var looks = []look{
 	{"other3", "4 2 1 2 1 2", ring},
 }
 
-// palette knows the look of every strategy in a report, and their order.
-type palette struct {
-	order []string
-	looks map[string]look
-}
-
-// newPalette puts the known strategies first, always in the same order, and then the others by name.
-func newPalette(r report.Report) palette {
-	p := palette{looks: make(map[string]look)}
-	for _, run := range r.Runs {
-		if !slices.Contains(p.order, run.Strategy) {
-			p.order = append(p.order, run.Strategy)
-		}
-	}
+func newView(r report.Report) view {
+	v := view{r, strategies(r.Runs), make(map[string]look)}
 	known := catalog.Names()
-	slices.SortFunc(p.order, func(a, b string) int {
-		return cmp.Or(cmp.Compare(uint(slices.Index(known, a)), uint(slices.Index(known, b))), cmp.Compare(a, b)) // -1 becomes the last
-	})
 	others := looks[len(known):]
 	unknown := 0
-	for _, name := range p.order {
+	for _, name := range v.order {
 		if i := slices.Index(known, name); i >= 0 {
-			p.looks[name] = looks[i]
+			v.looks[name] = looks[i]
 		} else {
-			p.looks[name] = others[unknown%len(others)]
+			v.looks[name] = others[unknown%len(others)]
 			unknown++
 		}
 	}
-	return p
+	return v
+}
+
+// strategies returns the strategies of the runs: the known ones first, always in the same order, and then the
+// others by name.
+func strategies(runs []report.Run) (names []string) {
+	for _, run := range runs {
+		names = append(names, run.Strategy)
+	}
+	known := catalog.Names()
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(uint(slices.Index(known, a)), uint(slices.Index(known, b))), cmp.Compare(a, b)) // -1 becomes the last
+	})
+	return slices.Compact(names)
 }
 
 // line returns the pen for a strategy's lines.
@@ -107,6 +105,20 @@ func (c *canvas) mark(s shape, i ink, at place, radius float64) {
 		}
 		c.fill(i, along(edge...)+"Z")
 	}
+}
+
+// curve draws a line with marks.
+func (c *canvas) curve(l look, radius float64, at ...place) {
+	c.stroke(l.line(), along(at...))
+	for _, at := range at {
+		c.mark(l.shape, l.ink, at, radius)
+	}
+}
+
+// specimen draws a piece of line, with one mark in its middle.
+func (c *canvas) specimen(l look, middle place, half, radius float64) {
+	c.stroke(l.line(), along(place{middle.x - half, middle.y}, place{middle.x + half, middle.y}))
+	c.mark(l.shape, l.ink, middle, radius)
 }
 
 func (c *canvas) cross(p pen, at place, half float64) {

@@ -26,38 +26,31 @@ func (p panel) within(c *canvas, b box) {
 	p.draw(c, b.inset(0, 40, 0, 0))
 }
 
-// svg returns a drawing as a picture in a page.
-func (d drawing) svg(name string, p panel) template.HTML {
-	c := &canvas{width: p.width, height: p.tall}
-	d(c, area(0, 0, p.width, p.tall))
-	// Everything in it that is not ours was escaped when it was drawn.
-	return template.HTML(c.svg(name, p.title, p.desc, ""))
-}
-
 // A picture is panels that belong together, at the same scale.
 type picture struct {
-	name    string // of its file, without the extension
-	title   string
-	panels  []panel
-	columns int // when it stands alone
-	key     []panel
+	name   string // of its file, without the extension
+	title  string
+	panels []panel
+	key    []panel // the meaning of the marks, without headings
 
 	Class   string // layout of the panels on the page: narrow, wide or large
 	Caption string
 }
 
 // Drawings returns the panels as pictures in a page.
-func (p picture) Drawings() (all []template.HTML) {
-	for i, panel := range p.panels {
-		all = append(all, drawing(panel.within).svg(p.name+"-"+strconv.Itoa(i+1), panel))
-	}
-	return all
-}
+func (p picture) Drawings() []template.HTML { return inPage(p.name, p.panels, panel.within) }
 
 // Key returns the meaning of the marks, as pictures in a page.
-func (p picture) Key() (all []template.HTML) {
-	for i, item := range p.key {
-		all = append(all, item.draw.svg(p.name+"-key-"+strconv.Itoa(i+1), item))
+func (p picture) Key() []template.HTML {
+	return inPage(p.name+"-key", p.key, func(item panel, c *canvas, b box) { item.draw(c, b) })
+}
+
+func inPage(name string, panels []panel, draw func(panel, *canvas, box)) (all []template.HTML) {
+	for i, p := range panels {
+		c := &canvas{width: p.width, height: p.tall}
+		draw(p, c, area(0, 0, p.width, p.tall))
+		// Everything in it that is not ours was escaped when it was drawn.
+		all = append(all, template.HTML(c.svg(name+"-"+strconv.Itoa(i+1), p.title, p.desc, "")))
 	}
 	return all
 }
@@ -65,7 +58,7 @@ func (p picture) Key() (all []template.HTML) {
 // alone returns the picture as a file of its own, light and dark.
 func (p picture) alone() []byte {
 	const gap, margin = 24, 10
-	columns := min(p.columns, len(p.panels))
+	columns := min(3, len(p.panels))
 	rows := (len(p.panels) + columns - 1) / columns
 	cell := p.panels[0]
 	width := float64(columns)*cell.width + float64(columns-1)*gap + 2*margin
