@@ -78,14 +78,15 @@ func (v view) jain(run report.Run) cell {
 // winsBars draws a bar for every candidate, by arrival. most is the most wins of all panels: they share one scale.
 func winsBars(i ink, wins []int, most int) drawing {
 	return func(c *canvas, b box) {
+		all := float64(len(wins))
 		step := roundStep(max(float64(most)/4, 1))
-		steps := math.Ceil(float64(most) / step)
+		high := math.Ceil(float64(most)/step) * step
 		p := c.axes(b.inset(0, 4, 4, 14),
-			axis{low: -0.5, high: float64(len(wins)) - 0.5, ticks: orderTicks(len(wins), 6)},
-			axis{low: 0, high: steps * step, ticks: linearTicks(steps*step, int(steps), count)}, true, "candidate, by arrival")
+			axis{low: -0.5, high: all - 0.5, ticks: every(max(1, roundStep(all/6)), all-1, count)},
+			axis{low: 0, high: high, ticks: every(step, high, count)}, true, "candidate, by arrival")
 		// A thin gap between bars, unless there are so many bars that gaps would fill it all.
 		gap := 0.14
-		if p.right-p.left < float64(3*len(wins)) {
+		if p.right-p.left < 3*all {
 			gap = 0
 		}
 		for n, won := range wins {

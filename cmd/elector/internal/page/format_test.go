@@ -41,11 +41,11 @@ func TestLogAxis(t *testing.T) {
 		{1, 1, 1, 10, "1 ns 2 ns 3 ns 5 ns 7 ns 10 ns"},
 		{6e5, 1.2e11, 5e5, 2e11, "1 ms 10 ms 100 ms 1 s 10 s 100 s"},
 	} {
-		from, to := logRange(c.low, c.high)
-		assert.InEpsilon(t, c.from, from, 1e-9)
-		assert.InEpsilon(t, c.to, to, 1e-9)
+		a := logAxis(c.low, c.high, span)
+		assert.InEpsilon(t, c.from, a.low, 1e-9)
+		assert.InEpsilon(t, c.to, a.high, 1e-9)
 		var labels []string
-		for _, tick := range logTicks(from, to, span) {
+		for _, tick := range a.ticks {
 			labels = append(labels, strings.ReplaceAll(tick.label, nbsp, " "))
 		}
 		assert.Equal(t, c.labels, strings.Join(labels, " "), "%g to %g", c.low, c.high)

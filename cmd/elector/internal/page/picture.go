@@ -80,5 +80,5 @@ func (p picture) alone() []byte {
 		item.draw(c, area(x, height-margin-item.tall, item.width, item.tall))
 		x += item.width + 12
 	}
-	return []byte(c.svg(p.name, p.title, desc, chartStyle))
+	return []byte(c.svg(p.name, p.title, desc, "<style>"+chartStyle+"</style>\n"))
 }

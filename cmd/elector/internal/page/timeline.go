@@ -57,8 +57,8 @@ func vacancy(events []report.Event) (from, to time.Duration) {
 func timeline(i ink, events []report.Event, candidates int, from, until time.Duration) drawing {
 	return func(c *canvas, b box) {
 		rows := float64(candidates)
-		p := c.axes(b.inset(0, 2, 16, 14), axis{low: float64(from), high: float64(until), ticks: linearTicks(float64(until), 4, span)},
-			axis{low: rows - 0.3, high: -0.7, ticks: orderTicks(candidates, 8)}, false, "since the change began")
+		p := c.axes(b.inset(0, 2, 16, 14), axis{low: float64(from), high: float64(until), ticks: every(roundStep(float64(until)/4), float64(until), span)},
+			axis{low: rows - 0.3, high: -0.7, ticks: every(max(1, roundStep(rows/8)), rows-1, count)}, false, "since the change began")
 		at := func(d time.Duration) float64 { return p.x(float64(min(d, until))) }
 		row := (p.bottom - p.top) / rows
 
