@@ -12,7 +12,7 @@ import (
 // glance is the shortest answer: every strategy with the most candidates that were tried.
 func (s service) glance() part {
 	var last []report.Run
-	for _, strategy := range s.strategies {
+	for _, strategy := range strategies(s.runs) {
 		var most report.Run
 		for _, run := range s.runs {
 			// An empty one has nothing to show, unless there is no other.

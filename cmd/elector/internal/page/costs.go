@@ -24,7 +24,7 @@ func (s service) draw(p *part, f figure) {
 	desc := strings.ToUpper(f.note[:1]) + f.note[1:] + " against the number of candidates."
 	var curves []curve
 	lines := false
-	for _, strategy := range s.strategies {
+	for _, strategy := range strategies(s.runs) {
 		c := curve{look: s.looks[strategy], label: strategy}
 		if g, ok := s.grown(strategy, f.name); ok && !g.Flat {
 			c.label += " " + slope(g, f.format)
@@ -163,7 +163,7 @@ func (s service) growth() table {
 	for _, f := range figures {
 		t.Head = append(t.Head, strings.ToLower(f.title))
 	}
-	for _, strategy := range s.strategies {
+	for _, strategy := range strategies(s.runs) {
 		r, found := row{Swatch: s.swatch(strategy), Name: strategy}, false
 		for _, f := range figures {
 			c := cell{none}

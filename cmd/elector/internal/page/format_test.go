@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,16 +105,13 @@ func contrast(a, b string) float64 {
 }
 
 func luminance(hex string) float64 {
-	if len(hex) != 7 {
+	var rgb [3]uint8
+	if _, err := fmt.Sscanf(hex, "#%02x%02x%02x", &rgb[0], &rgb[1], &rgb[2]); err != nil {
 		return math.NaN()
 	}
 	sum := 0.0
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
-		n, err := strconv.ParseUint(hex[1+2*i:3+2*i], 16, 8)
-		if err != nil {
-			panic(fmt.Sprintf("%s: %v", hex, err))
-		}
-		v := float64(n) / 255
+		v := float64(rgb[i]) / 255
 		if v <= 0.04045 {
 			sum += weight * v / 12.92
 		} else {

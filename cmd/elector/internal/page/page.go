@@ -44,7 +44,7 @@ func Write(w io.Writer, r report.Report) error {
 	return nil
 }
 
-// Charts returns the pictures of the page, each as an SVG file by its name, such as "wake-ups-zookeeper.svg".
+// Charts returns the pictures of the page, each as an SVG file by its name, such as "cost-zk.svg".
 // Each is light or dark, as the reader's browser prefers.
 func Charts(r report.Report) map[string][]byte {
 	files := make(map[string][]byte)

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// A panel is one drawing with its own heading. Panels are small, so that a phone shows one with readable
+// A panel is one drawing, with its own heading unless it is of a key. Panels are small, so that a phone shows one with readable
 // text, and a wide window several side by side.
 type panel struct {
 	title string
-	note  string // what the y axis shows, or what to look at
+	note  string // what the y axis shows, or what to look at; of a key ""
 	desc  string // for those who do not see it
 	width float64
 	tall  float64
@@ -19,11 +19,14 @@ type panel struct {
 // A drawing draws into a part of a canvas.
 type drawing func(c *canvas, b box)
 
-// within draws the panel with its heading.
+// within draws the panel with its heading, if any.
 func (p panel) within(c *canvas, b box) {
-	c.text(titles, toTheRight, place{b.left, b.top + 14.3}, titles.fit(p.title, p.width))
-	c.text(labels, toTheRight, place{b.left, b.top + 28.8}, labels.fit(p.note, p.width))
-	p.draw(c, b.inset(0, 40, 0, 0))
+	if p.note != "" {
+		c.text(titles, toTheRight, place{b.left, b.top + 14.3}, titles.fit(p.title, p.width))
+		c.text(labels, toTheRight, place{b.left, b.top + 28.8}, labels.fit(p.note, p.width))
+		b = b.inset(0, 40, 0, 0)
+	}
+	p.draw(c, b)
 }
 
 // A picture is panels that belong together, at the same scale.
@@ -31,24 +34,22 @@ type picture struct {
 	name   string // of its file, without the extension
 	title  string
 	panels []panel
-	key    []panel // the meaning of the marks, without headings
+	key    []panel // the meaning of the marks
 
 	Class   string // layout of the panels on the page: narrow, wide or large
 	Caption string
 }
 
 // Drawings returns the panels as pictures in a page.
-func (p picture) Drawings() []template.HTML { return inPage(p.name, p.panels, panel.within) }
+func (p picture) Drawings() []template.HTML { return inPage(p.name, p.panels) }
 
 // Key returns the meaning of the marks, as pictures in a page.
-func (p picture) Key() []template.HTML {
-	return inPage(p.name+"-key", p.key, func(item panel, c *canvas, b box) { item.draw(c, b) })
-}
+func (p picture) Key() []template.HTML { return inPage(p.name+"-key", p.key) }
 
-func inPage(name string, panels []panel, draw func(panel, *canvas, box)) (all []template.HTML) {
+func inPage(name string, panels []panel) (all []template.HTML) {
 	for i, p := range panels {
 		c := &canvas{width: p.width, height: p.tall}
-		draw(p, c, area(0, 0, p.width, p.tall))
+		p.within(c, area(0, 0, p.width, p.tall))
 		// Everything in it that is not ours was escaped when it was drawn.
 		all = append(all, template.HTML(c.svg(name+"-"+strconv.Itoa(i+1), p.title, p.desc, "")))
 	}
@@ -77,7 +78,7 @@ func (p picture) alone() []byte {
 	}
 	x := float64(margin)
 	for _, item := range p.key {
-		item.draw(c, area(x, height-margin-item.tall, item.width, item.tall))
+		item.within(c, area(x, height-margin-item.tall, item.width, item.tall))
 		x += item.width + 12
 	}
 	return []byte(c.svg(p.name, p.title, desc, "<style>"+chartStyle+"</style>\n"))

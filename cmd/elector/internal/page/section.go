@@ -61,10 +61,9 @@ func (v view) Sections() []section {
 // A service is a report's content about one service.
 type service struct {
 	view
-	name       string
-	slug       string // for file names and ids
-	runs       []report.Run
-	strategies []string // of the runs
+	name string
+	slug string // for file names and ids
+	runs []report.Run
 }
 
 var notInSlugs = regexp.MustCompile(`[^a-z0-9]`)
@@ -85,9 +84,6 @@ func (v view) services() (all []service) {
 			all = append(all, service{view: v, name: run.Service, slug: slug})
 		}
 		all[i].runs = append(all[i].runs, run)
-	}
-	for i := range all {
-		all[i].strategies = strategies(all[i].runs)
 	}
 	return all
 }
@@ -126,7 +122,7 @@ func (s service) most(limit int, has func(report.Run) bool) (best []report.Run) 
 
 // at returns the runs with n candidates that satisfy has, one per strategy.
 func (s service) at(n int, has func(report.Run) bool) (at []report.Run) {
-	for _, strategy := range s.strategies {
+	for _, strategy := range strategies(s.runs) {
 		if run, ok := s.find(strategy, n); ok && has(run) {
 			at = append(at, run)
 		}
@@ -137,7 +133,7 @@ func (s service) at(n int, has func(report.Run) bool) (at []report.Run) {
 // lacking says which strategies are not among the runs, if any.
 func (s service) lacking(says string, runs []report.Run) []string {
 	with := strategies(runs)
-	names := slices.DeleteFunc(slices.Clone(s.strategies), func(name string) bool { return slices.Contains(with, name) })
+	names := slices.DeleteFunc(strategies(s.runs), func(name string) bool { return slices.Contains(with, name) })
 	if len(names) == 0 {
 		return nil
 	}

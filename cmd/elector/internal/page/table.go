@@ -61,7 +61,7 @@ func (s service) pivot(caption string, figure func(report.Run) cell) table {
 	for _, n := range ns {
 		t.Head = append(t.Head, "N"+nbsp+"= "+count(float64(n)))
 	}
-	for _, strategy := range s.strategies {
+	for _, strategy := range strategies(s.runs) {
 		r := row{Swatch: s.swatch(strategy), Name: strategy}
 		for _, n := range ns {
 			c := cell{none}
