@@ -72,9 +72,6 @@ func (s service) leaderless() part {
 	return p
 }
 
-// notApart describes times that are not report.Apart.
-const notApart = "the medians differ by less than a fifth, or nine in ten of the shorter ones are not below the median of the others, or there are fewer than 10"
-
 // unnoticed says how long crashes went unnoticed, if any.
 func unnoticed(runs []report.Run) []string {
 	var medians []time.Duration
@@ -158,7 +155,9 @@ func (s service) cost() part {
 
 // growth returns a table of how figures grow with N.
 func (s service) growth() table {
-	t := table{Caption: "Growth with N. What each further candidate adds; below it the exponent (0 is constant, 1 is linear, 2 is quadratic) and R² of the straight line. A dash stands where growth cannot be told from noise: from the fewest candidates to the most the count changes by less than 5\u00a0%; of the times " + notApart + "."}
+	t := table{Caption: "Growth with N. What each further candidate adds; below it the exponent (0 is constant, 1 is linear, 2 is quadratic) and R² of the straight line. A dash stands where growth cannot be told from noise: from the fewest candidates to the most the count changes by less than 5\u00a0%; of the times " +
+		// They are not report.Apart:
+		"the medians differ by less than a fifth, or nine in ten of the shorter ones are not below the median of the others, or there are fewer than 10."}
 	figures := append(slices.Clone(costs), figure{name: "leaderless", title: "Time without a leader", format: span})
 	for _, f := range figures {
 		t.Head = append(t.Head, strings.ToLower(f.title))

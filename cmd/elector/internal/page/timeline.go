@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -16,27 +15,19 @@ type reign struct {
 
 // reigns returns the terms that ended or began. One that existed before starts at the left edge, and one that
 // continues ends at the right edge.
-func reigns(events []report.Event, left, right time.Duration) []reign {
-	var out []reign
-	open := make(map[int]time.Duration)
+func reigns(events []report.Event, left, right time.Duration) (all []reign) {
 	for _, e := range events {
-		switch e.Kind {
-		case report.Elected:
-			open[e.Candidate] = e.At + e.Took
-		case report.Ended:
-			from, ok := open[e.Candidate]
-			if !ok {
-				from = left
-			}
-			delete(open, e.Candidate)
-			out = append(out, reign{e.Candidate, from, e.At})
+		i := slices.IndexFunc(all, func(r reign) bool { return r.candidate == e.Candidate && r.to == right })
+		switch {
+		case e.Kind == report.Elected:
+			all = append(all, reign{e.Candidate, e.At + e.Took, right})
+		case e.Kind == report.Ended && i >= 0:
+			all[i].to = e.At
+		case e.Kind == report.Ended:
+			all = slices.Insert(all, 0, reign{e.Candidate, left, e.At})
 		}
 	}
-	for candidate, from := range open {
-		out = append(out, reign{candidate, from, right})
-	}
-	slices.SortFunc(out, func(a, b reign) int { return cmp.Compare(a.from, b.from) })
-	return out
+	return all
 }
 
 // vacancy returns the first end of a term and the first election after it; 0 and 0 if the timeline does not
