@@ -111,11 +111,11 @@ func logAxis(low, high float64, format func(float64) string) axis {
 	case decades < 2.6:
 		steps = []float64{1, 2, 5}
 	}
-	every := max(1, int(math.Ceil(decades/7)))
+	nth := max(1, int(math.Ceil(decades/7)))
 	for exp := int(math.Floor(math.Log10(a.low))); exp <= int(math.Ceil(math.Log10(a.high))); exp++ {
 		for _, step := range steps {
 			v := step * math.Pow10(exp)
-			if v >= a.low*0.999 && v <= a.high*1.001 && (step != 1 || exp%every == 0) {
+			if v >= a.low*0.999 && v <= a.high*1.001 && (step != 1 || exp%nth == 0) {
 				a.ticks = append(a.ticks, tick{v, format(v)})
 			}
 		}

@@ -10,8 +10,9 @@ import (
 
 // fairness shows who won how often.
 func (s service) fairness() part {
-	won := func(n int) bool { return n > 0 }
-	runs := s.most(few, func(r report.Run) bool { return slices.ContainsFunc(r.Fairness.Wins, won) })
+	runs := s.most(few, func(r report.Run) bool {
+		return slices.ContainsFunc(r.Fairness.Wins, func(n int) bool { return n > 0 })
+	})
 	if len(runs) == 0 {
 		return part{Missing: []string{"Nobody was elected."}}
 	}
@@ -23,12 +24,7 @@ func (s service) fairness() part {
 	var jains []string
 	for _, run := range runs {
 		wins, jain := run.Fairness.Wins, index(run.Fairness.Jain)
-		winners := 0
-		for _, n := range wins {
-			if won(n) {
-				winners++
-			}
-		}
+		winners := len(slices.DeleteFunc(slices.Clone(wins), func(n int) bool { return n <= 0 }))
 		panels = append(panels, panel{title: run.Strategy, note: "times elected; Jain’s index " + jain,
 			desc: fmt.Sprintf("Bars of wins per candidate: %s of %s won at least once, one of them %s.",
 				count(float64(winners)), count(float64(len(wins))), plural(slices.Max(wins), "time")),

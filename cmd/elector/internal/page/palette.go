@@ -34,15 +34,14 @@ var looks = []look{
 func newView(r report.Report) view {
 	v := view{r, strategies(r.Runs), make(map[string]look)}
 	known := catalog.Names()
-	others := looks[len(known):]
 	unknown := 0
 	for _, name := range v.order {
-		if i := slices.Index(known, name); i >= 0 {
-			v.looks[name] = looks[i]
-		} else {
-			v.looks[name] = others[unknown%len(others)]
+		i := slices.Index(known, name)
+		if i < 0 {
+			i = len(known) + unknown%(len(looks)-len(known))
 			unknown++
 		}
+		v.looks[name] = looks[i]
 	}
 	return v
 }
