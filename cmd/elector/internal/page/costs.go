@@ -162,7 +162,7 @@ func (s service) growth() table {
 	for _, f := range figures {
 		t.Head = append(t.Head, strings.ToLower(f.title))
 	}
-	for _, strategy := range strategies(s.runs) {
+	for _, strategy := range s.order {
 		r, found := row{Swatch: s.swatch(strategy), Name: strategy}, false
 		for _, f := range figures {
 			c := cell{none}
