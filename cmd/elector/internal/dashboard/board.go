@@ -93,7 +93,8 @@ type Board struct {
 // followed is an election, and the watch that follows it.
 type followed struct {
 	Election
-	version uint64 // of the board, at its last change
+	version uint64          // of the board, at its last change
+	ctx     context.Context // of the watch, which stop ends
 	stop    context.CancelFunc
 	watched bool
 	gone    bool // its watch says that there is no such election
@@ -113,8 +114,8 @@ func (b *Board) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		for _, e := range b.listed(ctx, l, err) {
-			watches.Go(func() { b.follow(e.ctx, e.path) })
+		for _, f := range b.listed(ctx, l, err) {
+			watches.Go(func() { b.follow(f) })
 		}
 		if program.Sleep(ctx, max(every, rests*time.Since(began))) != nil {
 			return
@@ -122,72 +123,63 @@ func (b *Board) run(ctx context.Context) {
 	}
 }
 
-type toFollow struct {
-	ctx  context.Context
-	path string
-}
-
 // listed stores which elections exist, and returns those that nobody follows yet.
-func (b *Board) listed(ctx context.Context, l inspect.Listing, err error) (begin []toFollow) {
+func (b *Board) listed(ctx context.Context, l inspect.Listing, err error) (begin []*followed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	trouble := ""
 	switch {
 	case err != nil:
 		trouble = err.Error()
+		l.Elections = nil
 	case len(l.Missed) > 0:
 		trouble = fmt.Sprintf("not all below %s was looked at: %s: %s", l.Under, l.Missed[0].Key, l.Missed[0].Why)
 	}
 	left := 0
-	defer func() {
-		if trouble == "" && left > 0 {
-			trouble = fmt.Sprintf("%d of %d elections are not shown: give a longer path", left, len(l.Elections))
-		}
-		if trouble != b.trouble {
-			b.trouble = trouble
-			b.change(nil)
-		}
-	}()
-	if err != nil {
-		return nil
-	}
 	for _, v := range l.Elections {
 		f := b.all[v.Election]
-		if f == nil && len(b.all) < mostElections {
+		if f == nil {
+			if len(b.all) == mostElections {
+				left++
+				continue
+			}
 			f = &followed{Election: Election{Path: v.Election, Strategy: readable(v.Strategy), Trouble: "not looked at yet", Candidates: []Candidate{}, Spans: []Span{}}}
 			b.all[v.Election] = f
 			b.change(f)
 		}
-		if f == nil {
-			left++
-		} else if !f.watched {
-			var each context.Context
-			each, f.stop = context.WithCancel(ctx)
+		if !f.watched {
+			f.ctx, f.stop = context.WithCancel(ctx)
 			f.watched = true
-			begin = append(begin, toFollow{each, v.Election})
+			begin = append(begin, f)
 		}
 	}
-	if len(l.Missed) > 0 {
-		return begin
-	}
-	for path, f := range b.all {
-		if (f.gone || !f.watched) && !slices.ContainsFunc(l.Elections, func(v inspect.View) bool { return v.Election == path }) {
-			f.stop()
-			delete(b.all, path)
-			b.change(nil)
+	if trouble == "" { // else an election may be where nobody looked
+		for path, f := range b.all {
+			if (f.gone || !f.watched) && !slices.ContainsFunc(l.Elections, func(v inspect.View) bool { return v.Election == path }) {
+				f.stop()
+				delete(b.all, path)
+				b.change(nil)
+			}
 		}
+		if left > 0 {
+			trouble = fmt.Sprintf("%d of %d elections are not shown: give a longer path", left, len(l.Elections))
+		}
+	}
+	if trouble != b.trouble {
+		b.trouble = trouble
+		b.change(nil)
 	}
 	return begin
 }
 
 // follow follows one election. If a watch ends, as when the service refuses the right to look, it begins
 // again with the next list that has the election.
-func (b *Board) follow(ctx context.Context, path string) {
-	for v, err := range b.in.Watch(ctx, path, inspect.WatchOptions{Candidates: true}) {
+func (b *Board) follow(f *followed) {
+	ctx := f.ctx // for a watch to come there is another
+	for v, err := range b.in.Watch(ctx, f.Path, inspect.WatchOptions{Candidates: true}) {
 		b.mu.Lock()
-		f := b.all[path]
 		switch {
-		case ctx.Err() != nil || f == nil:
+		case ctx.Err() != nil: // it is on the board no more
 		case err != nil:
 			f.watched = false
 			f.stop()

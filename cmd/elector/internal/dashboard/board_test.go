@@ -94,7 +94,7 @@ func TestListed(t *testing.T) {
 	}
 	began := func(l inspect.Listing, err error) (paths []string) {
 		for _, f := range b.listed(t.Context(), l, err) {
-			paths = append(paths, f.path)
+			paths = append(paths, f.Path)
 		}
 		return paths
 	}
@@ -147,7 +147,7 @@ func TestWatchEnds(t *testing.T) {
 	b := newBoard(in, "/")
 	begin := b.listed(t.Context(), inspect.Listing{Elections: []inspect.View{{Election: "/a", Strategy: "fair"}}}, nil)
 	require.Len(t, begin, 1)
-	b.follow(begin[0].ctx, "/a")
+	b.follow(begin[0])
 	assert.Contains(t, b.all["/a"].Trouble, "denied")
 	assert.Error(t, begin[0].ctx.Err(), "its context is let go")
 

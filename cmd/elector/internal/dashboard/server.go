@@ -212,41 +212,40 @@ type done struct {
 }
 
 func (s *server) act(w http.ResponseWriter, r *http.Request) {
-	refuse := func(code int, why string) { answer(w, code, done{Error: why}) }
+	code, said := s.obey(w, r)
+	answer(w, code, said)
+}
+
+func (s *server) obey(w http.ResponseWriter, r *http.Request) (code int, said done) {
 	given, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case s.token == "":
+		return http.StatusForbidden, done{Error: "nothing may be changed here: start the dashboard with --allow-changes"}
+	case !isBearer || subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) != 1:
+		return http.StatusUnauthorized, done{Error: "the token is not right: open the address that the dashboard has logged at its start"}
+	case kind != "application/json":
+		return http.StatusUnsupportedMediaType, done{Error: "send application/json"}
+	}
 	var o order
 	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
 	in.DisallowUnknownFields()
-	switch {
-	case s.token == "":
-		refuse(http.StatusForbidden, "nothing may be changed here: start the dashboard with --allow-changes")
-		return
-	case !isBearer || subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) != 1:
-		refuse(http.StatusUnauthorized, "the token is not right: open the address that the dashboard has logged at its start")
-		return
-	case kind != "application/json":
-		refuse(http.StatusUnsupportedMediaType, "send application/json")
-		return
-	}
 	if err := in.Decode(&o); err != nil {
-		refuse(http.StatusBadRequest, err.Error())
-		return
+		return http.StatusBadRequest, done{Error: err.Error()}
 	}
 	if !s.board.shows(o.Election) {
-		refuse(http.StatusNotFound, "this election is not on the dashboard: "+o.Election)
-		return
+		return http.StatusNotFound, done{Error: "this election is not on the dashboard: " + o.Election}
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), actBy, fmt.Errorf("no answer from the service within %v: it may have been done", actBy))
 	defer cancel()
+	log := s.Log.With("do", o.Do, "election", o.Election, "id", o.ID, "why", o.Why, "from", r.RemoteAddr)
 	says, err := s.carryOut(ctx, o)
 	if err != nil {
-		s.Log.Warn("an order failed", "do", o.Do, "election", o.Election, "id", o.ID, "why", o.Why, "from", r.RemoteAddr, "err", err)
-		refuse(codeOf(err), err.Error())
-		return
+		log.Warn("an order failed", "err", err)
+		return codeOf(err), done{Error: err.Error()}
 	}
-	s.Log.Info("an order was carried out", "do", o.Do, "election", o.Election, "id", o.ID, "why", o.Why, "from", r.RemoteAddr)
-	answer(w, http.StatusOK, done{Done: says})
+	log.Info("an order was carried out")
+	return http.StatusOK, done{Done: says}
 }
 
 var errChanged = errors.New("the leader has changed meanwhile: look again")

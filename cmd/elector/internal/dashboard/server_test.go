@@ -159,6 +159,7 @@ func TestRefuses(t *testing.T) {
 	reading, readOnly := start(t, url, Config{Path: "/"})
 	assert.Empty(t, reading.token)
 	body := `{"do":"ask","election":"/jobs/reindex","token":"` + leader.Token + `"}`
+	permitted := map[string]string{"Authorization": "Bearer " + s.token, "Content-Type": "application/json"}
 	for about, c := range map[string]struct {
 		address, method, path, body string
 		headers                     map[string]string
@@ -170,10 +171,10 @@ func TestRefuses(t *testing.T) {
 		"a form of another page": {address, "POST", "/act", body, map[string]string{"Authorization": "Bearer " + s.token, "Content-Type": "text/plain"}, http.StatusUnsupportedMediaType},
 		"a script of another page": {address, "POST", "/act", body, map[string]string{"Authorization": "Bearer " + s.token, "Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"},
 			http.StatusForbidden},
-		"no JSON":          {address, "POST", "/act", `{"do":`, map[string]string{"Authorization": "Bearer " + s.token, "Content-Type": "application/json"}, http.StatusBadRequest},
-		"too long":         {address, "POST", "/act", `{"why":"` + strings.Repeat("x", mostBody) + `"}`, map[string]string{"Authorization": "Bearer " + s.token, "Content-Type": "application/json"}, http.StatusBadRequest},
-		"no such election": {address, "POST", "/act", `{"do":"ask","election":"/x"}`, map[string]string{"Authorization": "Bearer " + s.token, "Content-Type": "application/json"}, http.StatusNotFound},
-		"no such order":    {address, "POST", "/act", strings.Replace(body, "ask", "rm", 1), map[string]string{"Authorization": "Bearer " + s.token, "Content-Type": "application/json"}, http.StatusBadRequest},
+		"no JSON":          {address, "POST", "/act", `{"do":`, permitted, http.StatusBadRequest},
+		"too long":         {address, "POST", "/act", `{"why":"` + strings.Repeat("x", mostBody) + `"}`, permitted, http.StatusBadRequest},
+		"no such election": {address, "POST", "/act", `{"do":"ask","election":"/x"}`, permitted, http.StatusNotFound},
+		"no such order":    {address, "POST", "/act", strings.Replace(body, "ask", "rm", 1), permitted, http.StatusBadRequest},
 		"an order by GET":  {address, "GET", "/act", "", map[string]string{"Authorization": "Bearer " + s.token}, http.StatusMethodNotAllowed},
 		"a strange name":   {address, "GET", "/state", "", map[string]string{"Host": "evil.example"}, http.StatusMisdirectedRequest},
 		"its name":         {address, "GET", "/state", "", map[string]string{"Host": "Board.example:80"}, http.StatusOK},

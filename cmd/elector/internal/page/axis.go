@@ -37,11 +37,6 @@ func (a axis) part(v float64) float64 {
 	return (v - a.low) / (a.high - a.low)
 }
 
-// shown returns the ticks that are on the axis.
-func (a axis) shown() []tick {
-	return slices.DeleteFunc(a.ticks, func(t tick) bool { return a.part(t.at) < 0 || a.part(t.at) > 1 })
-}
-
 // room returns the length of the axis if length includes the half label that sticks out at its end, if any.
 func (a axis) room(length float64, half func(label string) float64) float64 {
 	least, most := length, 0.0
@@ -68,7 +63,6 @@ func (c *canvas) axes(b box, x, y axis, grid bool, what string) plot {
 		left = max(left, ticks.width(t.label))
 	}
 	x.thin(b.right - b.left - left)
-	x.ticks, y.ticks = x.shown(), y.shown()
 	edge := b.bottom - height - length
 	data := b.inset(left+3, 0, 0, height+length+0.4)
 	data.right = data.left + x.room(data.right-data.left, func(label string) float64 { return ticks.width(label) / 2 })
@@ -101,15 +95,15 @@ func (c *canvas) axes(b box, x, y axis, grid bool, what string) plot {
 	return p
 }
 
-// logAxis returns a logarithmic axis for low to high that ends on ticks.
+// logAxis returns a logarithmic axis from low or less to high or more, whose ends are ticks: 1, 2 or 5 times a
+// power of ten. It marks every power of ten, or every nth above 7 decades. If there are few, it also marks
+// multiples.
 func logAxis(low, high float64, format func(float64) string) axis {
-	low, high = logRange(low, high)
-	return axis{low, high, true, logTicks(low, high, format)}
-}
-
-// logTicks marks every power of ten, or every nth above 7 decades. If there are few, it also marks multiples.
-func logTicks(low, high float64, format func(float64) string) (all []tick) {
-	decades := math.Log10(high / low)
+	a := axis{low: stepBelow(low * 1.0001), high: roundStep(high), log: true}
+	if a.low >= a.high {
+		a.high = 10 * a.low
+	}
+	decades := math.Log10(a.high / a.low)
 	steps := []float64{1}
 	switch {
 	case decades < 1.2:
@@ -117,42 +111,22 @@ func logTicks(low, high float64, format func(float64) string) (all []tick) {
 	case decades < 2.6:
 		steps = []float64{1, 2, 5}
 	}
-	every := max(1, int(math.Ceil(decades/7)))
-	for exp := int(math.Floor(math.Log10(low))); exp <= int(math.Ceil(math.Log10(high))); exp++ {
+	nth := max(1, int(math.Ceil(decades/7)))
+	for exp := int(math.Floor(math.Log10(a.low))); exp <= int(math.Ceil(math.Log10(a.high))); exp++ {
 		for _, step := range steps {
 			v := step * math.Pow10(exp)
-			if v < low*0.999 || v > high*1.001 || step == 1 && exp%every != 0 {
-				continue
+			if v >= a.low*0.999 && v <= a.high*1.001 && (step != 1 || exp%nth == 0) {
+				a.ticks = append(a.ticks, tick{v, format(v)})
 			}
-			all = append(all, tick{v, format(v)})
 		}
 	}
-	return all
+	return a
 }
 
-// logRange widens low and high until they end on ticks: on 1, 2 or 5 times a power of ten.
-func logRange(low, high float64) (float64, float64) {
-	from, to := stepBelow(low*1.0001), roundStep(high)
-	if from >= to {
-		to = 10 * from
-	}
-	return from, to
-}
-
-// linearTicks marks an axis from 0 at about n round places.
-func linearTicks(high float64, n int, format func(float64) string) (all []tick) {
-	step := roundStep(high / float64(n))
-	for i := 0; float64(i)*step <= high*1.0001; i++ {
-		all = append(all, tick{float64(i) * step, format(float64(i) * step)})
-	}
-	return all
-}
-
-// orderTicks numbers candidates from 0 at about n round places.
-func orderTicks(candidates, n int) (all []tick) {
-	step := max(1, int(roundStep(float64(candidates)/float64(n))))
-	for i := 0; i < candidates; i += step {
-		all = append(all, tick{float64(i), count(float64(i))})
+// every marks an axis from 0 to high at each step.
+func every(step, high float64, format func(float64) string) (all []tick) {
+	for v := 0.0; v <= high; v += step {
+		all = append(all, tick{v, format(v)})
 	}
 	return all
 }
@@ -195,19 +169,19 @@ func (a axis) thin(width float64) {
 		}
 		return 3
 	}
-	type extent struct{ from, to float64 }
-	var taken []extent
+	var taken [][2]float64 // from and to, of labels that stay
 	for first := range 4 {
 		for i := range a.ticks {
+			if rank(i) != first {
+				continue
+			}
 			t := &a.ticks[i]
 			middle, half := width*a.part(t.at), ticks.width(t.label)/2+2
-			at := extent{middle - half, middle + half}
-			switch {
-			case rank(i) != first:
-			case slices.ContainsFunc(taken, func(e extent) bool { return at.from < e.to && e.from < at.to }):
+			from, to := middle-half, middle+half
+			if slices.ContainsFunc(taken, func(other [2]float64) bool { return from < other[1] && other[0] < to }) {
 				t.label = ""
-			default:
-				taken = append(taken, at)
+			} else {
+				taken = append(taken, [2]float64{from, to})
 			}
 		}
 	}

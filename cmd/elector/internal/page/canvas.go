@@ -156,13 +156,10 @@ func (c *canvas) flush() {
 	c.data.Reset()
 }
 
-// svg returns the picture. name must be unique in the document; style is a style sheet for a picture that
-// stands alone, or "".
+// svg returns the picture. name must be unique in the document; style is the element with the style sheet of a
+// picture that stands alone, or "".
 func (c *canvas) svg(name, title, desc, style string) string {
 	c.flush()
-	if style != "" {
-		style = "<style>" + style + "</style>\n"
-	}
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %[1]s %[2]s" width="%[1]s" height="%[2]s" aria-labelledby="%[3]s-title %[3]s-desc">
 <title id="%[3]s-title">%[4]s</title>
 <desc id="%[3]s-desc">%[5]s</desc>
@@ -172,11 +169,7 @@ func (c *canvas) svg(name, title, desc, style string) string {
 
 // number formats v with at most one place after the point: a tenth of a pixel.
 func number(v float64) string {
-	v = math.Round(v*10) / 10
-	if v == 0 {
-		return "0" // and never -0
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
+	return strconv.FormatFloat(math.Round(v*10)/10+0, 'f', -1, 64) // + 0 turns -0 into 0
 }
 
 func escape(s string) string {

@@ -10,11 +10,11 @@ import (
 )
 
 // glance is the shortest answer: every strategy with the most candidates that were tried.
-func (v view) glance(svc service) part {
+func (s service) glance() part {
 	var last []report.Run
-	for _, strategy := range v.order {
+	for _, strategy := range strategies(s.runs) {
 		var most report.Run
-		for _, run := range svc.runs {
+		for _, run := range s.runs {
 			// An empty one has nothing to show, unless there is no other.
 			if run.Strategy == strategy && (run.N > most.N && !run.Empty() || most.N == 0 || most.Empty()) {
 				most = run
@@ -28,78 +28,71 @@ func (v view) glance(svc service) part {
 	head := []string{"wake-ups", "order kept", "no leader: resigned", "crashed", "operations", "bytes", "Jain’s index"}
 	ns, caption := sizes(last), "With the most candidates that each was tried with."
 	if len(ns) == 1 {
-		caption = "With " + plural(ns[0], "candidate", "candidates") + "."
+		caption = "With " + plural(ns[0], "candidate") + "."
 	} else {
 		head = append(head, "N")
 	}
-	return part{Tables: []table{v.perStrategy(caption, head, last, func(run report.Run) []cell {
+	return part{Tables: []table{s.perStrategy(caption, head, last, func(run report.Run) []cell {
 		c := run.PerChange
 		cells := append(plain(count(c.WakeUps), percent(1-run.Fairness.Inversions), median(run.Resigned.Quantiles), median(run.Crashed.Quantiles),
-			count(c.Operations), size(c.Bytes)), v.jain(run))
-		if len(ns) != 1 {
-			cells = append(cells, cell{Main: count(float64(run.N))})
-		}
-		return cells
+			count(c.Operations), size(c.Bytes)), s.jain(run), cell{count(float64(run.N))})
+		return cells[:len(head)]
 	})}}
 }
 
 // change shows one leader change of each strategy, event by event.
-func (v view) change(svc service) (p part) {
-	runs := v.most(svc.runs, few, func(r report.Run) bool { return r.Sample != nil && len(r.Sample.Events) > 0 })
+func (s service) change() part {
+	runs := s.most(few, func(r report.Run) bool { return r.Sample != nil && len(r.Sample.Events) > 0 })
 	if len(runs) == 0 {
 		return part{Missing: []string{"No leader change was recorded event by event."}}
 	}
-	changes := make([]change, len(runs))
+	var changes []change
 	candidates := 0
-	for i, run := range runs {
-		changes[i] = newChange(run)
-		candidates = max(candidates, changes[i].rows)
+	for _, run := range runs {
+		c := newChange(run)
+		changes, candidates = append(changes, c), max(candidates, c.rows)
 	}
 	from, until, cut := timeAxis(changes)
-
-	pic := picture{
-		name: "change-" + svc.slug, title: "One leader change with " + plural(runs[0].N, "candidate", "candidates") + ", by strategy",
-		columns: 3, Class: "narrow",
-		key: timelineKey(),
-	}
+	with := plural(runs[0].N, "candidate")
 	one := (candidates + mostRows - 1) / mostRows
+
+	var panels []panel
 	var longer []string
 	for i, run := range runs {
 		c := changes[i]
-		vacant := duration(c.come - c.gone)
-		pic.panels = append(pic.panels, panel{
+		wakeUps, vacant := plural(c.n[report.WokenUp], "wake-up"), duration(c.come-c.gone)
+		panels = append(panels, panel{
 			title: run.Strategy,
-			note:  fmt.Sprintf("%s, no leader for %s", plural(c.n[report.WokenUp], "wake-up", "wake-ups"), vacant),
-			desc: fmt.Sprintf("A change of leader by %s with %s: no leader for %s; %s, %s, %s, %s in vain.",
-				cause(run), plural(run.N, "candidate", "candidates"), vacant, plural(c.n[report.WokenUp], "wake-up", "wake-ups"),
-				plural(c.n[report.Read], "read", "reads"), plural(c.n[report.Wrote], "write", "writes"), plural(c.n[report.Refused], "write", "writes")),
+			note:  fmt.Sprintf("%s, no leader for %s", wakeUps, vacant),
+			desc: fmt.Sprintf("A change of leader by %s with %s: no leader for %s; %s, %s, %s, %s in vain.", cause(run), with, vacant,
+				wakeUps, plural(c.n[report.Read], "read"), plural(c.n[report.Wrote], "write"), plural(c.n[report.Refused], "write")),
 			width: 264, tall: 400,
-			draw: timeline(v.looks[run.Strategy].ink, c.shown(one), candidates, from, until),
+			draw: timeline(s.looks[run.Strategy].ink, c.shown(one), candidates, from, until),
 		})
 		if cut && c.still > until {
 			longer = append(longer, fmt.Sprintf("%s until %s", run.Strategy, duration(c.still)))
 		}
 	}
-	pic.Caption = fmt.Sprintf("A change of leader by %[2]s with %[1]s, all at one scale. The bar at the left is the term that ends, the bar at the right the one that begins.",
-		plural(runs[0].N, "candidate", "candidates"), cause(runs[0])) + partly(svc, runs[0].N)
+	caption := fmt.Sprintf("A change of leader by %s with %s, all at one scale. The bar at the left is the term that ends, the bar at the right the one that begins.",
+		cause(runs[0]), with) + s.partly(runs[0].N)
 	if one > 1 {
-		pic.Caption += fmt.Sprintf(" Of the candidates that do not lead, it shows one in %d.", one)
+		caption += fmt.Sprintf(" Of the candidates that do not lead, it shows one in %d.", one)
 	}
 	if len(longer) > 0 {
-		pic.Caption += " Not all of it is drawn: candidates keep reading or writing with " + list(longer) + "."
+		caption += " Not all of it is drawn: candidates keep reading or writing with " + list(longer) + "."
 	}
-	p.show(pic)
-	if lacking := v.lacking(svc, runs); lacking != "" {
-		p.Missing = append(p.Missing, "No change was recorded with "+lacking+".")
+	return part{
+		Picture: picture{name: "change-" + s.slug, title: "One leader change with " + with + ", by strategy", panels: panels, key: timelineKey(),
+			Class: "narrow", Caption: caption},
+		Missing: s.lacking("No change was recorded with %s.", runs),
+		Tables: []table{s.perStrategy("The change that is drawn, in figures: a "+cause(runs[0])+".",
+			[]string{"wake-ups", "no leader for", "reads", "writes", "writes in vain", "still after"},
+			runs, func(run report.Run) []cell {
+				c := newChange(run)
+				n := func(kind report.EventKind) string { return count(float64(c.n[kind])) }
+				return plain(n(report.WokenUp), duration(c.come-c.gone), n(report.Read), n(report.Wrote), n(report.Refused), duration(c.still))
+			})},
 	}
-	p.Tables = append(p.Tables, v.perStrategy("The change that is drawn, in figures: a "+cause(runs[0])+".",
-		[]string{"wake-ups", "no leader for", "reads", "writes", "writes in vain", "still after"},
-		runs, func(run report.Run) []cell {
-			c := newChange(run)
-			n := func(kind report.EventKind) string { return count(float64(c.n[kind])) }
-			return plain(n(report.WokenUp), duration(c.come-c.gone), n(report.Read), n(report.Wrote), n(report.Refused), duration(c.still))
-		}))
-	return p
 }
 
 // mostRows is the number of candidates up to which a picture shows all their events. More have less than a
@@ -149,8 +142,10 @@ func (c change) shown(one int) []report.Event {
 // cut if one takes far longer than the others, which would all be too narrow to see.
 func timeAxis(changes []change) (from, until time.Duration, cut bool) {
 	var ends []time.Duration
+	var most time.Duration
 	for _, c := range changes {
 		ends = append(ends, c.still)
+		most = max(most, 2*c.come) // the next leader is always visible
 		for _, e := range c.events {
 			from = min(from, e.At)
 		}
@@ -158,10 +153,7 @@ func timeAxis(changes []change) (from, until time.Duration, cut bool) {
 	slices.Sort(ends)
 	until = ends[len(ends)-1]
 	if len(ends) > 1 {
-		most := 2 * ends[len(ends)-2]
-		for _, c := range changes {
-			most = max(most, 2*c.come) // the next leader is always visible
-		}
+		most = max(most, 2*ends[len(ends)-2])
 		until, cut = min(until, most), until > most
 	}
 	until = max(until+until/20, time.Microsecond)
@@ -173,16 +165,4 @@ func cause(run report.Run) string {
 		return "crash"
 	}
 	return "resignation"
-}
-
-// lacking names the service's strategies that are not among the runs.
-func (v view) lacking(svc service, runs []report.Run) string {
-	var names []string
-	for _, strategy := range v.order {
-		is := func(r report.Run) bool { return r.Strategy == strategy }
-		if slices.ContainsFunc(svc.runs, is) && !slices.ContainsFunc(runs, is) {
-			names = append(names, strategy)
-		}
-	}
-	return list(names)
 }

@@ -59,22 +59,15 @@ func threeDigits(v float64) string {
 
 // places formats v with n places after the point, and commas.
 func places(v float64, n int) string {
-	s := strings.TrimPrefix(strconv.FormatFloat(v, 'f', n, 64), "-")
-	whole, rest, _ := strings.Cut(s, ".")
-	var b strings.Builder
+	s := strconv.FormatFloat(math.Abs(v), 'f', n, 64)
+	whole, _, _ := strings.Cut(s, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
 	if v < 0 && strings.Trim(s, "0.") != "" {
-		b.WriteString("−")
+		s = "−" + s
 	}
-	for i, c := range whole {
-		if i > 0 && (len(whole)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	if rest != "" {
-		b.WriteString("." + rest)
-	}
-	return b.String()
+	return s
 }
 
 // index formats a figure between 0 and 1, such as Jain's.
@@ -95,19 +88,19 @@ func signed(s string) string {
 }
 
 // plural returns n and the word for n of them.
-func plural(n int, one, many string) string {
+func plural(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return count(float64(n)) + " " + many
+	return count(float64(n)) + " " + one + "s"
 }
 
 // extent formats a range of things, from n to m.
-func extent(n, m int, one, many string) string {
+func extent(n, m int, one string) string {
 	if n == m {
-		return plural(n, one, many)
+		return plural(n, one)
 	}
-	return count(float64(n)) + " to " + plural(m, one, many)
+	return count(float64(n)) + " to " + plural(m, one)
 }
 
 // durations formats a range, from a to b.
@@ -116,4 +109,13 @@ func durations(a, b time.Duration) string {
 		return duration(a)
 	}
 	return duration(a) + " to " + duration(b)
+}
+
+// list joins names as a sentence does.
+func list(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

@@ -17,51 +17,46 @@ type look struct {
 	shape shape
 }
 
-// looks are the looks of the library's strategies. The colours, in chart.css, are Okabe and Ito's, darkened
-// or lightened until text can be read in them.
-var looks = map[string]look{
-	"fair":        {"fair", "", disc},
-	"unfair":      {"unfair", "6 3", triangle},
-	"kafka":       {"kafka", "2 3", square},
-	"parentwatch": {"parentwatch", "8 3 2 3", diamond},
-	"ranked":      {"ranked", "10 2 2 2 2 2", star},
-}
-
-// others are for unknown strategies, in the order of their names.
-var others = []look{
+// looks are for the library's strategies, in the order of package catalog, and then for unknown ones. The
+// inks have the names of those they were made for. In chart.css they are Okabe and Ito's, darkened or
+// lightened until text can be read in them.
+var looks = []look{
+	{"fair", "", disc},
+	{"unfair", "6 3", triangle},
+	{"kafka", "2 3", square},
+	{"parentwatch", "8 3 2 3", diamond},
+	{"ranked", "10 2 2 2 2 2", star},
 	{"other1", "1 2", plus},
 	{"other2", "10 3", cross},
 	{"other3", "4 2 1 2 1 2", ring},
 }
 
-// palette knows the look of every strategy in a report, and their order.
-type palette struct {
-	order []string
-	looks map[string]look
-}
-
-func newPalette(r report.Report) palette {
-	p := palette{looks: make(map[string]look)}
-	for _, run := range r.Runs {
-		if !slices.Contains(p.order, run.Strategy) {
-			p.order = append(p.order, run.Strategy)
-		}
-	}
-	// The known ones first and always in the same order, then others by name.
+func newView(r report.Report) view {
+	v := view{r, strategies(r.Runs), make(map[string]look)}
 	known := catalog.Names()
-	slices.SortFunc(p.order, func(a, b string) int {
-		return cmp.Or(cmp.Compare(uint(slices.Index(known, a)), uint(slices.Index(known, b))), cmp.Compare(a, b)) // -1 becomes the last
-	})
 	unknown := 0
-	for _, name := range p.order {
-		l, ok := looks[name]
-		if !ok {
-			l = others[unknown%len(others)]
+	for _, name := range v.order {
+		i := slices.Index(known, name)
+		if i < 0 {
+			i = len(known) + unknown%(len(looks)-len(known))
 			unknown++
 		}
-		p.looks[name] = l
+		v.looks[name] = looks[i]
 	}
-	return p
+	return v
+}
+
+// strategies returns the strategies of the runs: the known ones first, always in the same order, and then the
+// others by name.
+func strategies(runs []report.Run) (names []string) {
+	for _, run := range runs {
+		names = append(names, run.Strategy)
+	}
+	known := catalog.Names()
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(uint(slices.Index(known, a)), uint(slices.Index(known, b))), cmp.Compare(a, b)) // -1 becomes the last
+	})
+	return slices.Compact(names)
 }
 
 // line returns the pen for a strategy's lines.
@@ -109,6 +104,20 @@ func (c *canvas) mark(s shape, i ink, at place, radius float64) {
 		}
 		c.fill(i, along(edge...)+"Z")
 	}
+}
+
+// curve draws a line with marks.
+func (c *canvas) curve(l look, radius float64, at ...place) {
+	c.stroke(l.line(), along(at...))
+	for _, at := range at {
+		c.mark(l.shape, l.ink, at, radius)
+	}
+}
+
+// specimen draws a piece of line, with one mark in its middle.
+func (c *canvas) specimen(l look, middle place, half, radius float64) {
+	c.stroke(l.line(), along(place{middle.x - half, middle.y}, place{middle.x + half, middle.y}))
+	c.mark(l.shape, l.ink, middle, radius)
 }
 
 func (c *canvas) cross(p pen, at place, half float64) {

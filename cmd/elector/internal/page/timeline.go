@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -16,27 +15,19 @@ type reign struct {
 
 // reigns returns the terms that ended or began. One that existed before starts at the left edge, and one that
 // continues ends at the right edge.
-func reigns(events []report.Event, left, right time.Duration) []reign {
-	var out []reign
-	open := make(map[int]time.Duration)
+func reigns(events []report.Event, left, right time.Duration) (all []reign) {
 	for _, e := range events {
-		switch e.Kind {
-		case report.Elected:
-			open[e.Candidate] = e.At + e.Took
-		case report.Ended:
-			from, ok := open[e.Candidate]
-			if !ok {
-				from = left
-			}
-			delete(open, e.Candidate)
-			out = append(out, reign{e.Candidate, from, e.At})
+		i := slices.IndexFunc(all, func(r reign) bool { return r.candidate == e.Candidate && r.to == right })
+		switch {
+		case e.Kind == report.Elected:
+			all = append(all, reign{e.Candidate, e.At + e.Took, right})
+		case e.Kind == report.Ended && i >= 0:
+			all[i].to = e.At
+		case e.Kind == report.Ended:
+			all = slices.Insert(all, 0, reign{e.Candidate, left, e.At})
 		}
 	}
-	for candidate, from := range open {
-		out = append(out, reign{candidate, from, right})
-	}
-	slices.SortFunc(out, func(a, b reign) int { return cmp.Compare(a.from, b.from) })
-	return out
+	return all
 }
 
 // vacancy returns the first end of a term and the first election after it; 0 and 0 if the timeline does not
@@ -57,8 +48,8 @@ func vacancy(events []report.Event) (from, to time.Duration) {
 func timeline(i ink, events []report.Event, candidates int, from, until time.Duration) drawing {
 	return func(c *canvas, b box) {
 		rows := float64(candidates)
-		p := c.axes(b.inset(0, 2, 16, 14), axis{low: float64(from), high: float64(until), ticks: linearTicks(float64(until), 4, span)},
-			axis{low: rows - 0.3, high: -0.7, ticks: orderTicks(candidates, 8)}, false, "since the change began")
+		p := c.axes(b.inset(0, 2, 16, 14), axis{low: float64(from), high: float64(until), ticks: every(roundStep(float64(until)/4), float64(until), span)},
+			axis{low: rows - 0.3, high: -0.7, ticks: every(max(1, roundStep(rows/8)), rows-1, count)}, false, "since the change began")
 		at := func(d time.Duration) float64 { return p.x(float64(min(d, until))) }
 		row := (p.bottom - p.top) / rows
 

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -10,53 +11,44 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
-// verdict is the report in one sentence, about complete runs: how many each strategy wakes, and which have a
-// leader again soonest and last. It names the latter only if the times are report.Apart.
-func (v view) verdict() string {
-	runs, where := v.judged()
-	switch {
-	case len(runs) > 0:
-		said := fmt.Sprintf("At %s%s, %s", plural(runs[0].N, "candidate", "candidates"), where, wakes(runs))
-		if times := soonest(runs); times != "" {
-			said += "; " + times
-		}
-		return said + "."
-	case len(v.order) > 0:
-		return "No run came to its end, so nothing can be said."
-	}
-	return ""
-}
-
-// judged returns the complete runs, one per strategy, at the most candidates that most strategies were tried
-// with, and, of several services, on which one.
-func (v view) judged() (best []report.Run, where string) {
-	all := services(v.report)
-	for _, svc := range all {
-		at := v.most(svc.runs, math.MaxInt, func(r report.Run) bool { return r.Truncated == "" && r.Changes() > 0 })
-		if len(at) > len(best) || len(at) > 0 && len(at) == len(best) && at[0].N > best[0].N {
-			best, where = at, ""
-			if len(all) > 1 {
-				where = " on " + svc.name
+// Verdict is the report in one sentence, about the complete runs at the most candidates that most strategies
+// were tried with: how many each strategy wakes, and which have a leader again soonest and last. It names the
+// latter only if the times are report.Apart.
+func (v view) Verdict() string {
+	var runs []report.Run
+	where := ""
+	services := v.services()
+	for _, s := range services {
+		at := s.most(math.MaxInt, func(r report.Run) bool { return r.Truncated == "" && r.Changes() > 0 })
+		if len(at) > len(runs) || len(at) > 0 && len(at) == len(runs) && at[0].N > runs[0].N {
+			runs = at
+			if len(services) > 1 {
+				where = " on " + s.name
 			}
 		}
 	}
-	return best, where
+	switch {
+	case len(v.Runs) == 0:
+		return ""
+	case len(runs) == 0:
+		return "No run came to its end, so nothing can be said."
+	}
+	said := fmt.Sprintf("At %s%s, %s", plural(runs[0].N, "candidate"), where, wakes(runs))
+	if times := soonest(runs); times != "" {
+		said += "; " + times
+	}
+	return said + "."
 }
 
 // wakes says how many each strategy wakes, the fewest first; it groups equal ones.
 func wakes(runs []report.Run) string {
-	var counts []int
 	of := make(map[int][]string)
 	for _, r := range runs {
 		n := int(math.Round(r.PerChange.WakeUps)) // candidates that come and go take some off the mean
-		if of[n] == nil {
-			counts = append(counts, n)
-		}
 		of[n] = append(of[n], r.Strategy)
 	}
-	slices.Sort(counts)
 	var parts []string
-	for i, n := range counts {
+	for i, n := range slices.Sorted(maps.Keys(of)) {
 		said := count(float64(n))
 		if n == runs[0].N-1 {
 			said = "all" + nbsp + said

@@ -60,31 +60,14 @@ func Inversions(arrivals []int) float64 {
 	if n < 2 {
 		return 0
 	}
-	pairs, _ := inverted(slices.Clone(arrivals), make([]int, len(arrivals)))
+	var elected []int // so far, sorted
+	pairs := 0
+	for _, rank := range arrivals {
+		at, _ := slices.BinarySearch(elected, rank+1)
+		pairs += len(elected) - at // they arrived later
+		elected = slices.Insert(elected, at, rank)
+	}
 	return float64(pairs) / (n * (n - 1) / 2)
-}
-
-// inverted counts inversions by sorting: of two sorted halves, each element of the left one that remains when
-// one of the right is placed makes a pair with it.
-func inverted(a, spare []int) (pairs int, sorted []int) {
-	if len(a) < 2 {
-		return 0, a
-	}
-	half := len(a) / 2
-	left, l := inverted(a[:half], spare[:half])
-	right, r := inverted(a[half:], spare[half:])
-	pairs = left + right
-	merged := spare[:0]
-	for len(l) > 0 || len(r) > 0 {
-		if len(r) == 0 || len(l) > 0 && l[0] <= r[0] {
-			merged, l = append(merged, l[0]), l[1:]
-		} else {
-			pairs += len(l)
-			merged, r = append(merged, r[0]), r[1:]
-		}
-	}
-	copy(a, merged)
-	return pairs, a
 }
 
 // Line fits straight lines to points by least squares: slope and r2, how well it fits, are those of the line
