@@ -79,6 +79,7 @@ func (i *Inspector) List(ctx context.Context, under string, o ListOptions) (List
 		looks := make([]place, len(now))
 		var all sync.WaitGroup
 		for n, key := range now {
+			looks[n].err = errEnded
 			all.Go(func() { looks[n] = i.place(ctx, s, key, at) })
 		}
 		all.Wait()

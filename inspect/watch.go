@@ -18,7 +18,9 @@ import (
 // WatchOptions configure Watch. The zero value is usable.
 type WatchOptions struct {
 	// Candidates makes the watch also follow who stands. After each change of the election's directory it
-	// reads the entry of each candidate, but at most once per Every, and for at most a tenth of its time.
+	// reads the entry of each candidate, but at most once per Every. After a look that has taken long it
+	// pauses for longer, so that it looks for a tenth of its time: for ten seconds at most, and not when the
+	// leader changes.
 	Candidates bool
 	// Every is the shortest time between two looks at the candidates, 100 ms at least. Zero means 2 s. It
 	// does not delay changes of the leader, as long as the watch waits for them: see Watch.
@@ -32,8 +34,10 @@ const (
 	minEvery     = 100 * time.Millisecond
 	// silence is how long a watch yields nothing at its beginning.
 	silence = 2 * time.Second
-	// share limits the time that a watch spends on reading candidates to one part in share.
-	share = 10
+	// share limits the time that a watch spends on reading candidates to one part in share, up to a pause
+	// of longestRest.
+	share       = 10
+	longestRest = 10 * time.Second
 	// waitsPerWatch is how many waits a watch has: for the record, the leader's entry, what a strategy
 	// also waits for, and the directory.
 	waitsPerWatch = 4
@@ -115,7 +119,7 @@ type watch struct {
 func (w *watch) news() (View, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.view.Trouble == nil && !(w.seen && (w.counted || !w.o.Candidates)) {
+	if w.view.Trouble == nil && !w.shows() {
 		return View{}, false
 	}
 	if w.told != nil {
@@ -129,6 +133,9 @@ func (w *watch) news() (View, bool) {
 	w.told = &v
 	return v, true
 }
+
+// shows reports whether all has been read that the watch is asked for, with w.mu locked.
+func (w *watch) shows() bool { return w.seen && (w.counted || !w.o.Candidates) }
 
 // update changes what is known.
 func (w *watch) update(f func(v *View)) {
@@ -145,12 +152,16 @@ func signal(c chan struct{}) {
 	}
 }
 
+// errEnded is the outcome of a call that ended its goroutine.
+var errEnded = errors.New("a layer of the backend, or the strategy, has ended its goroutine (runtime.Goexit, or FailNow of a test)")
+
 // run follows the election until ctx ends, or trying again is useless.
 func (w *watch) run(ctx context.Context) {
 	defer close(w.over)
+	w.err = errEnded
 	defer time.AfterFunc(silence, func() {
 		w.update(func(v *View) {
-			if !w.seen && v.Trouble == nil {
+			if !w.shows() && v.Trouble == nil {
 				v.Trouble = &Trouble{time.Now(), "the service has not answered yet"}
 			}
 		})
@@ -230,7 +241,11 @@ func race(ctx context.Context, all ...func(context.Context) error) error {
 	defer cancel()
 	ends := make(chan error, len(all))
 	for _, f := range all {
-		go func() { ends <- f(ctx) }()
+		go func() {
+			err := errEnded
+			defer func() { ends <- err }()
+			err = f(ctx)
+		}()
 	}
 	first := <-ends
 	cancel()
@@ -329,7 +344,9 @@ func (w *watch) leaders(ctx context.Context, s *backend.Session, e found, at tim
 func (w *watch) polls(ctx context.Context) error {
 	for {
 		began := time.Now()
+		late := time.AfterFunc(max(silence, w.o.Every), func() { w.trouble("the service has not answered for a while") })
 		v, err := w.i.look(ctx, "watch", w.path, w.o.Candidates)
+		late.Stop()
 		switch {
 		case errors.Is(err, elector.ErrNoElection):
 			v = View{Election: w.path, At: began}
@@ -352,9 +369,16 @@ func (w *watch) polls(ctx context.Context) error {
 	}
 }
 
-// rest pauses between two looks at the candidates. The last look started at began.
+// rest pauses between two looks. The last look started at began.
 func (w *watch) rest(ctx context.Context, began time.Time) error {
-	pause(ctx, max(w.o.Every, share*time.Since(began)))
+	more := min(share*time.Since(began), longestRest) - w.o.Every
+	pause(ctx, w.o.Every)
+	select {
+	case <-w.poke:
+		signal(w.poke) // for the look that follows
+	case <-time.After(more):
+	case <-ctx.Done():
+	}
 	return ctx.Err()
 }
 
@@ -376,6 +400,9 @@ func (w *watch) candidates(ctx context.Context, s *backend.Session, e found) err
 		w.update(func(v *View) {
 			*v = v.standing(candidatesOf(listed), w.leader)
 			v.Count, w.counted = len(listed), true
+			if w.seen && !w.suspended {
+				v.Trouble = nil
+			}
 		})
 		if err := w.rest(ctx, began); err != nil {
 			return err

@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -294,6 +295,93 @@ func TestWatchIsBounded(t *testing.T) {
 		assert.LessOrEqual(s, len(l.all())-before, 11)
 		time.Sleep(2 * time.Second)
 		assert.Equal(s, []string{"7"}, ids(l.last()))
+	})
+}
+
+// After a look that took long, as the service turned it away, the next one comes soon.
+func TestWatchAfterASlowLook(t *testing.T) {
+	for what, limit := range map[string]func(backend.Backend) backend.Backend{
+		"one that waits": func(b backend.Backend) backend.Backend { return b },
+		"one that looks": func(b backend.Backend) backend.Backend { return limited{b} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &stage{T: t, service: memory.New(memory.Options{})}
+				watcher := s.service.Client("operator")
+				in := inspector(t, limit(watcher), inspect.Options{})
+				end := s.stand(fair.Strategy{}, "7")
+				for n := range 2 { // in a service with limits these take the room to wait
+					watch(t, in, fmt.Sprint("/other", n), inspect.WatchOptions{})
+				}
+				time.Sleep(time.Second)
+				l := watch(t, in, path, inspect.WatchOptions{Candidates: true})
+				time.Sleep(5 * time.Second)
+				release := watcher.Throttle()
+				s.stand(fair.Strategy{}, "8")
+				time.Sleep(20 * time.Second)
+				release()
+				time.Sleep(10 * time.Second)
+				end()
+				time.Sleep(12 * time.Second)
+				assert.Equal(t, []string{"8"}, ids(l.last()))
+				assert.Nil(t, l.last().Trouble)
+			})
+		})
+	}
+}
+
+// layered is a service in which each call of an operator passes through do.
+func (s *stage) layered(do func(*backend.Call)) *inspect.Inspector {
+	layer := backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		do(c)
+		return next(ctx)
+	}}
+	return inspector(s.T, backend.Around(s.service.Client("slow"), func(*backend.Session) backend.Layer { return layer }), inspect.Options{})
+}
+
+// A watch that has not read all yet says so, and no more once it has.
+func TestWatchThatReadsForLong(t *testing.T) {
+	bubble(t, inspect.Options{}, func(s *stage) {
+		s.stand(ranked.Strategy{}, "7")
+		in := s.layered(func(c *backend.Call) {
+			if c.Kind == backend.CallList {
+				time.Sleep(time.Minute)
+			}
+		})
+		l := watch(s.T, in, path, inspect.WatchOptions{Candidates: true})
+		time.Sleep(5 * time.Second)
+		assert.Equal(s, []string{"7!"}, l.said())
+		time.Sleep(5 * time.Minute)
+		assert.Equal(s, []string{"7!", "7"}, l.said())
+	})
+}
+
+// A layer that ends a goroutine, as FailNow of a test's fake does, ends no watch, and hides no election.
+func TestLayerThatEndsTheGoroutine(t *testing.T) {
+	for _, kind := range []backend.CallKind{backend.CallList, backend.CallAwait, backend.CallGet} {
+		bubble(t, inspect.Options{}, func(s *stage) {
+			s.stand(fair.Strategy{}, "7")
+			var once sync.Once
+			in := s.layered(func(c *backend.Call) {
+				if c.Kind == kind && c.Key != "/" {
+					once.Do(runtime.Goexit)
+				}
+			})
+			l := watch(s.T, in, path, inspect.WatchOptions{Candidates: true})
+			time.Sleep(time.Minute)
+			assert.Equal(s, []string{"7"}, ids(l.last()))
+		})
+	}
+	bubble(t, inspect.Options{}, func(s *stage) {
+		s.stand(fair.Strategy{}, "7")
+		var once sync.Once
+		in := s.layered(func(c *backend.Call) {
+			if c.Kind == backend.CallGet && c.Key == path {
+				once.Do(runtime.Goexit)
+			}
+		})
+		_, err := in.List(s.Context(), "/", inspect.ListOptions{})
+		assert.ErrorContains(s, err, "has ended its goroutine")
 	})
 }
 

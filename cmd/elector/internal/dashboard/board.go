@@ -21,10 +21,11 @@ import (
 )
 
 const (
-	// every is how long the board rests between two looks for elections. A look takes at most a twentieth of
-	// the time.
-	every = 10 * time.Second
-	rests = 20
+	// every is how long the board rests between two looks for elections. After one that took long it rests
+	// for rests times as long, up to longestRest.
+	every       = 10 * time.Second
+	rests       = 20
+	longestRest = time.Minute
 	// The most elections, changes of each, and candidates of each that are kept and shown.
 	mostElections  = 500
 	mostSpans      = 200
@@ -117,7 +118,11 @@ func (b *Board) run(ctx context.Context) {
 		for _, f := range b.listed(ctx, l, err) {
 			watches.Go(func() { b.follow(f) })
 		}
-		if program.Sleep(ctx, max(every, rests*time.Since(began))) != nil {
+		rest := every
+		if err == nil { // else it took long because the service was away
+			rest = max(rest, min(rests*time.Since(began), longestRest))
+		}
+		if program.Sleep(ctx, rest) != nil {
 			return
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy/fair"
 )
 
 // TestSpans holds what the page's line of terms consists of.
@@ -153,6 +156,39 @@ func TestWatchEnds(t *testing.T) {
 
 	b.listed(t.Context(), inspect.Listing{}, nil)
 	assert.Empty(t, b.all, "nobody follows it, and it is listed no more")
+}
+
+// TestBoardAfterAnOutage holds that the page looks soon again after a look that an outage made long.
+func TestBoardAfterAnOutage(t *testing.T) {
+	for what, outage := range map[string]func(*memory.Service, *memory.Client) (end func()){
+		"stopped":   func(s *memory.Service, _ *memory.Client) func() { s.Stop(); return s.Start },
+		"throttled": func(_ *memory.Service, c *memory.Client) func() { end := c.Throttle(); return func() { end() } },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := memory.New(memory.Options{})
+				page := service.Client("page")
+				in := must.Get(inspect.New(page, inspect.Options{}))(t)
+				b := newBoard(in, "/")
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { b.run(ctx) })
+				time.Sleep(19 * time.Second)
+				end := outage(service, page)
+				time.Sleep(30 * time.Second)
+				end()
+				e := must.Get(elector.New(elector.Config{Backend: service.Client("new"), Strategy: fair.Strategy{}, Election: "/new", ID: "new"}))(t)
+				_ = must.Get(e.Campaign(t.Context()))(t)
+				time.Sleep(longestRest + every)
+				s, _, _ := b.since(0)
+				assert.Contains(t, s.Paths, "/new")
+				assert.Empty(t, s.Trouble)
+				cancel()
+				running.Wait()
+				assert.NoError(t, errors.Join(e.Close(t.Context()), in.Close(t.Context())))
+			})
+		})
+	}
 }
 
 // TestLeftOut holds that the page reports elections that it does not show, even if others take their place.
