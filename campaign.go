@@ -78,10 +78,14 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	}
 }
 
-// enlist takes the elector's slot for one campaign.
+// enlist takes the elector's slot for one campaign. A campaign that waits here for the end of the last term is
+// not reported yet.
 func (e *elector) enlist(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if e.ctx.Err() != nil { // which ends ctx a moment later
+		return ErrClosed
 	}
 	select {
 	case e.slot <- struct{}{}:
@@ -98,8 +102,6 @@ func (e *elector) enlist(ctx context.Context) error {
 		<-e.slot
 		return ErrBusy
 	}
-	// After a pause of the process, this may run before the timer that ends the term.
-	seat.cancel(ErrSessionLost)
 	// The last term is over. Its Ended must be reported before the next Elected.
 	select {
 	case <-seat.done:
@@ -124,12 +126,14 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 	defer observation.end()
 	claim, err := e.stand(ctx, e.candidacy(s, dir, fit, observation))
 	if err != nil {
+		e.observations.setRole(RoleEntering) // nothing of it stands, and repair may wait for long
 		return nil, e.repair(ctx, s, dir, err)
 	}
 	return e.beginTerm(ctx, s, dir, claim, fit)
 }
 
-// repair makes sure that the next attempt finds an election, if the last one failed because there was none.
+// repair makes sure that the next attempt finds an election, if the last one failed because there was none. It
+// returns err in any case.
 func (e *elector) repair(ctx context.Context, s *backend.Session, dir string, err error) error {
 	if errors.Is(err, backend.ErrNoParent) {
 		// The election, or only its directory, was deleted. A new directory
@@ -297,7 +301,7 @@ func (o *logLimit) allow(now time.Time) (leftOut int, allowed bool) {
 	return leftOut, true
 }
 
-// backoff is an exponential backoff with full jitter over its upper half.
+// backoff is an exponential backoff with equal jitter: half of it is random.
 type backoff struct{ attempt int }
 
 func (b *backoff) next(lo, hi time.Duration) time.Duration {

@@ -162,7 +162,7 @@ func (e *elector) moveOn(ctx context.Context, s *backend.Session, dir string, wh
 	if e.foreign {
 		return nil // the directory does not belong to this library
 	}
-	e.awaits(dir, why)
+	e.reportWait(dir, why)
 	for {
 		last, err := youngest(ctx, s, dir)
 		if err != nil {
@@ -197,8 +197,8 @@ func youngest(ctx context.Context, s *backend.Session, dir string) (backend.Entr
 	return backend.Entry{}, nil
 }
 
-// awaits reports that the campaign waits until nobody stands in a directory that takes no more entries.
-func (e *elector) awaits(dir string, why error) {
+// reportWait reports that the campaign waits until nobody stands in a directory that takes no more entries.
+func (e *elector) reportWait(dir string, why error) {
 	e.noteError(e.ctx, why)
 	e.log.Warn("waiting for the last candidate in the election's directory: it is used up or gone", "dir", dir, "err", why)
 	e.hooks.retry(RetryEvent{What: WorkCampaign, Err: why})
@@ -246,7 +246,7 @@ func (e *elector) awaitVacancy(ctx context.Context, s *backend.Session, dir stri
 		}
 		if !told {
 			told = true
-			e.awaits(dir, why)
+			e.reportWait(dir, why)
 		}
 	}
 	return errStopped

@@ -131,6 +131,8 @@ func (t *seat) follow() {
 	}
 }
 
+// valid reports whether the term holds, and ends it if its window has passed: a process that was paused asks
+// before its timers have run.
 func (t *seat) valid() bool {
 	if t.session.State() == backend.Lost || !time.Now().Before(t.session.Deadline()) {
 		t.cancel(ErrSessionLost) // before the timer, so that the caller finds the cause
@@ -407,8 +409,6 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 	})()
 
 	if !t.valid() {
-		// A process that was paused gets here before its timers have run.
-		t.cancel(ErrSessionLost)
 		return deposed(context.Cause(t.ctx), nil)
 	}
 	err := do(ctx)

@@ -20,7 +20,8 @@ const (
 	// RoleIdle: the elector neither campaigns nor leads.
 	RoleIdle Role = iota + 1
 	// RoleEntering: the elector campaigns but does not stand in the election now, because no server can be
-	// reached, the application is not fit, or it waits for its next try.
+	// reached, the application is not fit, the election's directory takes no more candidates, or it waits for
+	// its next try.
 	RoleEntering
 	// RoleStanding: the elector stands in the election and waits for its turn.
 	RoleStanding
@@ -217,7 +218,7 @@ func (e *elector) Status() Status {
 	return s
 }
 
-// tell adds what the elector's latest term knows to a status.
+// fill adds what the elector's latest term knows to a status.
 func (t *seat) fill(s *Status, now time.Time) {
 	valid := t.valid()
 	t.mu.Lock()
@@ -295,7 +296,7 @@ type snapshot struct {
 	placeAsOf  time.Time
 }
 
-// newer returns the latest parts of two glimpses. If both are equally new, o counts as later.
+// newer returns the latest parts of two snapshots. If both are equally new, o counts as later.
 func (g snapshot) newer(o snapshot) snapshot {
 	if !o.leaderAsOf.Before(g.leaderAsOf) {
 		g.leader, g.leaderAsOf = o.leader, o.leaderAsOf

@@ -486,3 +486,32 @@ func TestStatusInJSON(t *testing.T) {
 	}
 	assert.Error(t, new(elector.Role).UnmarshalText([]byte("master")))
 }
+
+// A candidate that waits until a directory which takes no more is empty stands nowhere.
+func TestStatusInAUsedUpElection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		leads(t, standing(t, service.Client("a"), "a"))
+		record := string(service.Entry("/e").Value)
+		var dir struct{ Dir string }
+		require.NoError(t, json.Unmarshal([]byte(record), &dir))
+		service.UseUp("/e/"+dir.Dir, 0)
+		e := standing(t, service.Client("b"), "b")
+		campaigns(t, e)
+		assert.Equal(t, elector.RoleEntering, e.Status().Role)
+	})
+}
+
+// A Campaign after Close is refused before anything of it is reported.
+func TestCampaignAfterClose(t *testing.T) {
+	for range 100 {
+		told := false
+		e := standing(t, memory.New(memory.Options{}), "a", func(cfg *elector.Config) {
+			cfg.Hooks.Campaign = func(elector.CampaignEvent) { told = true }
+		})
+		require.NoError(t, e.Close(t.Context()))
+		_, err := e.Campaign(t.Context())
+		require.ErrorIs(t, err, elector.ErrClosed)
+		assert.False(t, told)
+	}
+}
