@@ -37,7 +37,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	}()
 
 	e.hooks.campaign(CampaignEvent{Context: caller})
-	ctx, standby := e.prepare(caller, ctx)
+	ctx, standby := e.startStandby(caller, ctx)
 	won := false
 	fit := e.checks(ctx)
 	if fit != nil {
@@ -59,7 +59,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		e.observations.setRole(RoleEntering)
 		e.noteError(ctx, err)
 		e.hooks.begin(StageFailed, nil)(err)
-		if ctx.Err() == nil && fit != nil && !fit.stands && errors.Is(err, ErrUnfit) {
+		if ctx.Err() == nil && fit != nil && !fit.unfitStands && errors.Is(err, ErrUnfit) {
 			continue // the next attempt waits until it is fit
 		}
 		stood = stood || !entered.IsZero()
@@ -246,7 +246,7 @@ func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r 
 	r.Attempt = b.attempt
 	e.logRetry(r)
 	e.noteError(ctx, r.Err)
-	defer e.observations.waits(b, r.Wait)()
+	defer e.observations.retries(b, r.Wait)()
 	hooks := e.hooks
 	if r.What == WorkPublish {
 		hooks = hooks.own

@@ -140,24 +140,21 @@ type elector struct {
 	ctx     context.Context // ends with ErrClosed when Close begins
 	cancel  context.CancelCauseFunc
 
-	slot    chan struct{}  // held while a campaign runs
-	opening chan struct{}  // held while a session is looked up or opened
-	wg      sync.WaitGroup // monitors, terms and checks, except one that hangs
+	wg           sync.WaitGroup // monitors, terms and checks, except one that hangs
+	observations observations   // for Status
+	retryLog     logLimit       // how often the log says that it tries again
 
-	checking chan struct{} // held while Fit.Check runs
+	// Locks that a ctx can end the wait for, taken before mu.
+	slot     chan struct{}   // held while a campaign runs, and by Close
+	checking chan struct{}   // held while Fit.Check runs
+	opening  chan struct{}   // held while a session is looked up or opened; guards followed:
+	followed <-chan struct{} // closed when the monitor of sess has ended
 
-	observations observations // for Status
-	retryLog     logLimit     // how often the log says that it tries again
-
-	mu   sync.Mutex
-	sess *backend.Session // the current one, or nil
-	seat *seat            // the latest term's, or nil
-
-	// standing are earlier sessions in which an entry of this elector may exist.
-	standing []*backend.Session
-
-	behind   string          // ID of sess, if it may show an older state than an earlier session has shown
-	followed <-chan struct{} // closed when the monitor of sess has ended; guarded by opening
+	mu       sync.Mutex         // taken before that of a seat, or of its fitness; guards the rest
+	sess     *backend.Session   // the current one, which may be lost, or nil
+	seat     *seat              // the latest term's, which may be over, or nil
+	leftover []*backend.Session // earlier ones in which an entry of this elector may exist
+	behind   string             // ID of sess, if it may show an older state than an earlier session has shown
 }
 
 func (e *elector) Term() *Term {
@@ -360,7 +357,7 @@ func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 			e.behind = s.ID()
 		}
 		if standing {
-			e.standing = append(e.standing, old)
+			e.leftover = append(e.leftover, old)
 		}
 		followed := make(chan struct{})
 		e.followed = followed
@@ -431,8 +428,8 @@ func (e *elector) monitor(s *backend.Session) {
 // others share them. A campaign beside such an entry would wait for itself.
 func (e *elector) clear(ctx context.Context) error {
 	e.mu.Lock()
-	left := e.standing
-	e.standing = nil
+	left := e.leftover
+	e.leftover = nil
 	e.mu.Unlock()
 	if len(left) == 0 {
 		return nil
@@ -444,7 +441,7 @@ func (e *elector) clear(ctx context.Context) error {
 		if err := s.Close(ctx); err != nil {
 			errs = append(errs, err)
 			e.mu.Lock()
-			e.standing = append(e.standing, s)
+			e.leftover = append(e.leftover, s)
 			e.mu.Unlock()
 		}
 	}

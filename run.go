@@ -214,7 +214,7 @@ func (t *seat) pause(ctx context.Context, b *backoff, wait time.Duration, why er
 	if t == nil { // a fake's
 		return sleep(ctx, wait)
 	}
-	defer t.e.observations.waits(b, wait)()
+	defer t.e.observations.retries(b, wait)()
 	if why != nil {
 		t.e.noteError(ctx, why)
 		t.e.log.Warn("lead failed; campaigning again", "token", t.claim.Token, "attempt", b.attempt, "wait", wait, "err", why)
@@ -282,9 +282,9 @@ func (s *standby) campaign(ctx context.Context, e Elector) (t *Term, stopped, er
 	return nil, nil, err
 }
 
-// prepare calls Config.Standby for the campaign of Run that ctx belongs to, if any. campaign is the ctx to
+// startStandby calls Config.Standby for the campaign of Run that ctx belongs to, if any. campaign is the ctx to
 // campaign with: it also ends when Standby fails.
-func (e *elector) prepare(caller, ctx context.Context) (campaign context.Context, s *standby) {
+func (e *elector) startStandby(caller, ctx context.Context) (campaign context.Context, s *standby) {
 	s, _ = ctx.Value(standbyKey{}).(*standby)
 	if s == nil {
 		return ctx, nil
@@ -439,9 +439,9 @@ func (f Fit) withDefaults() Fit {
 // fitness is the result of the checks of one campaign, and of the term that it wins. It is nil if the
 // application has no check.
 type fitness struct {
-	e      *elector
-	stands bool // the strategy is UnfitStands
-	end    func()
+	e           *elector
+	unfitStands bool // the strategy is UnfitStands
+	end         func()
 
 	mu      sync.Mutex
 	why     error         // the application cannot lead: nil if it can
@@ -458,7 +458,7 @@ func (e *elector) checks(ctx context.Context) *fitness {
 		return nil
 	}
 	_, stands := e.cfg.Strategy.(UnfitStands)
-	f := &fitness{e: e, stands: stands, why: errUnasked, changed: make(chan struct{})}
+	f := &fitness{e: e, unfitStands: stands, why: errUnasked, changed: make(chan struct{})}
 	ctx, f.end = e.bind(context.WithoutCancel(ctx)) // a term outlives the ctx of its campaign
 	// Under the lock, so that Close waits for the goroutine, or checks finds the elector closed.
 	e.mu.Lock()
@@ -594,7 +594,7 @@ func (f *fitness) await(ctx context.Context) (waited bool, err error) {
 	}
 	for {
 		changed, why := f.state()
-		if why == nil || f.stands && why != errUnasked {
+		if why == nil || f.unfitStands && why != errUnasked {
 			return waited, nil
 		}
 		waited = true
@@ -609,7 +609,7 @@ func (f *fitness) await(ctx context.Context) (waited bool, err error) {
 // whileFit returns a ctx that also ends when the candidate must withdraw, and then with ErrUnfit as
 // its cause.
 func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
-	if f == nil || f.stands {
+	if f == nil || f.unfitStands {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

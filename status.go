@@ -366,8 +366,8 @@ func (s *observations) failed(err error) {
 	s.err, s.errAt = err, time.Now()
 }
 
-// waits notes when the next try of b begins; the returned function notes that it has begun.
-func (s *observations) waits(b *backoff, wait time.Duration) (over func()) {
+// retries notes when the next try of b begins; the returned function notes that it has begun.
+func (s *observations) retries(b *backoff, wait time.Duration) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tries == nil {
