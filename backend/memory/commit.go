@@ -142,10 +142,7 @@ func (n *session) serve(req *request, f fault, guards []backend.Condition, ops [
 		if req.done {
 			n.tidy(req, ops)
 		}
-		if n.broken {
-			n.broken = false
-			n.resume()
-		}
+		n.restore()
 	}
 	return f.kind == 0 || f.kind == delayRequest
 }
@@ -180,6 +177,11 @@ func (n *session) resolve(req *request, ops []backend.Op) {
 func (n *session) reconnect() {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
+	n.restore()
+}
+
+// restore is reconnect with the service locked.
+func (n *session) restore() {
 	n.broken = false
 	n.resume()
 }
@@ -190,6 +192,7 @@ func (n *session) giveUp(req *request, ops []backend.Op, err error) error {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
 	req.abandoned = true
+	n.restore() // the request may have met a fault just now
 	switch {
 	case req.done:
 		n.tidy(req, ops)
