@@ -77,7 +77,7 @@ func transferCosts(t *testing.T, between int) (table string, vacant time.Duratio
 		t.Errorf("to make way past %d took %v, want %v at most, where a commit takes a millisecond", between, took, most)
 	}
 	synctest.Wait()
-	who := map[int]string{0: "the leader, but for a read of each candidate", 1: "the first in between", 2: "each other in between", heir: "the heir", heir + 1: "the one behind the heir", heir + 2: "each of the others"}
+	who := map[int]string{0: "the leader, besides a read of each candidate", 1: "the first in between", 2: "each other in between", heir: "the heir", heir + 1: "the one behind the heir", heir + 2: "each of the others"}
 	rows := make(map[string]string)
 	for i, was := range before {
 		c := e.all[i].meter.Counts().Sub(was)

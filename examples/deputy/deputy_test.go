@@ -41,7 +41,7 @@ func TestDeputyDeleted(t *testing.T) {
 		stand := func(id string) elector.Elector {
 			e, err := elector.New(elector.Config{
 				Backend: service, Strategy: Strategy{}, Election: "/e", ID: id,
-				Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) { t.Errorf("%s begins anew: %v", id, r.Err) }},
+				Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) { t.Errorf("%s campaigns again: %v", id, r.Err) }},
 			})
 			if err != nil {
 				t.Fatal(err)

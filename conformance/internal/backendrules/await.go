@@ -86,7 +86,7 @@ func awaitBlocks(r *run) {
 	cancelled.blocked("only other entries changed")
 	s.misses(f.Key) // a list may be older than that
 	coming, listing := s.waits(absent), s.waitsList(s.list(dir))
-	time.Sleep(time.Duration(r.times(2, 250)) * r.Service.TTL) // on fake time: hours
+	time.Sleep(max(time.Duration(r.times(0, 250))*r.Service.TTL, s.TTL()*5/4)) // on fake time: hours
 	cancelled.blocked("only time passed")
 	cancelled.stop()
 	cancelled.fails("await with a context that ended", context.Canceled)

@@ -29,13 +29,11 @@ var lostRules = []rule{
 		"A commit whose reply was lost is done once, and returns what it wrote, with any kind of op.",
 		"LoseReply"),
 	promise("lost-request/once", lostOnce(func(c *kit.Client) func(backend.OpKind) {
-		lost := 0
-		return func(kind backend.OpKind) {
-			for lost++; ; lost++ {
+		n := 0
+		return func(kind backend.OpKind) { // every second commit is lost twice
+			c.LoseRequest(kind)
+			if n++; n%2 == 0 {
 				c.LoseRequest(kind)
-				if lost%2 == 0 {
-					return
-				}
 			}
 		}
 	}),

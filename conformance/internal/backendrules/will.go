@@ -155,7 +155,7 @@ func willOne(x *willing) {
 	closed.close()
 	x.execute(x.client(), w).value()
 	// Not only for the moment: both are renewed.
-	time.Sleep(2 * x.Service.TTL)
+	time.Sleep(max(2*x.Service.TTL, x.s.TTL()*5/4))
 	beside.lives()
 	later.lives()
 	x.other.lists(x.dir, f, g)
@@ -187,7 +187,7 @@ func willWrong(x *willing) {
 	for _, session := range []string{"", "x", "-1", "0", "../" + w.Session, w.Session + "/", w.Session + "x", "x" + w.Session, " " + w.Session} {
 		_ = execute(with(session, w.Secret)) // no such session ever existed: nil and an error are both right
 	}
-	time.Sleep(2 * x.Service.TTL)
+	time.Sleep(max(2*x.Service.TTL, x.s.TTL()*5/4))
 	x.s.lives()
 	other.lives()
 	x.s.lists(x.dir, x.e, f)
