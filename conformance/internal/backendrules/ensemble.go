@@ -132,20 +132,30 @@ func hears[T any](s sess, waiting *task[T]) {
 	}
 }
 
-// serviceMemberFrozen freezes each member in turn, the leader included. One session began at that member,
-// and may switch to others. One stays at another member, which may have forwarded its wait.
+// serviceMemberFrozen freezes each member in turn, the leader included. The sessions of one process began at
+// that member, and may switch to others; they may share connections. One stays at another member, which may
+// have forwarded its wait.
 func serviceMemberFrozen(r *run) {
 	for member := range r.Service.Members {
 		x := r.trio(member)
-		e, waiting := x.waitsOf(x.first)
-		f, alsoWaiting := x.waitsOf(x.second)
+		began := []sess{x.first, r.opens(x.process), r.opens(x.process)}
+		var gone []backend.Entry
+		var waiting []*task[[]backend.Entry]
+		for _, s := range append(began, x.second) {
+			e, waits := x.waitsOf(s)
+			gone, waiting = append(gone, e), append(waiting, waits)
+		}
 		x.free()
+		x.first.beats()
 		x.second.beats()
 		x.without("freeze a member", r.Service.PauseMember, r.Service.ResumeMember, func() {
-			x.delete(e)
-			x.delete(f)
-			hears(x.second, alsoWaiting)
-			hears(x.first, waiting)
+			for _, e := range gone {
+				x.delete(e)
+			}
+			hears(x.second, waiting[len(began)])
+			for i, s := range began {
+				hears(s, waiting[i])
+			}
 		})
 	}
 }
