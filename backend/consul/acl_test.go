@@ -345,29 +345,3 @@ func TestACLOfTails(t *testing.T) {
 		})
 	}
 }
-
-// An entry that the servers refused to remove is removed as soon as they permit it, while the session
-// lives.
-func TestRefusedDropGoesOn(t *testing.T) {
-	t.Parallel()
-	server := withACL.ForTest(t)
-	secret, may := token(t, server, enough)
-	f := with(t, secret, server)
-	f.s = f.open()
-	f.enter(newChild("/a"))
-	e, kept := f.enqueue(f.s), f.enqueue(f.s)
-	may(enough + `key_prefix "` + f.dir[1:] + `/" { policy = "read" }`)
-	for range 2 {
-		err := f.s.Discard(f.ctx, e)
-		require.ErrorIs(t, err, backend.ErrDenied)
-		assert.ErrorContains(t, err, "not confirmed yet")
-	}
-	f.stands(e)
-	may(enough)
-	wait.For(t, "the entry goes", func() bool {
-		l, err := f.s.List(f.ctx, f.dir)
-		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
-	})
-	assert.Equal(t, backend.Live, f.s.State())
-	require.NoError(t, f.s.Discard(f.ctx, e))
-}

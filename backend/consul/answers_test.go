@@ -210,25 +210,6 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 	}
 }
 
-// A wait that has ended does not show what exists when the next one begins.
-func TestWaitingAgainIsNoMemory(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	o := f.another()
-	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
-	e := f.commit(o.s, seat)[0]
-	for range 3 {
-		waiting := f.await(e)
-		f.commit(o.s, backend.Delete(e))
-		returns(f, waiting)
-		e = f.commit(o.s, seat)[0]
-		_, err := f.s.Commit(f.ctx, nil, seat)
-		require.ErrorIs(t, err, backend.ErrExists)
-		now := must.Get(f.s.Await(f.ctx, backend.Unknown(e.Key)))(t)
-		assert.True(t, now[0].Same(e), "%+v", now[0])
-	}
-}
-
 // If a server accepts connections and does not answer, a session is suspended, and lost when its window ends.
 func TestPausedServer(t *testing.T) {
 	t.Parallel()

@@ -239,19 +239,6 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 	}
 }
 
-// A CompareAndSet that is refused, as another has put the same value over the same version, is not
-// mistaken for the second copy of one that was done: otherwise two sessions that raise a counter at
-// once would both succeed.
-func TestSameValueOfAnother(t *testing.T) {
-	f, other := setUpTwo(t, 20*time.Second)
-	counter := f.commit(f.s, backend.CompareAndSet(f.dir+"/counter", []byte("5"), 0))[0]
-	raise := backend.CompareAndSet(counter.Key, []byte("6"), counter.Version)
-	f.commit(other.s, raise)
-	_, err := f.s.Commit(f.ctx, nil, raise)
-	require.ErrorIs(t, err, backend.ErrConflict)
-	require.NotErrorIs(t, err, backend.ErrIndeterminate)
-}
-
 // Replies that stay odd, or away, are reported after a session timeout, on a session that lives: a
 // leader whose disk stalls answers heartbeats, and no write.
 func TestOddAnswersThatStay(t *testing.T) {

@@ -74,19 +74,3 @@ func TestWatchesAreCancelled(t *testing.T) {
 	assert.LessOrEqual(t, f.WatchesMade(), 2, "a subscription is kept for the next call")
 	require.NoError(t, f.s.Close(f.ctx))
 }
-
-// A watch that is behind does not report what the caller knows to be past, having been shown its own
-// session's later write.
-func TestWatchBehindItsOwnWrites(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	seat := f.seat(f.s)
-	waiting := f.armed(seat) // it keeps the watch
-	release := f.HoldWakeups()
-	f.commit(f.s, backend.Delete(seat))
-	again := f.seat(f.s)
-	next := f.awaits(f.s, seat)
-	still(f, next)
-	release()
-	returned(f, waiting)
-	same(f, again, returned(f, next)[0])
-}

@@ -79,43 +79,6 @@ func TestForeignKeysInADirectory(t *testing.T) {
 	}
 }
 
-// Elections whose names begin alike, side by side and in each other, see only their own directory.
-func TestNamesSideBySide(t *testing.T) {
-	f, other := setUpTwo(t, 30*time.Second)
-	top, names := f.dir, []string{"/x", "/x/y", "/x/y/z", "/xy", "/x-y", "/x0", "/x.y", "/x!"}
-	queues := make(map[string][]backend.Entry)
-	for _, name := range names {
-		f.dir = top + name
-		f.put(f.s, f.dir, "")
-	}
-	for _, s := range []*backend.Session{f.s, other.s, f.s} {
-		for _, name := range names {
-			f.dir = top + name
-			queues[name] = append(queues[name], f.enqueue(s))
-		}
-	}
-	for _, name := range names {
-		f.dir = top + name
-		queue := queues[name]
-		waiting := f.armed(queue[0], queue[1])
-		f.lists(other.s, queue...)
-		f.follows(other.s, queue[0], backend.Entry{})
-		f.follows(other.s, queue[2], queue[1])
-		_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
-		require.NoError(t, err)
-		assert.ElementsMatch(t, []string{queue[0].Key, queue[1].Key, queue[2].Key}, strangers)
-		for _, name := range names { // only its own directory is reported
-			if e := queues[name][2]; name != f.dir[len(top):] {
-				queues[name][2] = f.commit(f.s, backend.Update(e, []byte("x")))[0]
-			}
-		}
-		still(f, waiting)
-		f.discard(f.s, queue[0])
-		seesGone(f, waiting, queue[1])
-		queues[name] = append(queue, f.enqueue(f.s))[1:]
-	}
-}
-
 // Keys with a zero byte, as fences have, are no children, however many there are.
 func TestDeleteAboveManyFences(t *testing.T) {
 	f := setUp(t, 20*time.Second)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -121,29 +120,4 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 	must.Get(wait.Returned(f.t, waiting))(t)
 	assert.Equal(t, backend.Live, small.s.State())
 	assert.Equal(t, 1, small.Proxies[0].Accepted(), "links")
-}
-
-// An entry that the server refused to remove is removed as soon as the server allows it. The rule
-// session/denied refuses in place of the server; here the ACL does.
-func TestRefusedDropGoesOn(t *testing.T) {
-	t.Parallel()
-	f := setUp(t, nil)
-	e, kept := f.enqueue(f.s), f.enqueue(f.s)
-	admin := f.admin()
-	may := func(perms int32) {
-		t.Helper()
-		_, err := admin.SetACL(f.dir, zk.WorldACL(perms), -1) // the parent's ACL counts
-		require.NoError(t, err)
-	}
-	may(zk.PermAll &^ zk.PermDelete)
-	for range 2 {
-		err := f.s.Discard(f.ctx, e)
-		require.ErrorIs(t, err, backend.ErrDenied)
-		assert.ErrorContains(t, err, "not confirmed yet")
-	}
-	assert.True(t, f.get(e.Key).Same(e))
-	may(zk.PermAll)
-	f.settles(f.dir, kept.Key)
-	assert.Equal(t, backend.Live, f.s.State())
-	require.NoError(t, f.s.Discard(f.ctx, e))
 }

@@ -27,6 +27,7 @@ import (
 //
 //	03  an expiry is not learnt without contact: session/suspended-too-long, session/late-requests
 //	06  watches over a disconnection and an expiry: session/suspended-briefly, session/expired
+//	08  events that come faster than they are read: session/close
 //	11  "connection closed" says nothing of the outcome: lost-reply/once, lost-request/once
 //	18  calls after Close: session/close
 //	19  the sequence starts again with its directory, and is no token: await/operator, write/revisions
@@ -122,21 +123,6 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	assert.True(t, got[18].Same(known[18]))
 	assert.NotZero(t, log.count("authenticated"), "what the library says is logged")
 	assert.Zero(t, log.count("Failed to set previous watches"))
-}
-
-func TestPitfall08EventsAreNotDropped(t *testing.T) {
-	f := setUp(t, nil)
-	other := f.another(nil)
-	// Far more events at once than the library's channel holds (six), with no reader.
-	var waits []<-chan wait.Result[[]backend.Entry]
-	for range 40 {
-		waits = append(waits, other.awaits(f.enqueue(f.s)))
-	}
-	require.NoError(t, f.s.Close(f.ctx))
-	for _, waiting := range waits {
-		got := must.Get(wait.Returned(f.t, waiting))(t)
-		assert.False(t, got[0].Exists())
-	}
 }
 
 func TestPitfall09OneWatchPerPath(t *testing.T) {

@@ -118,27 +118,3 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 		}
 	}
 }
-
-// An entry's own writes, and commits guarded by the entry at the same time, all succeed.
-func TestGuardBesideOwnWrites(t *testing.T) {
-	f := setUp(t, nil)
-	for kind, remake := range ownKinds(f) {
-		e := remake()
-		var all sync.WaitGroup
-		all.Go(func() {
-			for range 50 {
-				_, err := f.s.Commit(f.ctx, nil, backend.Update(e, []byte("own")))
-				assert.NoError(t, err)
-			}
-		})
-		for i := range 4 {
-			all.Go(func() {
-				for j := range 20 {
-					err := f.commitUnder(f.s, e, backend.CompareAndSet(fmt.Sprintf("%s/%s-%d-%d", f.dir, kind, i, j), nil, 0))
-					assert.NoError(t, err)
-				}
-			})
-		}
-		all.Wait()
-	}
-}
