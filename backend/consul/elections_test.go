@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -17,9 +18,9 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
-	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
@@ -78,135 +79,17 @@ func (f *fixture) ends(term *elector.Term, cause error) {
 	require.ErrorIs(f.t, context.Cause(term.Context()), cause)
 }
 
-// The condition of a term works in the user's own transaction, with the user's own client.
-func TestChecksOfATerm(t *testing.T) {
-	t.Parallel()
-	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		t.Run(strategy.Name(), func(t *testing.T) {
-			t.Parallel()
-			f := processOn(t, consultest.Options{}, sharedServer(t))
-			shared := backend.Share(f.Backend, 10*time.Second)
-			election := newRoot()
-			e, next := f.stand(shared, strategy, election), f.stand(shared, strategy, election)
-			write := func(term *elector.Term) (bool, error) {
-				g := term.Guard()
-				checks, err := consul.Checks(f.ctx, g.Session, g.Conditions...)
-				return err == nil && f.writes(checks), err
-			}
-			term := f.campaign(e)
-			for range 2 {
-				ok := must.Get(write(term))(t)
-				require.True(t, ok)
-			}
-			require.NoError(t, term.Proclaim(f.ctx, []byte("another value")))
-			ok, err := write(term)
-			require.NoError(t, err)
-			require.True(t, ok)
-
-			g := term.Guard()
-			early := must.Get(consul.Checks(f.ctx, g.Session, g.Conditions...))(t)
-			winning := f.campaigning(next)
-			require.NoError(t, term.Resign(f.ctx))
-			second := f.succeeds(winning, term)
-			// The same session now holds the seat again.
-			assert.False(t, f.writes(early), "a write of the term before, with checks of then")
-			ok, err = write(term)
-			assert.False(t, ok, "a write of the term before, with checks of now")
-			require.ErrorIs(t, err, backend.ErrCondition)
-			ok = must.Get(write(second))(t)
-			assert.True(t, ok)
-		})
-	}
-}
-
-// writes reports whether the user's own transaction with these checks is done.
-func (f *fixture) writes(checks api.TxnOps) bool {
-	f.t.Helper()
-	set := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: newRoot()[1:], Value: []byte("x")}}
-	ok, _, _, err := f.operator().Txn().Txn(append(checks, set), nil)
-	require.NoError(f.t, err)
-	return ok
-}
-
-func TestChecksErrors(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	e := f.enqueue(f.s)
-	double, err := memory.New(memory.Options{}).Open(f.ctx, backend.OpenOptions{})
-	require.NoError(t, err)
-	defer double.Close(f.ctx)
-	for _, foreign := range []*backend.Session{double, nil} {
-		_, err = consul.Checks(f.ctx, foreign, backend.IfExists(e))
-		require.ErrorContains(t, err, "not of this package")
-	}
-	_, err = consul.Checks(f.ctx, f.s, backend.IfExists(backend.Entry{Key: "relative", Rev: 1}))
-	require.ErrorIs(t, err, backend.ErrBadKey)
-	_, err = consul.Checks(f.ctx, f.s, backend.IfExists(backend.Entry{Key: f.dir}))
-	require.ErrorIs(t, err, backend.ErrCondition)
-	ended, cancel := context.WithCancel(f.ctx)
-	cancel()
-	_, err = consul.Checks(ended, f.s, backend.IfExists(e))
-	require.ErrorIs(t, err, context.Canceled)
-	none := must.Get(consul.Checks(f.ctx, f.s))(t)
-	assert.Empty(t, none)
-	require.NoError(t, f.s.Close(f.ctx))
-	_, err = consul.Checks(f.ctx, f.s, backend.IfExists(e))
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-}
-
-// IfExists holds after any write to the entry, IfUnchanged only until the first; neither holds for a
-// successor under the same key.
+// The user's own transaction, with the user's own client, works under conditions. A term's Guard holds as
+// long as the term does: rule fence/ended.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	o := f.another()
-	for name, create := range map[string]func(s *backend.Session) backend.Entry{
-		"enqueued": f.enqueue,
-		"exclusive": func(s *backend.Session) backend.Entry {
-			return f.commit(s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-		},
-		"persistent": func(s *backend.Session) backend.Entry {
-			return f.commit(s, backend.CompareAndSet(f.dir+"/p", nil, 0))[0]
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := create(f.s)
-			checks := func(g ...backend.Condition) api.TxnOps {
-				t.Helper()
-				return must.Get(consul.Checks(f.ctx, f.s, g...))(t)
-			}
-			// Either Checks refuses it, or the transaction.
-			refused := func(g backend.Condition) {
-				t.Helper()
-				checks, err := consul.Checks(f.ctx, f.s, g)
-				if err != nil {
-					require.ErrorIs(t, err, backend.ErrCondition)
-					return
-				}
-				assert.False(t, f.writes(checks))
-			}
-			held, unchanged := checks(backend.IfExists(e)), checks(backend.IfUnchanged(e))
-			require.True(t, f.writes(held))
-			require.True(t, f.writes(unchanged))
-			require.True(t, f.writes(checks(backend.IfExists(e), backend.IfUnchanged(e))))
-			// By another session, which does not report it to this one.
-			changed := f.commit(o.s, backend.Update(e, []byte("x")))[0]
-			assert.False(t, f.writes(unchanged))
-			assert.True(t, f.writes(checks(backend.IfExists(e))))
-			refused(backend.IfUnchanged(e))
-			held = checks(backend.IfExists(e), backend.IfUnchanged(changed))
-			require.True(t, f.writes(held))
-
-			f.commit(o.s, backend.Delete(e))
-			assert.False(t, f.writes(held))
-			if name != "enqueued" {
-				create(f.s)
-				assert.False(t, f.writes(held))
-			}
-			refused(backend.IfExists(e))
-		})
-	}
+	servicetest.Conditions(t, f.Backend, newRoot(), false, consul.Checks, func(t testing.TB, checks api.TxnOps) bool {
+		set := &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVSet, Key: newRoot()[1:], Value: []byte("x")}}
+		ok, _, _, err := f.operator().Txn().Txn(append(slices.Clone(checks), set), nil)
+		require.NoError(t, err)
+		return ok
+	})
 }
 
 // A session keeps few keys of its own, however many campaigns are cancelled.
