@@ -39,12 +39,12 @@ func TestChecks(t *testing.T) {
 func TestChecksAtTheRoot(t *testing.T) {
 	f := setUp(t, nil)
 	key, user := newTop(), f.admin()
-	seat := f.create(f.s, key)
-	seat = f.commit(f.s, backend.Update(seat, []byte("x")))[0]
-	checks := must.Get(zookeeper.Checks(f.ctx, f.s, backend.IfExists(seat), backend.IfUnchanged(seat)))(t)
+	seat := f.create(f.S, key)
+	seat = f.Commit(f.S, backend.Update(seat, []byte("x")))[0]
+	checks := must.Get(zookeeper.Checks(f.Ctx, f.S, backend.IfExists(seat), backend.IfUnchanged(seat)))(t)
 	must.Get(user.Multi(checks...))(t)
 	other := f.open()
-	f.commit(other, backend.Delete(seat))
+	f.Commit(other, backend.Delete(seat))
 	f.create(other, key)
 	_, err := user.Multi(checks...)
 	require.ErrorIs(t, err, zk.ErrBadVersion)

@@ -148,7 +148,7 @@ func TestCommitsLikeMemory(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(*seed, 0))
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, nil)
-	ctx := f.ctx
+	ctx := f.Ctx
 	count := map[string]int{}
 	rounds := 12
 	if testing.Short() {

@@ -116,8 +116,8 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	p.others(60)
 	old := must.Get(e.Campaign(t.Context()))(t)
 	f.Suspend()
-	key := f.dir + "-written"
-	writing := wait.Later(func() ([]backend.Entry, error) { return old.Commit(f.ctx, elector.Put(key, []byte("old"))) })
+	key := f.Dir + "-written"
+	writing := wait.Later(func() ([]backend.Entry, error) { return old.Commit(f.Ctx, elector.Put(key, []byte("old"))) })
 	p.down(p.server.Restore)
 	_, next := p.process(strategy, "3")
 	_, err = next.Leader(t.Context()) // it has a session
@@ -129,7 +129,7 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	made := must.Get(led.Commit(t.Context(), elector.Put(key, []byte("new"))))(t)
 	p.others(150)
 	f.Resume()
-	_, err = wait.Returned(f.t, writing)
+	_, err = wait.Returned(f.T, writing)
 	require.Error(t, err)
 	wait.For(t, "the old term is over", func() bool { return !old.Valid() })
 	assert.True(t, led.Valid())
