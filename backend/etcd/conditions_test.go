@@ -17,7 +17,7 @@ func TestCmps(t *testing.T) {
 	f := setUp(t, 30*time.Second)
 	user := f.operator()
 	servicetest.Conditions(t, f.Backend, newRoot(), true, etcd.Cmps, func(t testing.TB, cmps []clientv3.Cmp) bool {
-		answer := must.Get(user.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"-state", "x")).Commit())(t)
+		answer := must.Get(user.Txn(f.Ctx).If(cmps...).Then(clientv3.OpPut(f.Dir+"-state", "x")).Commit())(t)
 		return answer.Succeeded
 	})
 }

@@ -26,22 +26,22 @@ func TestStrangers(t *testing.T) {
 	operator := f.operator()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		strangertest.Stands(f.ctx, t, f.s, election, number)
+		strangertest.Stands(f.Ctx, t, f.S, election, number)
 	}
 	// by makes strangers that wait in this way.
 	by := func(waits func(ctx context.Context, s *concurrency.Session, election string) error) func(t *testing.T, election string) func() {
 		return func(t *testing.T, election string) func() {
-			_, err := f.s.Get(f.ctx, election)
+			_, err := f.S.Get(f.Ctx, election)
 			founded := err == nil
 			s := must.Get(concurrency.NewSession(operator, concurrency.WithTTL(60)))(t)
-			ctx, cancel := context.WithCancel(f.ctx)
+			ctx, cancel := context.WithCancel(f.Ctx)
 			waiting := wait.Later(func() (struct{}, error) { return struct{}{}, waits(ctx, s, election) })
 			stands(t, election, 1)
 			return func() {
 				if founded {
 					cancel()
 				}
-				_, err := wait.Returned(f.t, waiting)
+				_, err := wait.Returned(f.T, waiting)
 				assert.Equal(t, founded, errors.Is(err, context.Canceled), "%v", err)
 				cancel()
 				require.NoError(t, s.Close())
@@ -80,30 +80,30 @@ func TestSurvey(t *testing.T) {
 	put, lease := f.puts(), f.lease()
 	survey := func(want ...string) {
 		t.Helper()
-		e, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return f.dir + "/known" })
+		e, strangers, err := f.S.Survey(f.Ctx, f.Dir, func(backend.Entry) string { return f.Dir + "/known" })
 		require.NoError(t, err)
-		require.Equal(t, f.dir, e.Key)
+		require.Equal(t, f.Dir, e.Key)
 		for i := range want {
-			want[i] = f.dir + "/" + want[i]
+			want[i] = f.Dir + "/" + want[i]
 		}
 		assert.Equal(t, want, strangers)
 	}
-	put(f.dir + "/known")
+	put(f.Dir + "/known")
 	survey()
 	for i := range 250 { // a crowd, which has leases, too
-		put(fmt.Sprintf("%s/known/2-%03d", f.dir, i), lease)
+		put(fmt.Sprintf("%s/known/2-%03d", f.Dir, i), lease)
 	}
 	survey()
 	for i := range 40 {
-		put(fmt.Sprintf("%s/m%02d", f.dir, i))
+		put(fmt.Sprintf("%s/m%02d", f.Dir, i))
 		for j := range 5 {
-			put(fmt.Sprintf("%s/m%02d/e/%d", f.dir, i, j), lease)
+			put(fmt.Sprintf("%s/m%02d/e/%d", f.Dir, i, j), lease)
 		}
 	}
 	survey()
-	put(f.dir+"/694d", lease)
-	put(f.dir+"/mmm", lease)
-	put(f.dir+"/zz", lease)
-	put(f.dir+"/zz\x00fence", lease)
+	put(f.Dir+"/694d", lease)
+	put(f.Dir+"/mmm", lease)
+	put(f.Dir+"/zz", lease)
+	put(f.Dir+"/zz\x00fence", lease)
 	survey("694d", "mmm", "zz")
 }
