@@ -48,7 +48,7 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	id := term.Guard().Session.ID()
 	require.True(t, exists(t, others, id), "the session went with the node; the term is valid: %v", term.Valid())
 	require.True(t, term.Valid())
-	pending(o, winning)
+	wait.Pending(o.T, winning)
 
 	require.NoError(t, consultest.Destroy(others, id))
 	o.succeeds(winning, term)
@@ -120,12 +120,12 @@ func TestSessionNode(t *testing.T) {
 	made, refused := f.countAnswers(makes, http.StatusOK), f.countAnswers(makes, http.StatusConflict)
 	var all []<-chan wait.Result[*backend.Session]
 	for range 8 {
-		all = append(all, wait.Later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) }))
+		all = append(all, wait.Later(func() (*backend.Session, error) { return f.Backend.Open(f.Ctx, backend.OpenOptions{}) }))
 	}
 	user := f.operator()
 	for _, opening := range all {
-		s := must.Get(wait.Returned(f.t, opening))(t)
-		defer s.Close(f.ctx)
+		s := wait.Value(f.T, opening)
+		defer s.Close(f.Ctx)
 		session := must.First(user.Session().Info(s.ID(), nil))(t)
 		assert.Equal(t, consul.SessionNode, session.Node)
 		assert.Equal(t, api.SessionBehaviorDelete, session.Behavior)
@@ -135,7 +135,7 @@ func TestSessionNode(t *testing.T) {
 	}
 	assert.EqualValues(t, 1, made.Load(), "%d were late", refused.Load())
 	before := refused.Load()
-	f.s = f.open()
+	f.S = f.open()
 	assert.EqualValues(t, 1+before, made.Load()+refused.Load(), "the node is there")
 	node := must.First(user.Catalog().Node(consul.SessionNode, nil))(t)
 	assert.Equal(t, map[string]string{"external-node": "true", "external-probe": "false"}, node.Node.Meta)
@@ -149,8 +149,8 @@ func TestSessionNodeIsTakenOut(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, forAnHour, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}))
 	must.Get(f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil))(t)
-	f.hasten(f.s)
-	f.lost()
+	f.hasten(f.S)
+	f.AwaitState(f.S, backend.Lost)
 	assert.Equal(t, backend.Live, f.open().State())
 }
 
@@ -167,7 +167,7 @@ func TestWindowOfANewSession(t *testing.T) {
 		}
 		return response, err
 	})
-	f.s = f.open()
-	began := f.s.Deadline().Add(time.Hour/20 - time.Hour)
+	f.S = f.open()
+	began := f.S.Deadline().Add(time.Hour/20 - time.Hour)
 	assert.False(t, began.After(arrived), "it counts from %v after the request", began.Sub(arrived))
 }

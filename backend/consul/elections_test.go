@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -28,12 +27,12 @@ import (
 
 // stand makes a candidate in an election, with sessions of b.
 func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election string) elector.Elector {
-	f.t.Helper()
+	f.T.Helper()
 	e, err := elector.New(elector.Config{
-		Backend: b, Strategy: strategy, Election: election, ID: strconv.FormatUint(roots.Add(1), 10),
+		Backend: b, Strategy: strategy, Election: election, ID: newName(),
 	})
-	require.NoError(f.t, err)
-	f.t.Cleanup(func() {
+	require.NoError(f.T, err)
+	f.T.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = e.Close(ctx) // tests that check its error close it themselves
@@ -42,41 +41,41 @@ func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election s
 }
 
 func (f *fixture) campaign(e elector.Elector) *elector.Term {
-	f.t.Helper()
-	return must.Get(e.Campaign(f.ctx))(f.t)
+	f.T.Helper()
+	return must.Get(e.Campaign(f.Ctx))(f.T)
 }
 
 // campaigning campaigns in the background.
 func (f *fixture) campaigning(e elector.Elector) <-chan wait.Result[*elector.Term] {
-	return wait.Later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
+	return wait.Later(func() (*elector.Term, error) { return e.Campaign(f.Ctx) })
 }
 
 // succeeds waits for the term after last.
 func (f *fixture) succeeds(winning <-chan wait.Result[*elector.Term], last *elector.Term) *elector.Term {
-	f.t.Helper()
-	term := must.Get(wait.Returned(f.t, winning))(f.t)
-	assert.Greater(f.t, term.Token(), last.Token())
+	f.T.Helper()
+	term := wait.Value(f.T, winning)
+	assert.Greater(f.T, term.Token(), last.Token())
 	return term
 }
 
 // queue waits until there are n candidates.
 func (f *fixture) queue(e elector.Elector, n int) {
-	f.t.Helper()
-	wait.For(f.t, "the candidates", func() bool {
-		all := must.Get(e.Candidates(f.ctx))(f.t)
+	f.T.Helper()
+	wait.For(f.T, "the candidates", func() bool {
+		all := must.Get(e.Candidates(f.Ctx))(f.T)
 		return len(all) == n
 	})
 }
 
 // ends waits for a term's end.
 func (f *fixture) ends(term *elector.Term, cause error) {
-	f.t.Helper()
+	f.T.Helper()
 	select {
 	case <-term.Context().Done():
-	case <-f.ctx.Done():
-		f.t.Fatal("the term does not end")
+	case <-f.Ctx.Done():
+		f.T.Fatal("the term does not end")
 	}
-	require.ErrorIs(f.t, context.Cause(term.Context()), cause)
+	require.ErrorIs(f.T, context.Cause(term.Context()), cause)
 }
 
 // The user's own transaction, with the user's own client, works under conditions. A term's Guard holds as
@@ -96,18 +95,18 @@ func TestChecks(t *testing.T) {
 func TestSlotsOfCancelledCampaigns(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	e := f.stand(f.Backend, fair.Strategy{}, f.dir+"/e")
-	defer func() { require.NoError(t, e.Close(f.ctx)) }()
+	e := f.stand(f.Backend, fair.Strategy{}, f.Dir+"/e")
+	defer func() { require.NoError(t, e.Close(f.Ctx)) }()
 	term := f.campaign(e)
 	session := term.Guard().Session.ID()
-	require.NoError(t, term.Resign(f.ctx))
+	require.NoError(t, term.Resign(f.Ctx))
 	<-term.Context().Done()
 	for range 300 {
-		ctx, cancel := context.WithTimeout(f.ctx, rand.N(3*time.Millisecond))
+		ctx, cancel := context.WithTimeout(f.Ctx, rand.N(3*time.Millisecond))
 		term, err := e.Campaign(ctx)
 		cancel()
 		if err == nil {
-			err = term.Resign(f.ctx)
+			err = term.Resign(f.Ctx)
 		} else if errors.Is(err, context.DeadlineExceeded) {
 			err = nil
 		}
@@ -129,7 +128,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
-			election := f.dir + "/e"
+			election := f.Dir + "/e"
 			waits := make(chan error, 100)
 			candidate := func(id string) elector.Elector {
 				e, err := elector.New(elector.Config{
@@ -141,36 +140,36 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 				return e
 			}
 			early, late := candidate("early"), candidate("late")
-			term := must.Get(early.Campaign(f.ctx))(t)
-			require.NoError(t, term.Resign(f.ctx))
+			term := must.Get(early.Campaign(f.Ctx))(t)
+			require.NoError(t, term.Resign(f.Ctx))
 			founded := term.Token()
 
-			enter := sync.OnceValues(func() (*elector.Term, error) { return early.Campaign(f.ctx) })
+			enter := sync.OnceValues(func() (*elector.Term, error) { return early.Campaign(f.Ctx) })
 			f.handle(verbs(api.KVDelete), func(r *consultest.Request) (*http.Response, error) {
 				_, err := enter()
 				assert.NoError(t, err)
 				return r.Send()
 			})
-			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)
+			require.ErrorIs(t, elector.Remove(f.Ctx, f.Backend, strategy, election), elector.ErrInUse)
 			term = must.Get(enter())(t)
 			assert.Greater(t, term.Token(), founded)
 
 			winning := f.campaigning(late)
 			<-waits // it learns that it cannot enter
-			l := must.Get(late.Leader(f.ctx))(t)
+			l := must.Get(late.Leader(f.Ctx))(t)
 			assert.Equal(t, "early", l.ID)
-			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)
+			require.ErrorIs(t, elector.Remove(f.Ctx, f.Backend, strategy, election), elector.ErrInUse)
 			select {
 			case <-winning:
 				t.Fatal("two candidates lead")
 			case <-time.After(300 * time.Millisecond):
 			}
 			require.True(t, term.Valid())
-			require.NoError(t, term.Resign(f.ctx))
+			require.NoError(t, term.Resign(f.Ctx))
 			f.succeeds(winning, term)
-			require.NoError(t, late.Close(f.ctx))
-			require.NoError(t, early.Close(f.ctx))
-			require.NoError(t, elector.Remove(f.ctx, f.Backend, strategy, election))
+			require.NoError(t, late.Close(f.Ctx))
+			require.NoError(t, early.Close(f.Ctx))
+			require.NoError(t, elector.Remove(f.Ctx, f.Backend, strategy, election))
 			left := must.First(f.operator().KV().Keys(election[1:], "", nil))(t)
 			assert.Empty(t, left)
 		})

@@ -37,18 +37,18 @@ func TestAgentRestart(t *testing.T) {
 		"stopped": (*servertest.Consul).Stop,
 	} {
 		t.Log(name)
-		e, flag := f.enqueue(f.s), f.commit(f.s, backend.CompareAndSet(newChild(f.dir), nil, 0))[0]
+		e, flag := f.Enqueue(f.S), f.Commit(f.S, backend.CompareAndSet(newChild(f.Dir), nil, 0))[0]
 		waiting := f.await(e, flag)
 		require.NoError(t, end(server))
-		reading := wait.Later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
-		f.awaitState(backend.Suspended)
+		reading := wait.Later(func() (backend.Entry, error) { return f.S.Get(f.Ctx, e.Key) })
+		f.AwaitState(f.S, backend.Suspended)
 		require.NoError(t, server.Start())
-		f.awaitState(backend.Live)
-		got := must.Get(wait.Returned(f.t, reading))(t)
+		f.AwaitState(f.S, backend.Live)
+		got := wait.Value(f.T, reading)
 		assert.True(t, got.Same(e))
 		f.renewed()
-		changed := f.commit(f.another().s, backend.Update(flag, []byte("x")))[0]
-		f.told(waiting, e, changed)
+		changed := f.Commit(f.another().S, backend.Update(flag, []byte("x")))[0]
+		f.Told(waiting, e, changed)
 		f.renewed()
 	}
 	assert.NotContains(t, states(), backend.Lost)
@@ -72,18 +72,18 @@ func TestServerLeaderChange(t *testing.T) {
 			at := func(member int) *fixture {
 				f := processOn(t, consultest.Options{}, cluster.Members...)
 				f.Only(member)
-				f.s = f.open()
+				f.S = f.open()
 				return f
 			}
 			f := at(follower)
-			f.enter(newRoot())
-			e, flag := f.enqueue(f.s), f.commit(f.s, backend.CompareAndSet(f.dir+"/flag", nil, 0))[0]
+			f.Enter(newRoot())
+			e, flag := f.Enqueue(f.S), f.Commit(f.S, backend.CompareAndSet(f.Dir+"/flag", nil, 0))[0]
 			waiting, states := f.await(e, flag), f.recordStates()
 			// This one is connected to the leader, and goes elsewhere when that ends.
 			g := at(leader)
-			g.dir = f.dir
+			g.Dir = f.Dir
 			g.Resume()
-			theirs := g.enqueue(g.s)
+			theirs := g.Enqueue(g.S)
 			alsoWaiting, theirStates := g.await(flag, theirs), g.recordStates()
 
 			require.NoError(t, end.end(old))
@@ -96,9 +96,9 @@ func TestServerLeaderChange(t *testing.T) {
 			g.renewed()
 			third := (leader + 2) % 3
 			other := at(third)
-			changed := f.commit(other.s, backend.Update(flag, []byte("x")))[0]
-			f.told(waiting, e, changed)
-			g.told(alsoWaiting, changed, theirs)
+			changed := f.Commit(other.S, backend.Update(flag, []byte("x")))[0]
+			f.Told(waiting, e, changed)
+			g.Told(alsoWaiting, changed, theirs)
 			require.NoError(t, end.back(old))
 			f.renewed()
 			g.renewed()
@@ -119,11 +119,11 @@ func TestSessionDestroyed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
-			require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-			_, err := f.s.Commit(f.ctx, nil, op(f.dir))
+			require.NoError(t, consultest.Destroy(f.Servers, f.S.ID()))
+			_, err := f.S.Commit(f.Ctx, nil, op(f.Dir))
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			require.NotErrorIs(t, err, backend.ErrIndeterminate, "the servers have refused it")
-			assert.Equal(t, backend.Lost, f.s.State())
+			assert.Equal(t, backend.Lost, f.S.State())
 		})
 	}
 }
@@ -135,37 +135,37 @@ func TestForeignLocks(t *testing.T) {
 	user := f.operator()
 	id, _, err := user.Session().CreateNoChecks(&api.SessionEntry{Behavior: api.SessionBehaviorRelease, TTL: "60s"}, nil)
 	require.NoError(t, err)
-	own := f.enqueue(f.s)
-	name := own.Key[len(f.dir):]
+	own := f.Enqueue(f.S)
+	name := own.Key[len(f.Dir):]
 	lock := func(key string) {
 		got := must.First(user.KV().Acquire(&api.KVPair{Key: key[1:], Session: id, Flags: api.LockFlagValue}, nil))(t)
 		require.True(t, got)
 	}
-	lock(f.dir + "/.lock")
-	lock(f.dir + "/0")
-	lock(f.dir + name + "x")
-	lock(f.dir + "/deep" + name)
+	lock(f.Dir + "/.lock")
+	lock(f.Dir + "/0")
+	lock(f.Dir + name + "x")
+	lock(f.Dir + "/deep" + name)
 	// The same pattern, by another session; one has the session's own name.
-	if i := strings.Index(name, f.s.ID()); i >= 0 {
-		lock(f.dir + name[:i] + id + name[i+len(f.s.ID()):] + "0")
+	if i := strings.Index(name, f.S.ID()); i >= 0 {
+		lock(f.Dir + name[:i] + id + name[i+len(f.S.ID()):] + "0")
 	}
-	next := f.enqueue(f.another().s)
-	listing := must.Get(f.s.List(f.ctx, f.dir))(t)
+	next := f.Enqueue(f.another().S)
+	listing := must.Get(f.S.List(f.Ctx, f.Dir))(t)
 	assert.Contains(t, listing.Keys, own.Key)
 	assert.Contains(t, listing.Keys, next.Key)
 	for _, key := range listing.Keys {
 		assert.NotContains(t, key, "lock")
 	}
-	f.follows(nothing, own)
+	f.Follows(f.S, own, nothing)
 }
 
 // A key that is unlocked by hand is no longer the session's, and conditions say so.
 func TestReleasedByOperator(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", []byte("v")))[0]
+	seat := f.Commit(f.S, backend.CreateEphemeral(f.Dir+"/seat", []byte("v")))[0]
 	f.release(seat)
-	got := must.Get(f.s.Get(f.ctx, seat.Key))(t)
+	got := must.Get(f.S.Get(f.Ctx, seat.Key))(t)
 	assert.Empty(t, got.Session)
 	assert.False(t, got.Same(seat))
 }
@@ -176,12 +176,12 @@ func TestTooLarge(t *testing.T) {
 	f := setUp(t)
 	var many []backend.Op
 	for i := range 129 {
-		many = append(many, backend.CompareAndSet(fmt.Sprintf("%s/%d", f.dir, i), nil, 0))
+		many = append(many, backend.CompareAndSet(fmt.Sprintf("%s/%d", f.Dir, i), nil, 0))
 	}
 	sent, _ := f.count(both(txns, not(looks)))
-	_, err := f.s.Commit(f.ctx, nil, many...)
+	_, err := f.S.Commit(f.Ctx, nil, many...)
 	require.ErrorIs(t, err, backend.ErrTooLarge)
-	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", make([]byte, 512<<10), 0))
+	_, err = f.S.Commit(f.Ctx, nil, backend.CompareAndSet(f.Dir+"/x", make([]byte, 512<<10), 0))
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 	assert.Zero(t, sent.Load())
 }
@@ -206,19 +206,19 @@ func TestRequestsDoNotHaveTheCauseOfAnEnd(t *testing.T) {
 		})
 		return r.Send()
 	})
-	waiting := f.await(f.enqueue(f.s))
-	require.NoError(t, f.s.Close(f.ctx))
-	fails(f, waiting, backend.ErrSessionLost)
+	waiting := f.await(f.Enqueue(f.S))
+	require.NoError(t, f.S.Close(f.Ctx))
+	wait.Fails(f.T, waiting, backend.ErrSessionLost)
 	requests.Wait()
 	require.Empty(t, odd)
 }
 
 // release unlocks a key by hand: it stays, and nothing removes it any more.
 func (f *fixture) release(e backend.Entry) {
-	f.t.Helper()
+	f.T.Helper()
 	released, _, err := f.operator().KV().Release(&api.KVPair{Key: e.Key[1:], Session: e.Session, Value: e.Value}, nil)
-	require.NoError(f.t, err)
-	require.True(f.t, released)
+	require.NoError(f.T, err)
+	require.True(f.T, released)
 }
 
 // An entry in the queue that nobody holds any more is gone for every reader.
@@ -226,20 +226,20 @@ func TestReleasedFromTheQueue(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	before, me := f.enqueue(o.s), f.enqueue(f.s)
+	before, me := f.Enqueue(o.S), f.Enqueue(f.S)
 	waiting, theirs := f.await(me, before), o.await(before)
-	f.follows(before, me)
+	f.Follows(f.S, me, before)
 	f.release(before)
-	f.told(waiting, me, nothing)
-	o.told(theirs, nothing)
+	f.Told(waiting, me, nothing)
+	o.Told(theirs, nothing)
 	for _, p := range []*fixture{f, o, f.another()} {
-		p.follows(nothing, me)
-		_, err := p.s.Get(f.ctx, before.Key)
+		p.Follows(p.S, me, nothing)
+		_, err := p.S.Get(f.Ctx, before.Key)
 		require.ErrorIs(t, err, backend.ErrNoEntry)
-		_, err = p.s.Commit(f.ctx, []backend.Condition{backend.IfExists(before)})
+		_, err = p.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(before)})
 		require.ErrorIs(t, err, backend.ErrCondition)
 	}
-	require.NoError(t, o.s.Discard(o.ctx, before))
+	require.NoError(t, o.S.Discard(o.Ctx, before))
 }
 
 // A leader whose entry an operator releases leads no longer than one whose entry is deleted.
@@ -269,6 +269,6 @@ func TestLoggerMayAskTheSession(t *testing.T) {
 		},
 	}))
 	f := setUpOn(t, consultest.Options{Config: consul.Config{Logger: logger}}, sharedServer(t))
-	logged.Store(&f.s)
-	must.Get(wait.Returned(f.t, wait.Later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })))(t)
+	logged.Store(&f.S)
+	wait.Value(f.T, wait.Later(func() (struct{}, error) { return struct{}{}, f.S.Close(f.Ctx) }))
 }

@@ -39,11 +39,11 @@ func restoredToOneIndex(t *testing.T) (same bool) {
 	lasts := consultest.Options{Config: consul.Config{SessionTimeout: time.Minute}}
 	f, o, election := processOn(t, lasts, server), processOn(t, lasts, server), newRoot()
 	founder := f.stand(f.Backend, unfair.Strategy{}, election)
-	require.NoError(t, f.campaign(founder).Resign(f.ctx))
-	require.NoError(t, founder.Close(f.ctx))
+	require.NoError(t, f.campaign(founder).Resign(f.Ctx))
+	require.NoError(t, founder.Close(f.Ctx))
 	old, next := f.stand(f.Backend, unfair.Strategy{}, election), o.stand(o.Backend, unfair.Strategy{}, election)
 	for _, e := range []elector.Elector{old, next} {
-		_, err := e.Leader(f.ctx) // it has a session
+		_, err := e.Leader(f.Ctx) // it has a session
 		require.ErrorIs(t, err, elector.ErrNoLeader)
 	}
 	backup, user := filepath.Join(t.TempDir(), "backup"), f.operator()
@@ -69,7 +69,7 @@ func restoredToOneIndex(t *testing.T) (same bool) {
 	require.NoError(t, server.Start())
 	write()
 	o.Resume()
-	_, err := next.Leader(o.ctx) // it is in touch again
+	_, err := next.Leader(o.Ctx) // it is in touch again
 	require.ErrorIs(t, err, elector.ErrNoLeader)
 	for at := write(); at < term.Token()-1; {
 		at = write()
@@ -77,7 +77,7 @@ func restoredToOneIndex(t *testing.T) (same bool) {
 	led := o.campaign(next)
 	f.Resume()
 	wait.For(t, "the old term is over", func() bool { return !term.Valid() })
-	_, err = term.Commit(f.ctx, elector.Put(election+"-written", nil))
+	_, err = term.Commit(f.Ctx, elector.Put(election+"-written", nil))
 	require.Error(t, err)
 	assert.True(t, led.Valid())
 	return led.Token() == term.Token()

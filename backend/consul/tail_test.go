@@ -19,17 +19,17 @@ import (
 func TestTail(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	tail := ".elector/tails" + f.dir
+	tail := ".elector/tails" + f.Dir
 	lists, _ := f.count(asks("recurse"))
 	kv := f.operator().KV()
 	read := func() *api.KVPair {
 		return must.First(kv.Get(tail, &api.QueryOptions{RequireConsistent: true}))(t)
 	}
-	first := f.enqueue(f.another().s)
-	second := f.enqueue(f.s)
-	f.follows(first, second)
+	first := f.Enqueue(f.another().S)
+	second := f.Enqueue(f.S)
+	f.Follows(f.S, second, first)
 	require.Zero(t, lists.Load(), "the tail tells")
-	f.follows(first, second) // it is remembered
+	f.Follows(f.S, second, first) // it is remembered
 	require.Zero(t, lists.Load())
 
 	for _, c := range []struct {
@@ -48,29 +48,29 @@ func TestTail(t *testing.T) {
 		}},
 		{"of one that is gone", func() {
 			o := f.another()
-			require.NoError(t, o.s.Discard(f.ctx, o.enqueue(o.s)))
+			require.NoError(t, o.S.Discard(f.Ctx, o.Enqueue(o.S)))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := f.another() // it has not listed the directory yet
 			lists, _ := f.count(asks("recurse"))
-			last := f.enqueue(f.s)
+			last := f.Enqueue(f.S)
 			c.before()
-			me := f.enqueue(f.s)
-			f.follows(last, me)
+			me := f.Enqueue(f.S)
+			f.Follows(f.S, me, last)
 			require.EqualValues(t, 1, lists.Load())
 		})
 	}
 
 	t.Run("goes with the directory", func(t *testing.T) {
 		f := f.another()
-		f.dir = newRoot()
-		dir := f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))[0]
-		me := f.enqueue(f.s)
-		tail = ".elector/tails" + f.dir
+		f.Dir = newRoot()
+		dir := f.Commit(f.S, backend.CompareAndSet(f.Dir, nil, 0))[0]
+		me := f.Enqueue(f.S)
+		tail = ".elector/tails" + f.Dir
 		require.NotNil(t, read())
-		f.commit(f.s, backend.Delete(me))
-		f.commit(f.s, backend.Delete(dir))
+		f.Commit(f.S, backend.Delete(me))
+		f.Commit(f.S, backend.Delete(dir))
 		assert.Nil(t, read())
 	})
 }
@@ -96,11 +96,11 @@ func TestTailInACrowd(t *testing.T) {
 				}
 				var me backend.Entry
 				for aside := range 1 + rand.N(2) {
-					ops := []backend.Op{backend.Enqueue(f.dir, nil)}
+					ops := []backend.Op{backend.Enqueue(f.Dir, nil)}
 					if aside > 0 {
 						ops = append(ops, backend.Delete(me))
 					}
-					made, err := f.s.Commit(f.ctx, nil, ops...)
+					made, err := f.S.Commit(f.Ctx, nil, ops...)
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -110,7 +110,7 @@ func TestTailInACrowd(t *testing.T) {
 						mu.Unlock()
 					}
 					me = made[0]
-					p, err := f.s.Predecessor(f.ctx, me)
+					p, err := f.S.Predecessor(f.Ctx, me)
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -122,7 +122,7 @@ func TestTailInACrowd(t *testing.T) {
 		})
 	}
 	all.Wait()
-	l := must.Get(f.s.List(f.ctx, f.dir))(t)
+	l := must.Get(f.S.List(f.Ctx, f.Dir))(t)
 	require.Len(t, l.Keys, 6*20)
 	last := ""
 	for _, key := range l.Keys {
