@@ -127,20 +127,6 @@ func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	f.Lists(other.S, leader)
 }
 
-// Two entries of one transaction have one ticket, and would each be before the other: etcd refuses
-// them.
-func TestTwoEnqueuedInOneCommit(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	_, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil), backend.Enqueue(f.Dir, nil))
-	require.ErrorContains(t, err, "two operations")
-	f.put(f.S, f.Dir+"/d", "")
-	made := f.Commit(f.S, backend.Enqueue(f.Dir, nil), backend.Enqueue(f.Dir+"/d", nil))
-	for i, dir := range []string{f.Dir, f.Dir + "/d"} {
-		l := must.Get(f.S.List(f.Ctx, dir))(t)
-		assert.Equal(t, []string{made[i].Key}, l.Keys)
-	}
-}
-
 // An Enqueue whose reply was lost succeeds if somebody helps its entry into its place before that is
 // resolved.
 func TestHelpedBeforeItIsResolved(t *testing.T) {
