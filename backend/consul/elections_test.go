@@ -2,8 +2,6 @@ package consul_test
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -22,7 +20,6 @@ import (
 	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // stand makes a candidate in an election, with sessions of b.
@@ -89,31 +86,6 @@ func TestChecks(t *testing.T) {
 		require.NoError(t, err)
 		return ok
 	})
-}
-
-// A session keeps few keys of its own, however many campaigns are cancelled.
-func TestSlotsOfCancelledCampaigns(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	e := f.stand(f.Backend, fair.Strategy{}, f.Dir+"/e")
-	defer func() { require.NoError(t, e.Close(f.Ctx)) }()
-	term := f.campaign(e)
-	session := term.Guard().Session.ID()
-	require.NoError(t, term.Resign(f.Ctx))
-	<-term.Context().Done()
-	for range 300 {
-		ctx, cancel := context.WithTimeout(f.Ctx, rand.N(3*time.Millisecond))
-		term, err := e.Campaign(ctx)
-		cancel()
-		if err == nil {
-			err = term.Resign(f.Ctx)
-		} else if errors.Is(err, context.DeadlineExceeded) {
-			err = nil
-		}
-		require.NoError(t, err)
-	}
-	slots := must.First(f.operator().KV().Keys(".elector/"+session+"/", "", nil))(t)
-	assert.LessOrEqual(t, len(slots), 32)
 }
 
 // A candidate that enters after Consul has found the directory empty, and right before it deletes it,

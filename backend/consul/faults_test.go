@@ -170,22 +170,6 @@ func TestReleasedByOperator(t *testing.T) {
 	assert.False(t, got.Same(seat))
 }
 
-// Limits are reported before anything is sent.
-func TestTooLarge(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	var many []backend.Op
-	for i := range 129 {
-		many = append(many, backend.CompareAndSet(fmt.Sprintf("%s/%d", f.Dir, i), nil, 0))
-	}
-	sent, _ := f.count(both(txns, not(looks)))
-	_, err := f.S.Commit(f.Ctx, nil, many...)
-	require.ErrorIs(t, err, backend.ErrTooLarge)
-	_, err = f.S.Commit(f.Ctx, nil, backend.CompareAndSet(f.Dir+"/x", make([]byte, 512<<10), 0))
-	require.ErrorIs(t, err, backend.ErrTooLarge)
-	assert.Zero(t, sent.Load())
-}
-
 // The cause of one session's end does not end another, though net/http puts the cause of a cancelled
 // request into the error of the next one on its connection.
 func TestRequestsDoNotHaveTheCauseOfAnEnd(t *testing.T) {

@@ -1,9 +1,6 @@
 package etcd_test
 
 import (
-	"context"
-	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +13,6 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // fences returns the fences below a key.
@@ -47,22 +43,6 @@ func TestFencesOfLostReplies(t *testing.T) {
 		f.Discard(f.S, seat, e)
 	}
 	assert.Len(t, f.fences(f.Dir), 2)
-}
-
-// Nor does the number of fences depend on how many campaigns are cancelled.
-func TestFencesOfCancelledCampaigns(t *testing.T) {
-	f := setUp(t, 60*time.Second)
-	election := f.Dir + "/e"
-	must.Get(newElector(f, f.Backend, fair.Strategy{}, election, "leader").Campaign(f.Ctx))(t)
-	e := newElector(f, f.Backend, fair.Strategy{}, election, "waiting")
-	for range 200 {
-		ctx, cancel := context.WithTimeout(f.Ctx, rand.N(4*time.Millisecond))
-		_, err := e.Campaign(ctx)
-		cancel()
-		require.True(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
-	}
-	assert.LessOrEqual(t, len(f.fences(election)), 1)
-	require.NoError(t, e.Close(f.Ctx))
 }
 
 // An operator who deletes a fence stops nothing: what was applied after that is found, though the

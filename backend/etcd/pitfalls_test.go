@@ -12,7 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -28,42 +27,10 @@ import (
 //	    regardless of the lease's time: TestHeartbeatAnswersComeTooLate.
 //	24  A keep-alive channel does not say why it was closed: session/expired.
 //	25  A member may have no leader for a while: TestFaultsAreRiddenOut.
+//	27  Cleaning up has no bound: errors/unanswered.
 //	28  concurrency.Election must not be shared between goroutines, but a session may be: many/close,
 //	    await/again, TestFenceOfCommitsAtOnce.
 //	29  Two candidates of one session are two candidates: sharing/one-election, of elections.
-
-// Cleaning up is bounded by the caller's context, and continues by itself.
-func TestPitfall27CleanUpIsBounded(t *testing.T) {
-	t.Parallel()
-	f := setUp(t, 30*time.Second)
-	e := f.Enqueue(f.S)
-	f.Each((*proxytest.Proxy).Stall)
-	short := func() context.Context {
-		ctx, cancel := context.WithTimeout(f.Ctx, 300*time.Millisecond)
-		t.Cleanup(cancel)
-		return ctx
-	}
-	sending, sent := context.WithCancel(f.Ctx)
-	f.LoseRequest(func(*etcdserverpb.TxnRequest) bool { sent(); return false })
-	_, err := f.S.Commit(sending, nil, backend.Enqueue(f.Dir, nil))
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	require.ErrorIs(t, f.S.Discard(short(), e), context.DeadlineExceeded)
-	_, err = f.S.Get(short(), f.Dir)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = f.S.Await(short(), backend.Unknown(f.Dir))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	f.Each((*proxytest.Proxy).Unstall)
-	other := f.another(30 * time.Second)
-	wait.For(t, "neither the dropped entry nor a ghost", func() bool {
-		return len(f.List(other.S).Keys) == 0
-	})
-
-	// So is Close, and it says that nothing was confirmed.
-	f.Each((*proxytest.Proxy).Stall)
-	require.ErrorIs(t, f.S.Close(short()), context.DeadlineExceeded)
-	f.Each((*proxytest.Proxy).Unstall)
-}
 
 // counted counts the calls of the store that a process makes.
 type counted struct{ calls atomic.Int64 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -140,19 +139,6 @@ func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
 	assert.Equal(t, made[1].Rev, made[2].Rev)
 }
 
-// An invented revision does not hide later entries from a session.
-func TestMadeUpRevisions(t *testing.T) {
-	f := setUp(t, nil)
-	unknown := backend.Unknown(f.Dir + "/seat")
-	for range 2 {
-		require.ErrorIs(t, f.commitUnder(f.S, unknown, backend.CompareAndSet(f.Dir+"/p", nil, 0)), backend.ErrCondition)
-		_, err := f.S.Commit(f.Ctx, nil, backend.Delete(unknown))
-		require.ErrorIs(t, err, backend.ErrNoEntry)
-	}
-	seat := f.create(f.S, unknown.Key)
-	require.NoError(t, f.commitUnder(f.S, seat, backend.Delete(seat)))
-}
-
 // The limit of a request is the server's own, to the byte, for thousands of small ops as for one large
 // value.
 func TestLimitOfManySmallOps(t *testing.T) {
@@ -228,24 +214,4 @@ func TestNothingToUndo(t *testing.T) {
 	f.Resume()
 	f.stands(admin, kept.Key, false)
 	assert.Zero(t, log.count("level=WARN")+log.count("level=ERROR"))
-}
-
-// All writes beside an ephemeral entry that must be given up are removed with it.
-func TestUnknownOutcomeLeavesNoGhost(t *testing.T) {
-	f := setUp(t, nil)
-	admin := f.admin()
-	record := f.Commit(f.S, backend.CompareAndSet(f.Dir+"/record", nil, 0))[0]
-	seat := f.Dir + "/q/d/seat"
-	require.NoError(t, zktest.PutAll(admin, backend.Parent(seat), nil))
-	f.CutReply(zktest.MatchKind(backend.OpEnqueue))
-	committing := wait.Later(func() ([]backend.Entry, error) {
-		return f.S.Commit(f.Ctx, nil, backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Enqueue(f.Dir+"/q", nil), backend.CreateEphemeral(seat, nil))
-	})
-	f.stands(admin, seat, true)
-	require.NoError(t, zktest.DeleteAll(admin, seat))
-	f.Resume()
-	_, err := wait.Returned(f.T, committing)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	require.NotErrorIs(t, err, zk.ErrNoNode)
-	f.settles(f.Dir + "/q")
 }

@@ -255,6 +255,14 @@ func guardOwnWrites(r *run) {
 
 func guardIncarnations(r *run) {
 	s, other, dir := r.pair()
+	for range 2 {
+		invented := backend.Unknown(dir + "/seat")
+		s.guarded("an entry with an invented revision", backend.IfExists(invented), false)
+		s.refused("delete of an entry with an invented revision", backend.ErrNoEntry, nil, backend.Delete(invented))
+		seat := s.create(invented.Key, "x") // is not taken for an older one
+		s.guarded("an entry after another one with an invented revision", backend.IfExists(seat), true)
+		s.delete(seat)
+	}
 	kinds := map[string]func(by sess, key string) backend.Entry{
 		"ephemeral":  func(by sess, key string) backend.Entry { return by.create(key, "x") },
 		"persistent": func(by sess, key string) backend.Entry { return by.put(key, "x", 0) },

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
 	"github.com/elector-go/elector/conformance/kit"
 )
 
@@ -28,10 +31,13 @@ var serviceRules = []rule{
 		"If the member of a session is cut off from the others, the session's window ends before its entries go, and no commit that the others do not see is reported to it as done.",
 		"CutOffMember"),
 	promise("service/nothing-left", serviceNothingLeft,
-		"Commits and sessions store nothing in the service except the entries that they are asked to create. When those are gone, nothing is left.",
+		"Commits and sessions store nothing in the service except the entries that they are asked to create. When those are gone, nothing is left. What a session stores for itself does not grow with the commits that it gives up.",
 		"Stored"),
 	promise("errors/context", errorsContext,
 		"A call whose context has ended returns the context's error, and a call with a deadline returns at the deadline."),
+	promise("errors/unanswered", errorsUnanswered,
+		"A call that is not answered ends with its context, and so do Discard and Close, which then returns an error. The session continues, and removes what a commit that was given up leaves.",
+		"HoldRequests"),
 	promise("errors/wrapped", errorsWrapped,
 		"An error names the backend and the key, and contains the text of its sentinel once."),
 	promise("many/sessions", manySessions,
@@ -89,6 +95,21 @@ func serviceNothingLeft(r *run) {
 		s.close()
 	}
 	r.NoMore(before, sessions, "sessions that have ended")
+	const givenUp = 300
+	for range givenUp {
+		ctx, cancel := context.WithTimeout(r.ctx, rand.N(3*time.Millisecond))
+		made, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil))
+		cancel()
+		if err == nil {
+			s.discard(made[0])
+		} else if !harness.IsAny(err, context.DeadlineExceeded) {
+			r.Failf("enqueue with a deadline: %v", err)
+		}
+	}
+	s.lists(dir)
+	if keys := r.Stored().Keys; keys > before.Keys+givenUp/8 {
+		r.Failf("after %d commits, most of which were given up, %d keys are stored, and there were %d before", givenUp, keys, before.Keys)
+	}
 }
 
 // comeAndGo makes entries of all kinds, by commits of all kinds, and removes them.
@@ -149,6 +170,45 @@ func errorsContext(r *run) {
 		r.Refused(name+" with a deadline", calls[name](ctx), context.DeadlineExceeded)
 		cancel()
 	}
+}
+
+func errorsUnanswered(r *run) {
+	c, s, other, dir := r.process((*run).open)
+	left, kept := s.enqueue(dir, "left"), s.enqueue(dir, "kept")
+	other.lists(dir, left, kept)
+	release := sync.OnceFunc(c.HoldRequests())
+	defer func() { release() }() // if the rule fails before
+	var all []*task[struct{}]
+	ask := func(what string, call func(ctx context.Context) error) { all = append(all, r.do(what, call)) }
+	for range 40 { // more than a client may have room for
+		ask("get", func(ctx context.Context) error { _, err := s.Get(ctx, kept.Key); return err })
+	}
+	ask("await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(kept.Key)); return err })
+	ask("enqueue", func(ctx context.Context) error {
+		_, err := s.Commit(ctx, nil, backend.Enqueue(dir, []byte("late")))
+		return err
+	})
+	ask("discard", func(ctx context.Context) error { return s.Discard(ctx, left) })
+	r.Settle()
+	for _, t := range all {
+		t.stop()
+	}
+	for _, t := range all {
+		t.fails(t.what+" that is not answered, with a context that ended", context.Canceled)
+	}
+	r.FailIf(s.State() == backend.Lost, "the session was lost before its calls returned")
+	release()
+	other.lists(dir, kept)
+	s.lists(dir, kept)
+
+	release = sync.OnceFunc(c.HoldRequests())
+	for i := range 2 { // the second call knows no more
+		ctx, cancel := context.WithTimeout(r.ctx, r.Service.TTL/50)
+		err := s.Close(ctx)
+		cancel()
+		r.FailIf(err == nil, "close %d returned nil, as if the service had confirmed, but it was not asked", i+1)
+	}
+	r.FailIf(!time.Now().Before(s.Deadline()), "close has waited for the end of the window")
 }
 
 func errorsWrapped(r *run) {
