@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // aclTTL is the timeout of sessions that have tokens. A refusal is ridden out for a third of it.
@@ -211,10 +211,10 @@ func TestServerReadsItsLog(t *testing.T) {
 	other := processOn(t, consultest.Options{Token: secret}, server)
 	ofFirst, ofOther := f.countAnswers(every, http.StatusForbidden), other.countAnswers(every, http.StatusForbidden)
 	refused := func() int64 { return ofFirst.Load() + ofOther.Load() }
-	leads, waits := f.stand(f.Backend, fair.Strategy{}, "/a/log"), other.stand(other.Backend, fair.Strategy{}, "/a/log")
-	term := f.campaign(leads)
+	leads, waits := f.Stand(elector.Config{Backend: f.Backend, Election: "/a/log"}), other.Stand(elector.Config{Backend: other.Backend, Election: "/a/log"})
+	term := f.Campaign(leads)
 	for rounds := 0; rounds < 10 && (rounds < 2 || refused() == 0); rounds++ {
-		waiting := f.campaigning(waits)
+		waiting := f.Campaigns(waits)
 		wait.For(t, "two stand", func() bool {
 			all, err := leads.Candidates(f.Ctx)
 			return err == nil && len(all) == 2

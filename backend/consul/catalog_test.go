@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
@@ -17,7 +18,6 @@ import (
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // forAnHour are the options of a process whose sessions no TTL ends while a test lasts.
@@ -29,10 +29,10 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	t.Helper()
 	f, o := processOn(t, forAnHour, by), processOn(t, forAnHour, others...)
 	election := newRoot()
-	term := f.campaign(f.stand(f.Backend, fair.Strategy{}, election))
-	heir := o.stand(o.Backend, fair.Strategy{}, election)
-	winning := o.campaigning(heir)
-	o.queue(heir, 2)
+	term := f.Campaign(f.Stand(elector.Config{Backend: f.Backend, Election: election}))
+	heir := o.Stand(elector.Config{Backend: o.Backend, Election: election})
+	winning := o.Campaigns(heir)
+	o.Queue(heir, 2)
 	node := must.Get(f.operator().Agent().NodeName())(t)
 
 	require.NoError(t, begin(f))
@@ -51,7 +51,7 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	wait.Pending(o.T, winning)
 
 	require.NoError(t, consultest.Destroy(others, id))
-	o.succeeds(winning, term)
+	o.Succeeds(winning, term)
 }
 
 // Autopilot takes a server that is cut off out of the catalog, within seconds and by default.

@@ -23,7 +23,6 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // An agent that is restarted within the window keeps the session.
@@ -231,11 +230,11 @@ func TestReleasedLeader(t *testing.T) {
 	t.Parallel()
 	f := processOn(t, consultest.Options{}, sharedServer(t))
 	election := newRoot()
-	term := f.campaign(f.stand(f.Backend, fair.Strategy{}, election))
+	term := f.Campaign(f.Stand(elector.Config{Backend: f.Backend, Election: election}))
 	f.release(term.Guard().Conditions[0].Entry)
-	second := f.campaign(f.stand(f.Backend, fair.Strategy{}, election))
+	second := f.Campaign(f.Stand(elector.Config{Backend: f.Backend, Election: election}))
 	assert.Greater(t, second.Token(), term.Token())
-	f.ends(term, elector.ErrDeposed)
+	f.Ends(term, elector.ErrDeposed)
 	require.True(t, second.Valid())
 }
 

@@ -243,14 +243,14 @@ func TestCheckedElections(t *testing.T) {
 			for _, agent := range []*servertest.Consul{near, far, far} {
 				f := processOn(t, fault.options, agent)
 				processes = append(processes, f)
-				candidates = append(candidates, f.stand(f.Backend, fair.Strategy{}, election))
+				candidates = append(candidates, f.Stand(elector.Config{Backend: f.Backend, Election: election}))
 			}
 			observer := processes[2]
-			first := processes[0].campaign(candidates[0])
-			second := processes[1].campaigning(candidates[1])
-			observer.queue(candidates[2], 2)
-			third := processes[2].campaigning(candidates[2])
-			observer.queue(candidates[2], 3)
+			first := processes[0].Campaign(candidates[0])
+			second := processes[1].Campaigns(candidates[1])
+			observer.Queue(candidates[2], 2)
+			third := processes[2].Campaigns(candidates[2])
+			observer.Queue(candidates[2], 3)
 
 			began := time.Now()
 			require.NoError(t, fault.begin(processes[0], near))
@@ -259,12 +259,12 @@ func TestCheckedElections(t *testing.T) {
 			require.False(t, first.Valid(), "two lead")
 			t.Logf("failover took %v", time.Since(began))
 			assert.Greater(t, won.Token(), first.Token())
-			processes[0].ends(first, elector.ErrSessionLost)
+			processes[0].Ends(first, elector.ErrSessionLost)
 
 			// It comes back, at the end of the queue.
 			require.NoError(t, fault.end(processes[0], near))
-			last := processes[0].campaigning(candidates[0])
-			observer.queue(candidates[2], 3)
+			last := processes[0].Campaigns(candidates[0])
+			observer.Queue(candidates[2], 3)
 			require.True(t, won.Valid())
 			require.NoError(t, won.Resign(processes[1].Ctx))
 			won = wait.Value(processes[2].T, third)
@@ -284,9 +284,9 @@ func TestCheckedLeaderIsKilled(t *testing.T) {
 	f := processOn(t, checkAlone, agent)
 	for range 3 {
 		token, kill := f.startCandidate(agent.Addr(), election)
-		e := f.stand(f.Backend, fair.Strategy{}, election)
-		winning := f.campaigning(e)
-		f.queue(e, 2)
+		e := f.Stand(elector.Config{Backend: f.Backend, Election: election})
+		winning := f.Campaigns(e)
+		f.Queue(e, 2)
 		began := time.Now()
 		kill()
 		term, err := wait.Returned(f.T, winning)

@@ -16,7 +16,6 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // Replies that do not say that a request is bad are ridden out, on each kind of request, whether it was
@@ -50,14 +49,14 @@ func TestRefusedRequests(t *testing.T) {
 			election := newRoot()
 			first, second := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
 			ofFirst, ofSecond := cuttable(first), cuttable(second)
-			leader, other := first.stand(first.Backend, fair.Strategy{}, election), second.stand(second.Backend, fair.Strategy{}, election)
+			leader, other := first.Stand(elector.Config{Backend: first.Backend, Election: election}), second.Stand(elector.Config{Backend: second.Backend, Election: election})
 			beside := processOn(t, consultest.Options{}, sharedServer(t)).open()
 			of := map[elector.Elector]*fixture{leader: first, other: second}
 			f := first
-			term := f.campaign(leader)
+			term := f.Campaign(leader)
 			for _, statuses := range rounds {
-				waiting := f.campaigning(other)
-				f.queue(leader, 2)
+				waiting := f.Campaigns(other)
+				f.Queue(leader, 2)
 				if !kind.slow {
 					ofFirst.hang(t)
 					ofSecond.hang(t)
@@ -94,7 +93,7 @@ func TestRefusedRequests(t *testing.T) {
 				state := must.Get(beside.Get(f.Ctx, election+"-state"))(t)
 				assert.Equal(t, fmt.Sprint(statuses), string(state.Value))
 				require.NoError(t, term.Resign(f.Ctx))
-				term = f.succeeds(waiting, term)
+				term = f.Succeeds(waiting, term)
 				removeFirst()
 				removeSecond()
 				require.Equal(t, sessions, fmt.Sprint(first.Sessions(), second.Sessions()), "%v: sessions have ended", statuses)

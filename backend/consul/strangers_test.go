@@ -14,7 +14,6 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 func TestStrangers(t *testing.T) {
@@ -77,11 +76,11 @@ func TestLockOnTheElectionsPath(t *testing.T) {
 	election := newRoot()
 	lock := must.Get(client.LockKey(election[1:]))(t)
 	must.Get(lock.Lock(f.Ctx.Done()))(t)
-	e := f.stand(f.Backend, fair.Strategy{}, election)
+	e := f.Stand(elector.Config{Backend: f.Backend, Election: election})
 	_, err := e.Campaign(f.Ctx)
 	require.ErrorIs(t, err, elector.ErrStrategyMismatch)
 	require.NoError(t, lock.Unlock())
-	term := f.campaign(e)
+	term := f.Campaign(e)
 	_, err = lock.Lock(f.Ctx.Done())
 	require.ErrorIs(t, err, api.ErrLockConflict)
 	assert.True(t, term.Valid())

@@ -18,7 +18,6 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // If a server freezes that has the blocking queries, while heartbeats get through, as they started
@@ -63,7 +62,7 @@ func TestFrozenServer(t *testing.T) {
 				f.Only(freezes)
 			}
 			f.Dir, f.S = o.Dir, f.open()
-			term := f.campaign(f.stand(f.Backend, fair.Strategy{}, newRoot()))
+			term := f.Campaign(f.Stand(elector.Config{Backend: f.Backend, Election: newRoot()}))
 			own := term.Guard().Conditions[0].Entry.Key
 			me := f.Enqueue(f.S)
 			listing := must.Get(f.S.List(f.Ctx, f.Dir))(t)
@@ -100,7 +99,7 @@ func TestFrozenServer(t *testing.T) {
 			inTime("a listing")
 			require.NoError(t, err)
 			assert.Equal(t, []string{me.Key}, after.Keys)
-			f.ends(term, elector.ErrDeposed)
+			f.Ends(term, elector.ErrDeposed)
 			inTime("the end of a term")
 			t.Log(states())
 

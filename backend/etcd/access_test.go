@@ -147,13 +147,13 @@ func TestAuthByKeyRanges(t *testing.T) {
 	// Elections, each below its own user's key.
 	for _, item := range catalog.All() {
 		strategy := item.Strategy
-		e := newElector(f, f.Backend, strategy, "/a/"+strategy.Name(), "1")
+		e := f.Stand(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/a/" + strategy.Name(), TTL: 30 * time.Second})
 		term := must.Get(e.Campaign(ctx))(t)
 		must.Get(term.Commit(ctx, elector.Put("/a/written-by-"+strategy.Name(), nil)))(t)
 		_, err := term.Commit(ctx, elector.Put("/b/x", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.NoError(t, e.Close(ctx))
-		_, err = newElector(f, f.Backend, strategy, "/b/"+strategy.Name(), "1").Campaign(ctx)
+		_, err = f.Stand(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/b/" + strategy.Name(), TTL: 30 * time.Second}).Campaign(ctx)
 		require.ErrorIs(t, err, backend.ErrDenied)
 	}
 }

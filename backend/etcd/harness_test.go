@@ -10,7 +10,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/must"
@@ -128,15 +127,6 @@ func (f *fixture) beats() {
 	f.T.Helper()
 	now := f.S.Deadline()
 	wait.For(f.T, "a heartbeat", func() bool { return f.S.Deadline().After(now) })
-}
-
-// newElector makes a candidate.
-func newElector(f *fixture, b backend.Backend, strategy elector.Strategy, election, id string) elector.Elector {
-	f.T.Helper()
-	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, TTL: 30 * time.Second})
-	require.NoError(f.T, err)
-	f.T.Cleanup(func() { _ = e.Close(f.Ctx) }) // a session that is lost has nothing to confirm
-	return e
 }
 
 // operator returns another client of the servers.

@@ -202,7 +202,7 @@ func TestTermAfterARestore(t *testing.T) {
 		t.Run(item.Strategy.Name(), func(t *testing.T) {
 			t.Parallel()
 			p := newPast(t)
-			old := newElector(p.fixture, p.Backend, item.Strategy, p.Dir+"/election", "1")
+			old := p.Stand(elector.Config{Backend: p.Backend, Strategy: item.Strategy, Election: p.Dir + "/election", TTL: 30 * time.Second})
 			_, err := old.Leader(p.Ctx) // it has a session now
 			require.ErrorIs(t, err, elector.ErrNoLeader)
 			p.backUp()
@@ -214,7 +214,7 @@ func TestTermAfterARestore(t *testing.T) {
 			var other *elector.Term
 			p.restore(func(operator *clientv3.Client) {
 				o := p.another(60 * time.Second)
-				other, err = newElector(o, o.Backend, item.Strategy, p.Dir+"/election", "2").Campaign(p.Ctx)
+				other, err = o.Stand(elector.Config{Backend: o.Backend, Strategy: item.Strategy, Election: p.Dir + "/election", TTL: 30 * time.Second}).Campaign(p.Ctx)
 				require.NoError(t, err)
 				t.Logf("tokens %d and %d", term.Token(), other.Token())
 				_, err = other.Commit(p.Ctx, elector.Put(p.Dir+"/state", nil))

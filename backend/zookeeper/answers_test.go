@@ -15,7 +15,6 @@ import (
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 const throttled = -127 // ZooKeeper's code for a request that waited for too long in its queue
@@ -79,16 +78,15 @@ func TestServersTakeLess(t *testing.T) {
 	ctx, cancel := context.WithCancel(f.Ctx)
 	defer cancel()
 	var said error
-	e, err := elector.New(elector.Config{
-		Backend: f.Backend, Strategy: fair.Strategy{}, Election: newRoot(), ID: "a", Value: make([]byte, 150<<10),
+	e := f.Stand(elector.Config{
+		Backend: f.Backend, Election: newRoot(), Value: make([]byte, 150<<10),
 		Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 			said = r.Err
 			cancel()
 		}},
 	})
-	require.NoError(t, err)
 	began := time.Now()
-	_, err = e.Campaign(ctx)
+	_, err := e.Campaign(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, said, "jute.maxbuffer")
 	t.Logf("%d links in %v: %v", f.Proxies[0].Accepted(), time.Since(began), said)

@@ -20,7 +20,6 @@ import (
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // dialing returns a process, with sessions of 6 s, whose Dialer is the test's: it gets the process's
@@ -163,8 +162,7 @@ func TestOpenRefusesKeepers(t *testing.T) {
 	assert.NotErrorIs(t, err, backend.ErrSessionLost)
 	assert.Less(t, time.Since(began), wait.Patience/2)
 
-	e, err := elector.New(elector.Config{Backend: p.Backend, Strategy: fair.Strategy{}, Election: newRoot(), ID: "a"})
-	require.NoError(t, err)
+	e := p.Stand(elector.Config{Backend: p.Backend, Election: newRoot()})
 	_, err = e.Campaign(t.Context()) // the campaign does not continue
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 	require.NoError(t, e.Close(t.Context()))
