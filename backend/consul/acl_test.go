@@ -92,14 +92,11 @@ func TestACL(t *testing.T) {
 		require.NoError(t, f.S.Discard(f.Ctx, seat))
 		wait.Value(f.T, waiting)
 
-		_, err := f.S.Commit(f.Ctx, nil, backend.CompareAndSet("/b/d", nil, 0))
+		f.Refused(f.S, backend.CompareAndSet("/b/d", nil, 0), backend.ErrDenied)
+		f.Refused(f.S, backend.CreateEphemeral("/b", nil), backend.ErrDenied)
+		_, err := f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet("/a/ok", nil, 0), backend.CompareAndSet("/ab", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
-		_, err = f.S.Commit(f.Ctx, nil, backend.CreateEphemeral("/b", nil))
-		require.ErrorIs(t, err, backend.ErrDenied)
-		_, err = f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet("/a/ok", nil, 0), backend.CompareAndSet("/ab", nil, 0))
-		require.ErrorIs(t, err, backend.ErrDenied)
-		_, err = f.S.Get(f.Ctx, "/a/ok")
-		require.ErrorIs(t, err, backend.ErrNoEntry)
+		f.Gone(f.S, "/a/ok")
 		assert.Equal(t, backend.Live, f.S.State())
 		require.NoError(t, f.S.Close(f.Ctx))
 	})
@@ -138,8 +135,7 @@ func TestACL(t *testing.T) {
 		f.S = f.open()
 		got := must.Get(f.S.Get(f.Ctx, "/a/r"))(t)
 		assert.Equal(t, "x", string(got.Value))
-		_, err := f.S.Commit(f.Ctx, nil, backend.CreateEphemeral("/a/seat", nil))
-		require.ErrorIs(t, err, backend.ErrDenied)
+		f.Refused(f.S, backend.CreateEphemeral("/a/seat", nil), backend.ErrDenied)
 	})
 	// Without the right to read, Consul hides what exists.
 	run("elsewhere", func(t *testing.T) {

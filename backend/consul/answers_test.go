@@ -91,8 +91,7 @@ func TestSilence(t *testing.T) {
 	t.Parallel()
 	f := setUpBrief(t)
 	f.handle(both(txns, not(looks)), hang)
-	_, err := f.S.Commit(f.Ctx, nil, backend.CompareAndSet(f.Dir+"/x", nil, 0))
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	f.Refused(f.S, backend.CompareAndSet(f.Dir+"/x", nil, 0), backend.ErrIndeterminate)
 	require.NoError(t, f.Ctx.Err())
 	assert.NotEqual(t, backend.Lost, f.S.State())
 }

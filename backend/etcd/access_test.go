@@ -139,7 +139,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 		backend.CompareAndSet("/b/x", nil, 0), backend.CreateEphemeral("/b/x", nil), backend.Enqueue("/b", nil), backend.CompareAndSet("/c", nil, 0),
 		backend.Update(backend.Entry{Key: "/b", Rev: 1}, nil), backend.Delete(backend.Entry{Key: "/b", Rev: 1}),
 	} {
-		f.refused(op, backend.ErrDenied, rpctypes.ErrPermissionDenied)
+		f.Refused(f.S, op, backend.ErrDenied, rpctypes.ErrPermissionDenied)
 	}
 	f.AwaitState(f.S, backend.Live)
 	require.NoError(t, f.S.Close(ctx))
@@ -177,7 +177,7 @@ func TestAuthRefused(t *testing.T) {
 	must.Get(g.root.RoleRevokePermission(g.ctx, "ann", "/a", "/a0"))(t)
 	_, err = f.S.Get(g.ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
-	f.refused(backend.Enqueue(f.Dir, nil), backend.ErrDenied)
+	f.Refused(f.S, backend.Enqueue(f.Dir, nil), backend.ErrDenied)
 }
 
 // A refused commit names the rights that it needs, and with these it is done.

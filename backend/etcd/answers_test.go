@@ -133,7 +133,7 @@ func TestOddAnswers(t *testing.T) {
 	// So is one that an operator must mend.
 	for range 2 { // the commit, and the request that resolves it
 		o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
-		f.refused(backend.CompareAndSet(f.Dir+"/x", nil, 0), backend.ErrUnavailable, rpctypes.ErrNoSpace)
+		f.Refused(f.S, backend.CompareAndSet(f.Dir+"/x", nil, 0), backend.ErrUnavailable, rpctypes.ErrNoSpace)
 	}
 	o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
 	_, err = f.Backend.Open(f.Ctx, backend.OpenOptions{})
@@ -247,7 +247,7 @@ func TestOddAnswersThatStay(t *testing.T) {
 	var o oddities
 	f := setUp(t, 10*time.Second, o.change)
 	o.keep(to[*pb.TxnRequest](rpctypes.ErrGRPCRequestTooManyRequests))
-	f.refused(backend.CompareAndSet(f.Dir+"/x", nil, 0), backend.ErrUnavailable)
+	f.Refused(f.S, backend.CompareAndSet(f.Dir+"/x", nil, 0), backend.ErrUnavailable)
 	_, err := f.S.List(f.Ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorIs(t, err, rpctypes.ErrTooManyRequests)
@@ -320,7 +320,7 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 				return nil, status.Error(code, "no watches here")
 			}))
 			o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-			f.refused(backend.Enqueue(f.Dir, nil), backend.ErrIndeterminate)
+			f.Refused(f.S, backend.Enqueue(f.Dir, nil), backend.ErrIndeterminate)
 			f.AwaitState(f.S, backend.Live)
 		})
 	}
@@ -336,8 +336,8 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 	o.keep(to[*pb.PutRequest](rpctypes.ErrGRPCNoSpace)) // for a fence
 	seat := backend.CreateEphemeral(f.Dir+"/seat", nil)
 	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-	f.refused(seat, backend.ErrIndeterminate)
-	f.refused(seat, backend.ErrUnavailable)
+	f.Refused(f.S, seat, backend.ErrIndeterminate)
+	f.Refused(f.S, seat, backend.ErrUnavailable)
 	f.AwaitState(f.S, backend.Live)
 	o.keep()
 	wait.For(t, "what was left is removed", func() bool {

@@ -93,7 +93,7 @@ func TestDeleteAboveManyFences(t *testing.T) {
 	f.Commit(f.S, backend.Delete(dir))
 	dir = f.put(f.S, f.Dir, "")
 	fences(100, 200)
-	f.refused(backend.Delete(dir), backend.ErrTooLarge)
+	f.Refused(f.S, backend.Delete(dir), backend.ErrTooLarge)
 }
 
 // A foreign key whose name has its own revision as the ticket is no entry, nor can a condition on an
@@ -112,7 +112,7 @@ func TestGuardOnALookalike(t *testing.T) {
 	})
 	f.Gone(f.S, e.Key)
 	for _, op := range []backend.Op{backend.Update(e, nil), backend.Delete(e)} {
-		f.refused(op, backend.ErrNoEntry)
+		f.Refused(f.S, op, backend.ErrNoEntry)
 	}
 	_, err := f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet(f.Dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrCondition)
@@ -154,8 +154,8 @@ func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 					_, err := f.S.Commit(f.Ctx, []backend.Condition{guard}, backend.CompareAndSet(newRoot(), nil, 0))
 					assert.ErrorIs(t, err, backend.ErrCondition)
 				}
-				f.refused(backend.Update(gone, nil), backend.ErrNoEntry)
-				f.refused(backend.Delete(gone), backend.ErrNoEntry)
+				f.Refused(f.S, backend.Update(gone, nil), backend.ErrNoEntry)
+				f.Refused(f.S, backend.Delete(gone), backend.ErrNoEntry)
 				_, err := f.S.Predecessor(f.Ctx, gone)
 				assert.ErrorIs(t, err, backend.ErrNoEntry)
 				f.Follows(other.S, queue[2], queue[1-i])

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -98,15 +97,6 @@ func (f *fixture) put(s *backend.Session, key, value string) backend.Entry {
 func (f *fixture) seat(s *backend.Session) backend.Entry {
 	f.T.Helper()
 	return f.Commit(s, backend.CreateEphemeral(f.Dir+"/seat", nil))[0]
-}
-
-// refused checks that a commit ends with each of these errors.
-func (f *fixture) refused(op backend.Op, want ...error) {
-	f.T.Helper()
-	_, err := f.S.Commit(f.Ctx, nil, op)
-	for _, want := range want {
-		require.ErrorIs(f.T, err, want, op.Kind)
-	}
 }
 
 // armed starts an Await of entries that nobody awaited before, and returns once the servers have made

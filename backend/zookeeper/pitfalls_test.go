@@ -164,10 +164,8 @@ func TestPitfall12ForeignChildrenAndLostReplies(t *testing.T) {
 func TestPitfall14CredentialsAfterReconnect(t *testing.T) {
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.Auth = []zookeeper.Auth{zookeeper.Digest("ann", "secret")} })
 	stranger := f.another(nil).S
-	_, err := stranger.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
-	require.ErrorIs(t, err, backend.ErrDenied)
-	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = stranger.Commit(f.Ctx, nil, backend.CompareAndSet("/of-a-stranger", nil, 0), backend.CompareAndSet(f.Dir+"/x", nil, 0))
+	f.Refused(stranger, backend.Enqueue(f.Dir, nil), backend.ErrDenied, zk.ErrNoAuth)
+	_, err := stranger.Commit(f.Ctx, nil, backend.CompareAndSet("/of-a-stranger", nil, 0), backend.CompareAndSet(f.Dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.ErrorContains(t, err, f.Dir+"/x: access denied", "the node that was refused is named")
 	_, err = stranger.List(f.Ctx, f.Dir)

@@ -66,8 +66,7 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 	}
 	for range 2 {
 		s := f.open()
-		_, err = s.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
-		require.ErrorIs(t, err, backend.ErrUsedUp)
+		f.Refused(s, backend.Enqueue(f.Dir, nil), backend.ErrUsedUp)
 		require.NoError(t, f.server.Restart())
 	}
 }
@@ -77,10 +76,9 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 func TestPitfall19LostRepliesAndOthers(t *testing.T) {
 	f := usedUp(t, 0)
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
-	_, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
-	require.ErrorIs(t, err, backend.ErrUsedUp)
+	f.Refused(f.S, backend.Enqueue(f.Dir, nil), backend.ErrUsedUp)
 	f.LoseRequest(zktest.MatchKind(backend.OpEnqueue))
-	_, err = f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil), backend.CreateEphemeral(f.Dir+"/seat", nil))
+	_, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil), backend.CreateEphemeral(f.Dir+"/seat", nil))
 	require.ErrorIs(t, err, backend.ErrUsedUp)
 	_, err = f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil), backend.CompareAndSet(f.Dir+"-kept", nil, 0), backend.CreateEphemeral(f.Dir+"/seat", nil))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)

@@ -49,6 +49,15 @@ func (f *Fixture) Commit(s *backend.Session, ops ...backend.Op) []backend.Entry 
 	return must.Get(s.Commit(f.Ctx, nil, ops...))(f.T)
 }
 
+// Refused checks that a commit of an op returns each of these errors.
+func (f *Fixture) Refused(s *backend.Session, op backend.Op, want ...error) {
+	f.T.Helper()
+	err := must.Err(s.Commit(f.Ctx, nil, op))
+	for _, want := range want {
+		require.ErrorIs(f.T, err, want, op.Kind)
+	}
+}
+
 func (f *Fixture) Enqueue(s *backend.Session) backend.Entry {
 	f.T.Helper()
 	return f.Commit(s, backend.Enqueue(f.Dir, []byte("v")))[0]
