@@ -25,34 +25,6 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// An agent that is restarted within the window keeps the session.
-func TestAgentRestart(t *testing.T) {
-	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
-	f := setUpOn(t, consultest.Options{}, server)
-	states := f.recordStates()
-	for name, end := range map[string]func(*servertest.Consul) error{
-		"killed":  (*servertest.Consul).Kill,
-		"stopped": (*servertest.Consul).Stop,
-	} {
-		t.Log(name)
-		e, flag := f.Enqueue(f.S), f.Commit(f.S, backend.CompareAndSet(newChild(f.Dir), nil, 0))[0]
-		waiting := f.await(e, flag)
-		require.NoError(t, end(server))
-		reading := wait.Later(func() (backend.Entry, error) { return f.S.Get(f.Ctx, e.Key) })
-		f.AwaitState(f.S, backend.Suspended)
-		require.NoError(t, server.Start())
-		f.AwaitState(f.S, backend.Live)
-		got := wait.Value(f.T, reading)
-		assert.True(t, got.Same(e))
-		f.renewed()
-		changed := f.Commit(f.another().S, backend.Update(flag, []byte("x")))[0]
-		f.Told(waiting, e, changed)
-		f.renewed()
-	}
-	assert.NotContains(t, states(), backend.Lost)
-}
-
 // Sessions live and waits wait while the servers elect another leader.
 func TestServerLeaderChange(t *testing.T) {
 	t.Parallel()

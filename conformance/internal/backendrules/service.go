@@ -19,7 +19,7 @@ import (
 
 var serviceRules = []rule{
 	promise("service/restart", serviceRestart,
-		"Reads and waits survive a restart of the service within the window: the session and its entries stay the same, and no change is missed.",
+		"Reads, writes and waits survive a restart of the service within the window: the session and its entries stay the same, and no change is missed.",
 		"Stop"),
 	promise("service/down", serviceDown,
 		"While the service is down, Open returns ErrUnavailable and does not hang. Afterwards it works again.",
@@ -50,6 +50,14 @@ var serviceRules = []rule{
 
 func serviceRestart(r *run) {
 	s, other, dir := r.pair()
+	for range 2 { // it may stop in another way
+		s.restarts(other, dir)
+	}
+}
+
+// restarts restarts the service under calls of both sessions.
+func (s sess) restarts(other sess, dir string) {
+	r := s.r
 	e, f := s.enqueue(dir, "x"), other.enqueue(dir, "y")
 	s.sees(f)
 	waiting, listing := s.await(e, f), s.awaitList(s.list(dir))
@@ -57,8 +65,10 @@ func serviceRestart(r *run) {
 	r.Must("stop the service", r.Service.Stop())
 	const down = "the service was down"
 	read, otherRead := s.getting("get while "+down, e.Key), other.getting("get while "+down, f.Key)
+	write := s.committing("enqueue while "+down, backend.Enqueue(dir, []byte("late")))
 	read.blocked(down)
 	otherRead.blocked(down)
+	write.blocked(down)
 	waiting.blocked(down)
 	if r.Service.Virtual {
 		time.Sleep(r.Service.TTL / 4)
@@ -68,7 +78,8 @@ func serviceRestart(r *run) {
 		got := read.value()
 		r.FailIf(!got.Same(want), "the entry was %+v and is %+v after the restart", want, got)
 	}
-	other.lists(dir, e, f)
+	late := write.value()[0]
+	other.lists(dir, e, f, late)
 	other.discard(f)
 	now := waiting.value()
 	r.FailIf(len(now) != 2 || !now[0].Same(e) || now[1].Exists(), "await of an entry and one that was deleted after the restart returned %+v", now)
@@ -76,6 +87,7 @@ func serviceRestart(r *run) {
 	// Revisions continue to rise.
 	g := s.enqueue(dir, "z")
 	r.FailIf(g.Rev <= f.Rev, "a new entry has revision %d after the restart, and one had %d before it", g.Rev, f.Rev)
+	s.delete(e, late, g)
 }
 
 func serviceNothingLeft(r *run) {
