@@ -1,9 +1,7 @@
 package consul_test
 
 import (
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -11,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 )
 
@@ -73,64 +70,4 @@ func TestTail(t *testing.T) {
 		f.Commit(f.S, backend.Delete(dir))
 		assert.Nil(t, read())
 	})
-}
-
-// If many enter at once, and some of their requests and replies are lost, each finds the one before it,
-// and nobody is passed over, though some leave their places and enter again in one step.
-func TestTailInACrowd(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	var mu sync.Mutex
-	before := make(map[string]string)
-	ended := make(map[string]bool)
-	var all sync.WaitGroup
-	for range 6 {
-		f := f.another()
-		all.Go(func() {
-			for range 20 {
-				switch rand.N(5) {
-				case 0:
-					f.LoseReply(consultest.MatchKind(backend.OpEnqueue))
-				case 1:
-					f.LoseRequest(consultest.MatchKind(backend.OpEnqueue))
-				}
-				var me backend.Entry
-				for aside := range 1 + rand.N(2) {
-					ops := []backend.Op{backend.Enqueue(f.Dir, nil)}
-					if aside > 0 {
-						ops = append(ops, backend.Delete(me))
-					}
-					made, err := f.S.Commit(f.Ctx, nil, ops...)
-					if !assert.NoError(t, err) {
-						return
-					}
-					if aside > 0 {
-						mu.Lock()
-						ended[me.Key] = true
-						mu.Unlock()
-					}
-					me = made[0]
-					p, err := f.S.Predecessor(f.Ctx, me)
-					if !assert.NoError(t, err) {
-						return
-					}
-					mu.Lock()
-					before[me.Key] = p.Key
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	all.Wait()
-	l := must.Get(f.S.List(f.Ctx, f.Dir))(t)
-	require.Len(t, l.Keys, 6*20)
-	last := ""
-	for _, key := range l.Keys {
-		p := before[key]
-		for ended[p] { // it has left its place since
-			p = before[p]
-		}
-		assert.Equal(t, last, p, "before %s", key)
-		last = key
-	}
 }

@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/strangertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -71,39 +69,4 @@ func TestStrangers(t *testing.T) {
 			strangertest.Beside(t, f.Backend, election, func() func() { return stranger(t, election) })
 		})
 	}
-}
-
-// Survey finds strangers among nested elections and beside crowds, and passes over what is further
-// below.
-func TestSurvey(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	put, lease := f.puts(), f.lease()
-	survey := func(want ...string) {
-		t.Helper()
-		e, strangers, err := f.S.Survey(f.Ctx, f.Dir, func(backend.Entry) string { return f.Dir + "/known" })
-		require.NoError(t, err)
-		require.Equal(t, f.Dir, e.Key)
-		for i := range want {
-			want[i] = f.Dir + "/" + want[i]
-		}
-		assert.Equal(t, want, strangers)
-	}
-	put(f.Dir + "/known")
-	survey()
-	for i := range 250 { // a crowd, which has leases, too
-		put(fmt.Sprintf("%s/known/2-%03d", f.Dir, i), lease)
-	}
-	survey()
-	for i := range 40 {
-		put(fmt.Sprintf("%s/m%02d", f.Dir, i))
-		for j := range 5 {
-			put(fmt.Sprintf("%s/m%02d/e/%d", f.Dir, i, j), lease)
-		}
-	}
-	survey()
-	put(f.Dir+"/694d", lease)
-	put(f.Dir+"/mmm", lease)
-	put(f.Dir+"/zz", lease)
-	put(f.Dir+"/zz\x00fence", lease)
-	survey("694d", "mmm", "zz")
 }
