@@ -153,21 +153,3 @@ func TestSessionNodeIsTakenOut(t *testing.T) {
 	f.AwaitState(f.S, backend.Lost)
 	assert.Equal(t, backend.Live, f.open().State())
 }
-
-// A plain session's window counts from when its creation was sent, whenever that was answered.
-func TestWindowOfANewSession(t *testing.T) {
-	t.Parallel()
-	f := processOn(t, forAnHour, sharedServer(t))
-	var arrived time.Time
-	f.handle(under("session/create"), func(r *consultest.Request) (*http.Response, error) {
-		arrived = time.Now()
-		response, err := r.Send()
-		for !time.Now().After(arrived) { // clocks have ticks
-			time.Sleep(time.Millisecond)
-		}
-		return response, err
-	})
-	f.S = f.open()
-	began := f.S.Deadline().Add(time.Hour/20 - time.Hour)
-	assert.False(t, began.After(arrived), "it counts from %v after the request", began.Sub(arrived))
-}

@@ -3,13 +3,10 @@ package consul_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
@@ -208,22 +204,4 @@ func TestReleasedLeader(t *testing.T) {
 	assert.Greater(t, second.Token(), term.Token())
 	f.Ends(term, elector.ErrDeposed)
 	require.True(t, second.Valid())
-}
-
-// The user's logger is not called under a lock.
-func TestLoggerMayAskTheSession(t *testing.T) {
-	t.Parallel()
-	var logged atomic.Pointer[*backend.Session]
-	logger := slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{
-		Level: slog.LevelDebug,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if s := logged.Load(); s != nil {
-				(*s).State()
-			}
-			return a
-		},
-	}))
-	f := setUpOn(t, consultest.Options{Config: consul.Config{Logger: logger}}, sharedServer(t))
-	logged.Store(&f.S)
-	wait.Value(f.T, wait.Later(func() (struct{}, error) { return struct{}{}, f.S.Close(f.Ctx) }))
 }

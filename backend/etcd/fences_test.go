@@ -12,7 +12,6 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/must"
-	"github.com/elector-go/elector/internal/wait"
 )
 
 // fences returns the fences below a key.
@@ -63,34 +62,4 @@ func TestFenceDeletedUnseen(t *testing.T) {
 		made = append(made, f.Enqueue(f.S))
 	}
 	f.Lists(f.S, made...) // each was done once
-}
-
-// Concurrent commits share the fence: when it is put for one of them the others are refused, and still
-// each of them is done once.
-func TestFenceOfCommitsAtOnce(t *testing.T) {
-	f := setUp(t, 60*time.Second)
-	var workers []<-chan wait.Result[[]backend.Entry]
-	for range 8 {
-		workers = append(workers, wait.Later(func() (all []backend.Entry, err error) {
-			for range 5 {
-				f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
-				made, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, made...)
-			}
-			return all, nil
-		}))
-	}
-	var want []string
-	for _, w := range workers {
-		made := wait.Value(f.T, w)
-		for _, e := range made {
-			want = append(want, e.Key)
-		}
-	}
-	l := f.List(f.S)
-	assert.ElementsMatch(t, want, l.Keys)
-	assert.Len(t, f.fences(f.Dir), 1)
 }

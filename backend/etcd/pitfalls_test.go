@@ -29,7 +29,7 @@ import (
 //	25  A member may have no leader for a while: TestFaultsAreRiddenOut.
 //	27  Cleaning up has no bound: errors/unanswered.
 //	28  concurrency.Election must not be shared between goroutines, but a session may be: many/close,
-//	    await/again, TestFenceOfCommitsAtOnce.
+//	    await/again, lost-reply/crowd.
 //	29  Two candidates of one session are two candidates: sharing/one-election, of elections.
 
 // counted counts the calls of the store that a process makes.

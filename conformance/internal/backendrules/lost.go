@@ -31,7 +31,7 @@ var lostRules = []rule{
 		"A commit whose reply was lost is done once, and returns what it wrote, with any kind of op.",
 		"LoseReply"),
 	promise("lost-reply/crowd", lostCrowd,
-		"When many enqueue at once, some of them leave their places for new ones in one commit, and replies and requests are lost, each finds the entry before it, and nobody is passed over.",
+		"When many enqueue at once, also in one session, some of them leave their places for new ones in one commit, and replies and requests are lost, each finds the entry before it, and nobody is passed over.",
 		"LoseReply", "LoseRequest"),
 	promise("lost-request/once", lostOnce(func(c *kit.Client) func(backend.OpKind) {
 		n := 0
@@ -270,7 +270,7 @@ func lostSession(r *run) {
 }
 
 func lostCrowd(r *run) {
-	const sessions, rounds = 6, 20
+	const sessions, each, rounds = 3, 4, 10
 	looks := r.session()
 	dir := looks.dir("d")
 	before := make(map[string]string) // the predecessor of each entry, by key
@@ -279,7 +279,7 @@ func lostCrowd(r *run) {
 	var all []*task[struct{}]
 	for n := range sessions {
 		c := r.client()
-		s, rnd := r.open(c), rand.New(rand.NewPCG(1, uint64(n)))
+		s := r.open(c)
 		s.sees(looks.get(dir))
 		enter := func(ctx context.Context, last backend.Entry) (backend.Entry, error) {
 			ops := []backend.Op{backend.Enqueue(dir, nil)}
@@ -300,24 +300,27 @@ func lostCrowd(r *run) {
 			before[made[0].Key] = p.Key
 			return made[0], err
 		}
-		all = append(all, r.do("enter among others", func(ctx context.Context) error {
-			for range rounds {
-				switch rnd.IntN(5) {
-				case 0:
-					c.LoseReply(backend.OpEnqueue)
-				case 1:
-					c.LoseRequest(backend.OpEnqueue)
+		for i := range each {
+			rnd := rand.New(rand.NewPCG(uint64(n), uint64(i)))
+			all = append(all, r.do("enter among others", func(ctx context.Context) error {
+				for range rounds {
+					switch rnd.IntN(5) {
+					case 0:
+						c.LoseReply(backend.OpEnqueue)
+					case 1:
+						c.LoseRequest(backend.OpEnqueue)
+					}
+					me, err := enter(ctx, backend.Entry{})
+					if err == nil && rnd.IntN(2) == 0 {
+						_, err = enter(ctx, me)
+					}
+					if err != nil {
+						return err
+					}
 				}
-				me, err := enter(ctx, backend.Entry{})
-				if err == nil && rnd.IntN(2) == 0 {
-					_, err = enter(ctx, me)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
+				return nil
+			}))
+		}
 	}
 	for _, t := range all {
 		t.value()
@@ -325,7 +328,7 @@ func lostCrowd(r *run) {
 	var have []string
 	r.Until("all entries are listed", func() bool {
 		have = looks.list(dir).Keys
-		return len(have) == sessions*rounds
+		return len(have) == sessions*each*rounds
 	})
 	last := ""
 	for _, key := range have {
