@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,63 +16,8 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
-
-// Sessions live and waits wait while the servers elect another leader.
-func TestServerLeaderChange(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]struct {
-		end, back func(*servertest.Consul) error
-	}{
-		"killed": {(*servertest.Consul).Kill, (*servertest.Consul).Start},
-		"paused": {(*servertest.Consul).Pause, (*servertest.Consul).Resume},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
-			old := must.Get(cluster.Leader())(t)
-			leader := slices.Index(cluster.Members, old)
-			follower := (leader + 1) % 3
-			at := func(member int) *fixture {
-				f := processOn(t, consultest.Options{}, cluster.Members...)
-				f.Only(member)
-				f.S = f.open()
-				return f
-			}
-			f := at(follower)
-			f.Enter(newRoot())
-			e, flag := f.Enqueue(f.S), f.Commit(f.S, backend.CompareAndSet(f.Dir+"/flag", nil, 0))[0]
-			waiting, states := f.await(e, flag), f.recordStates()
-			// This one is connected to the leader, and goes elsewhere when that ends.
-			g := at(leader)
-			g.Dir = f.Dir
-			g.Resume()
-			theirs := g.Enqueue(g.S)
-			alsoWaiting, theirStates := g.await(flag, theirs), g.recordStates()
-
-			require.NoError(t, end.end(old))
-			if name == "paused" {
-				g.Only(follower) // as a load balancer decides
-				g.Cut()
-			}
-			must.Get(cluster.WaitLeader(wait.Patience))(t)
-			f.renewed()
-			g.renewed()
-			third := (leader + 2) % 3
-			other := at(third)
-			changed := f.Commit(other.S, backend.Update(flag, []byte("x")))[0]
-			f.Told(waiting, e, changed)
-			g.Told(alsoWaiting, changed, theirs)
-			require.NoError(t, end.back(old))
-			f.renewed()
-			g.renewed()
-			assert.NotContains(t, states(), backend.Lost)
-			assert.NotContains(t, theirStates(), backend.Lost)
-		})
-	}
-}
 
 // A session that an operator has destroyed is lost at the next commit, which returns that it was not
 // done.

@@ -55,7 +55,7 @@ func (f *fixture) moveLeader(servers *etcdtest.Servers) {
 }
 
 // Sessions live, waits wait, and writes continue while the cluster's leader hands over again and again,
-// which drops proposals, and is killed.
+// which drops proposals.
 func TestLeaderChange(t *testing.T) {
 	servers := etcdtest.Cluster(t)
 	leaderOf(t, servers)
@@ -67,77 +67,41 @@ func TestLeaderChange(t *testing.T) {
 	}
 	writer := all[0].another(clusterTTL)
 	writer.NeverLost()
-	for i, change := range []func(){
-		func() {
-			done := make(chan struct{})
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for {
-						select {
-						case <-done:
-							return
-						default:
-						}
-						made, err := writer.S.Commit(writer.Ctx, nil, backend.Enqueue(writer.Dir, nil))
-						if assert.NoError(t, err) {
-							assert.NoError(t, writer.S.Discard(writer.Ctx, made[0]))
-						}
-					}
-				})
-			}
-			for range 6 {
-				writer.moveLeader(servers)
-			}
-			close(done)
-			wg.Wait()
-		},
-		func() { require.NoError(t, servers.Members[leaderOf(t, servers)].Kill()) },
-	} {
-		var waiting []<-chan wait.Result[[]backend.Entry]
-		var entries []backend.Entry
-		for _, f := range all {
-			e := writer.put(writer.S, fmt.Sprint(f.Dir, "/", i), "")
-			entries, waiting = append(entries, e), append(waiting, f.armed(e))
-		}
-		change()
-		leaderOf(t, servers)
-		for i, f := range all {
-			wait.Pending(f.T, waiting[i])
-			writer.Commit(writer.S, backend.Delete(entries[i]))
-			f.Told(waiting[i], backend.Entry{})
-			f.AwaitState(f.S, backend.Live)
-			f.Resume() // from now on it may use the others
-		}
+	var waiting []<-chan wait.Result[[]backend.Entry]
+	var entries []backend.Entry
+	for _, f := range all {
+		e := writer.put(writer.S, f.Dir+"/e", "")
+		entries, waiting = append(entries, e), append(waiting, f.armed(e))
 	}
-	require.NoError(t, servers.Start())
-}
-
-// If the quorum stays away the session is lost at the end of the window, neither sooner nor later.
-func TestQuorumLost(t *testing.T) {
-	t.Parallel()
-	servers := etcdtest.Cluster(t)
-	f := setUpOn(t, 10*time.Second, nil, servers.Addrs()...)
-	own := f.Enqueue(f.S)
-	waiting := f.armed(own)
-	f.members(servers.Members[1:], (*servertest.Etcd).Kill)
-	f.AwaitState(f.S, backend.Suspended)
-	reading := f.Gets(f.S, own.Key)
-	writing := f.Commits(f.S, backend.Enqueue(f.Dir, nil))
-	f.LostAtDeadline()
-	_, err := wait.Returned(f.T, reading)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	for _, call := range []<-chan wait.Result[[]backend.Entry]{writing, waiting} {
-		_, err = wait.Returned(f.T, call)
-		require.ErrorIs(t, err, backend.ErrSessionLost)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				made, err := writer.S.Commit(writer.Ctx, nil, backend.Enqueue(writer.Dir, nil))
+				if assert.NoError(t, err) {
+					assert.NoError(t, writer.S.Discard(writer.Ctx, made[0]))
+				}
+			}
+		})
 	}
-	// Another session cannot be opened, and Open says so.
-	_, err = f.Backend.Open(f.Ctx, backend.OpenOptions{})
-	require.ErrorIs(t, err, backend.ErrUnavailable)
-	require.NoError(t, servers.Start())
-	next := f.open(clusterTTL)
-	assert.NotEqual(t, f.S.ID(), next.ID())
-	wait.For(t, "the lost session's entries are gone", func() bool { return len(f.List(next).Keys) == 0 })
+	for range 6 {
+		writer.moveLeader(servers)
+	}
+	close(done)
+	wg.Wait()
+	leaderOf(t, servers)
+	for i, f := range all {
+		wait.Pending(f.T, waiting[i])
+		writer.Commit(writer.S, backend.Delete(entries[i]))
+		f.Told(waiting[i], backend.Entry{})
+		f.AwaitState(f.S, backend.Live)
+	}
 }
 
 // If one member is frozen, sessions are opened and closed with the others, and the outcome of each

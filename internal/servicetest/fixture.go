@@ -134,7 +134,8 @@ func (f *Fixture) AwaitsList(s *backend.Session, known backend.Listing) <-chan w
 	return wait.Later(func() (backend.Listing, error) { return s.AwaitList(f.Ctx, known) })
 }
 
-// Told checks that an Await returns want for the first entries that it is for.
+// Told checks that an Await returns want for the first entries that it is for. The zero Entry is one that is
+// gone.
 func (f *Fixture) Told(waiting <-chan wait.Result[[]backend.Entry], want ...backend.Entry) {
 	f.T.Helper()
 	now := wait.Value(f.T, waiting)
