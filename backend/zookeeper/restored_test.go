@@ -41,9 +41,9 @@ func (p *past) down(do func(dir string) error) {
 // others writes until the newest transaction is as wanted.
 func (p *past) others(t *testing.T, until func(newest uint64) bool) {
 	t.Helper()
-	conn := zktest.Operator(t, p.server.Addr()) // its session is a transaction, too, and so is its end
-	defer conn.Close()
-	for !until(uint64(must.Get(p.server.Zxid())(t))) {
+	conn := zktest.Operator(t, p.server.Addr())
+	defer conn.Close() // which is a transaction, too
+	for !until(uint64(must.Get(p.server.Zxid())(t)) + 1) {
 		must.Get(conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	}
 }

@@ -3,7 +3,7 @@ package servicetest
 import (
 	"cmp"
 	"context"
-	"path"
+	"fmt"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,7 +21,7 @@ func (f *Fixture) Stand(cfg elector.Config) elector.Elector {
 	if cfg.Strategy == nil {
 		cfg.Strategy = fair.Strategy{}
 	}
-	cfg.ID = cmp.Or(cfg.ID, path.Base(NewRoot()))
+	cfg.ID = cmp.Or(cfg.ID, fmt.Sprint(roots.Add(1))) // kafka takes numbers only
 	e := must.Get(elector.New(cfg))(f.T)
 	f.T.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

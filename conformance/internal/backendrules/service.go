@@ -201,7 +201,7 @@ func errorsUnanswered(r *run) {
 	for range 40 { // more than a client may have room for
 		ask("get", func(ctx context.Context) error { _, err := s.Get(ctx, kept.Key); return err })
 	}
-	ask("await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(kept.Key)); return err })
+	ask("await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(dir)); return err })
 	ask("enqueue", func(ctx context.Context) error {
 		_, err := s.Commit(ctx, nil, backend.Enqueue(dir, []byte("late")))
 		return err
