@@ -12,6 +12,8 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/asynclog"
+	"github.com/elector-go/elector/internal/delay"
+	"github.com/elector-go/elector/strategy"
 )
 
 // An Elector is one candidate in one election. It is safe for concurrent use.
@@ -63,42 +65,13 @@ type Elector interface {
 	Close(ctx context.Context) error
 }
 
-// A Leader describes who leads an election. The zero Leader means that nobody does.
-type Leader struct {
-	ID    string
-	Value []byte
-	// Token is the term's fencing token. It rises from term to term.
-	Token uint64
-	// Seat is the leader's entry in the service, as it was read.
-	Seat backend.Entry
-	// Since is when the leader was elected, by its own clock; zero if the
-	// strategy does not record it. It is for people: nothing may depend on it.
-	Since time.Time
-}
+// A Leader describes who leads an election: its ID, Value, Token, Seat and Since. The zero Leader means that
+// nobody does (Vacant).
+type Leader = strategy.Leader
 
-// Vacant reports whether nobody leads.
-func (l Leader) Vacant() bool { return l.Token == 0 }
-
-func (l Leader) equal(o Leader) bool {
-	return l.ID == o.ID && l.Token == o.Token && string(l.Value) == string(o.Value)
-}
-
-// A Candidate describes a candidate that stands in an election.
-type Candidate struct {
-	ID    string
-	Value []byte
-	// Leads is set for the candidate that is entitled to lead.
-	Leads bool
-	// Entry is the candidate's entry in the service, as it was read: Key and Rev distinguish it
-	// from another candidate with the same ID.
-	Entry backend.Entry
-	// Own is set for the candidate of the elector that returned the list: its place there is its place in line.
-	Own bool
-	// Rank is what a ranking strategy compares; nil with other strategies.
-	Rank []int64
-	// Designated is set for the candidate designated by an operator: see Designate.
-	Designated bool
-}
+// A Candidate describes a candidate that stands in an election: its ID, Value, Entry, Rank, and whether it
+// Leads, is the elector's Own, or is Designated by an operator.
+type Candidate = strategy.Candidate
 
 // cleanupTimeout bounds how long a call that has failed, or whose ctx has ended, waits for the service to
 // confirm that an entry is gone. After that the session continues in the background.
@@ -182,20 +155,11 @@ func (e *elector) fail(ctx context.Context, what string, err error) error {
 	case e.ctx.Err() != nil:
 		err = ErrClosed
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, backend.ErrStanding):
-		err = ended(ctx)
+		err = delay.Ended(ctx)
 	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", ended(ctx), err)
+		err = fmt.Errorf("%w: %w", delay.Ended(ctx), err)
 	}
 	return fmt.Errorf("elector: %s %s: %w", what, e.cfg.Election, err)
-}
-
-// ended returns the error of a ctx that has ended, with its cause if it has one.
-func ended(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
 }
 
 func (e *elector) Close(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Causes of a term's end, as context.Cause returns them for [Term.Context]. Compare with errors.Is.
@@ -19,7 +20,7 @@ var (
 	// ErrDeposed: somebody else deleted the leader's entry, for example an operator who wants to move
 	// leadership. The session lives on. As the error of a write, it means that nothing was written,
 	// because the term is over.
-	ErrDeposed = errors.New("deposed")
+	ErrDeposed = strategy.ErrDeposed
 
 	// ErrSessionLost: the session's trust window passed, or the service ended the session. The entry is
 	// gone, or goes before anyone else can lead.
@@ -39,7 +40,7 @@ var (
 	// ErrStrategyMismatch: the election was founded with another strategy, or its path holds something
 	// else. Two strategies on one election could elect two leaders, so this is final: use another path for
 	// the election, or delete it.
-	ErrStrategyMismatch = errors.New("election belongs to another strategy")
+	ErrStrategyMismatch = strategy.ErrStrategyMismatch
 
 	// ErrOccupied: somebody else's candidates stand directly under the election's path, for example those
 	// of kazoo's Lock, `etcdctl elect` or `consul lock`. The error names them. They and this library's
@@ -57,7 +58,7 @@ var (
 	ErrNoElection = errors.New("no such election")
 
 	// ErrNoCandidate: the candidate named to lead next does not stand in the election.
-	ErrNoCandidate = errors.New("no such candidate")
+	ErrNoCandidate = strategy.ErrNoCandidate
 
 	// ErrNoTransfer: the strategy cannot make a chosen candidate the next leader.
 	ErrNoTransfer = errors.New("strategy cannot transfer leadership to a candidate of one's choice")
@@ -66,7 +67,7 @@ var (
 	ErrNoDesignation = errors.New("strategy heeds no designation")
 
 	// ErrTransfer: a candidate stands aside for the candidate that the leader has named to lead next.
-	ErrTransfer = errors.New("leadership is transferred to another candidate")
+	ErrTransfer = strategy.ErrTransfer
 
 	// ErrUnfit: the application's own check says that it cannot lead: see Config.Fit.
 	ErrUnfit = errors.New("not fit")
@@ -91,5 +92,5 @@ var (
 	ErrStop = errors.New("stop running")
 
 	// ErrConfig is wrapped by every violation that New reports.
-	ErrConfig = errors.New("invalid config")
+	ErrConfig = strategy.ErrConfig
 )

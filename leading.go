@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/delay"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // seat is the elector's side of a Term: it holds the claim.
 type seat struct {
 	e       *elector
 	session *backend.Session
-	claim   Claim
+	claim   strategy.Claim
 	term    *Term
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -48,7 +50,7 @@ type seat struct {
 }
 
 // seated begins a term. It fails if the elector has been closed meanwhile, or the application is not fit.
-func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c Claim, fit *fitness) (*seat, error) {
+func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c strategy.Claim, fit *fitness) (*seat, error) {
 	t := &seat{
 		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
 		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
@@ -559,7 +561,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 // renew publishes the value again whenever the strategy has a new payload.
 func (t *seat) renew() {
 	for t.claim.Renew(t.ctx) == nil {
-		var retry backoff
+		var retry delay.Backoff
 		for t.ctx.Err() == nil {
 			err := t.republish(t.ctx)
 			if err == nil || t.ctx.Err() != nil {
@@ -643,7 +645,7 @@ func (t *seat) prepare(ctx context.Context, id string) error {
 }
 
 func (t *seat) prepareHeir(ctx context.Context, id string) error {
-	strategy, err := t.e.transferrer()
+	transferrer, err := t.e.transferrer()
 	if err != nil {
 		return err
 	}
@@ -660,16 +662,16 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 	case !t.valid():
 		return deposed(context.Cause(t.ctx), nil)
 	case ctx.Err() != nil:
-		return ended(ctx)
+		return delay.Ended(ctx)
 	}
 	named := false
 	err = t.e.catchUp(ctx, t.session) // its server may not know yet of a candidate that has just come
 	if err == nil {
 		var heir Candidate
 		if heir, err = t.e.heir(ctx, t.session, t.dir, t.claim.Entry, id); err == nil {
-			err = strategy.Transfer(ctx, &Handover{
+			err = transferrer.Transfer(ctx, &strategy.Handover{
 				Session: t.session, Dir: t.dir, Seat: t.lastEntry(), Heir: heir,
-				name: func(ctx context.Context) error {
+				Name: func(ctx context.Context) error {
 					named = true
 					return t.name(ctx, &layout.Heir{Key: heir.Entry.Key, Rev: heir.Entry.Rev, ID: id})
 				},
@@ -707,8 +709,8 @@ func (t *seat) name(ctx context.Context, heir *layout.Heir) error {
 }
 
 // transferrer returns the strategy as a Transferrer, if it is one.
-func (e *elector) transferrer() (Transferrer, error) {
-	if t, is := e.cfg.Strategy.(Transferrer); is {
+func (e *elector) transferrer() (strategy.Transferrer, error) {
+	if t, is := e.cfg.Strategy.(strategy.Transferrer); is {
 		return t, nil
 	}
 	return nil, fmt.Errorf("strategy %q: %w", e.cfg.Strategy.Name(), ErrNoTransfer)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/delay"
 )
 
 func (e *elector) Leader(ctx context.Context) (Leader, error) {
@@ -73,10 +74,10 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 		var (
 			last  Leader
 			told  bool
-			retry backoff
+			retry delay.Backoff
 		)
 		tell := func(l Leader) bool {
-			if told && l.equal(last) {
+			if told && l.ID == last.ID && l.Token == last.Token && string(l.Value) == string(last.Value) {
 				return true
 			}
 			last, told = l, true

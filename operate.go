@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/delay"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // A Request asks a leader to go. It applies only to the term that it was written in.
@@ -51,7 +53,7 @@ const MaxRequest = 1 << 10
 // A leader that asks itself to go (Config.Fit, a rank below zero) ignores later requests: it goes, but not
 // in favor of the candidate that such a request names.
 //
-// If the request names who should lead next, the strategy must be a Transferrer (ErrNoTransfer), and the
+// If the request names who should lead next, the strategy must be a strategy.Transferrer (ErrNoTransfer), and the
 // candidate must stand (ErrNoCandidate): otherwise nothing is written. If the candidate cannot be made
 // next, for example because it has gone meanwhile, the leader goes all the same.
 //
@@ -60,11 +62,11 @@ const MaxRequest = 1 << 10
 //
 // It opens a session, and blocks for that and a few round trips. The errors are those of Session.Commit;
 // ErrIndeterminate means that the leader may have been asked. ErrConfig means that an argument is wrong.
-func Ask(ctx context.Context, b backend.Backend, strategy Strategy, election string, r Request) (leader Leader, err error) {
+func Ask(ctx context.Context, b backend.Backend, by strategy.Strategy, election string, r Request) (leader Leader, err error) {
 	if n := len(r.By) + len(r.Why) + len(r.To); n > MaxRequest {
 		err = fmt.Errorf("Request: By, Why and To have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
 	} else {
-		err = visit(ctx, b, strategy, election, func(e *elector, s *backend.Session) (err error) {
+		err = visit(ctx, b, by, election, func(e *elector, s *backend.Session) (err error) {
 			leader, err = e.ask(ctx, s, r)
 			return err
 		})
@@ -85,7 +87,7 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 	if err := e.catchUp(ctx, s); err != nil { // its server may be behind
 		return Leader{}, err
 	}
-	var retry backoff
+	var retry delay.Backoff
 	var first uint64 // incarnation of the first leader's entry
 	stands := false  // whether the named candidate has been found
 	for {
@@ -126,8 +128,8 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 			return leader, err
 		}
 		// The leader has written meanwhile, or there is another leader.
-		if cause := sleep(ctx, retry.next(time.Millisecond, 100*time.Millisecond)); cause != nil {
-			return Leader{}, fmt.Errorf("%w: the leader's entry has changed before each of %d tries: %w", cause, retry.attempt, err)
+		if cause := delay.Sleep(ctx, retry.Next(time.Millisecond, 100*time.Millisecond)); cause != nil {
+			return Leader{}, fmt.Errorf("%w: the leader's entry has changed before each of %d tries: %w", cause, retry.Attempt, err)
 		}
 	}
 }
@@ -154,10 +156,10 @@ type Designation struct {
 // ErrNoElection means that nobody has founded the election yet, and ErrNoDesignation that its strategy
 // heeds no designation. It opens a session, and blocks for that and a few round trips. The other errors
 // are those of Session.Commit, and ErrConfig.
-func Designate(ctx context.Context, b backend.Backend, strategy Strategy, election string, d Designation) error {
-	err := d.check(strategy)
+func Designate(ctx context.Context, b backend.Backend, by strategy.Strategy, election string, d Designation) error {
+	err := d.check(by)
 	if err == nil {
-		err = visit(ctx, b, strategy, election, func(e *elector, s *backend.Session) error { return e.designate(ctx, s, d) })
+		err = visit(ctx, b, by, election, func(e *elector, s *backend.Session) error { return e.designate(ctx, s, d) })
 	}
 	if err != nil {
 		return fmt.Errorf("elector: designate %q in %s: %w", d.ID, election, err)
@@ -167,10 +169,10 @@ func Designate(ctx context.Context, b backend.Backend, strategy Strategy, electi
 
 // Designated returns the Designation of an election, or the zero Designation if nobody is designated. The
 // errors are those of Designate.
-func Designated(ctx context.Context, b backend.Backend, strategy Strategy, election string) (d Designation, err error) {
-	err = d.check(strategy)
+func Designated(ctx context.Context, b backend.Backend, by strategy.Strategy, election string) (d Designation, err error) {
+	err = d.check(by)
 	if err == nil {
-		err = visit(ctx, b, strategy, election, func(e *elector, s *backend.Session) error {
+		err = visit(ctx, b, by, election, func(e *elector, s *backend.Session) error {
 			record, _, err := e.record(ctx, s)
 			if err == nil && record.Designated != nil {
 				d = Designation(*record.Designated)
@@ -184,9 +186,9 @@ func Designated(ctx context.Context, b backend.Backend, strategy Strategy, elect
 	return d, nil
 }
 
-func (d Designation) check(strategy Strategy) error {
-	if _, heeds := strategy.(Designator); !heeds && !isNil(strategy) {
-		return fmt.Errorf("strategy %q: %w", strategy.Name(), ErrNoDesignation)
+func (d Designation) check(by strategy.Strategy) error {
+	if _, heeds := by.(strategy.Designator); !heeds && !isNil(by) {
+		return fmt.Errorf("strategy %q: %w", by.Name(), ErrNoDesignation)
 	}
 	if len(d.ID) > MaxID {
 		return fmt.Errorf("the ID of %d bytes is too long: at most %d: %w", len(d.ID), MaxID, ErrConfig)
@@ -215,7 +217,7 @@ func (e *elector) record(ctx context.Context, s *backend.Session) (layout.Record
 
 // designate writes the record, and tries again while somebody else changes it.
 func (e *elector) designate(ctx context.Context, s *backend.Session, d Designation) error {
-	var retry backoff
+	var retry delay.Backoff
 	for {
 		record, entry, err := e.record(ctx, s)
 		if err != nil {
@@ -230,8 +232,8 @@ func (e *elector) designate(ctx context.Context, s *backend.Session, d Designati
 		if !errors.Is(err, backend.ErrConflict) && !errors.Is(err, backend.ErrCondition) {
 			return err
 		}
-		if cause := sleep(ctx, retry.next(time.Millisecond, 100*time.Millisecond)); cause != nil {
-			return fmt.Errorf("%w: the record has changed before each of %d tries: %w", cause, retry.attempt, err)
+		if cause := delay.Sleep(ctx, retry.Next(time.Millisecond, 100*time.Millisecond)); cause != nil {
+			return fmt.Errorf("%w: the record has changed before each of %d tries: %w", cause, retry.Attempt, err)
 		}
 	}
 }
@@ -252,12 +254,12 @@ func (e *elector) designate(ctx context.Context, s *backend.Session, d Designati
 //
 // It opens a session, and blocks for that and a few round trips. While no server can be reached, the error
 // is backend.ErrUnavailable, or ctx's error.
-func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election string) error {
+func Remove(ctx context.Context, b backend.Backend, by strategy.Strategy, election string) error {
 	fail := func(err error) error { return fmt.Errorf("elector: remove %s: %w", election, err) }
-	if _, foreign := strategy.(CustomLayout); foreign && !isNil(strategy) {
-		return fail(fmt.Errorf("%q keeps its tokens in the service, and they must not begin at 1 again: %w", strategy.Name(), ErrConfig))
+	if _, foreign := by.(strategy.CustomLayout); foreign && !isNil(by) {
+		return fail(fmt.Errorf("%q keeps its tokens in the service, and they must not begin at 1 again: %w", by.Name(), ErrConfig))
 	}
-	err := visit(ctx, b, strategy, election, func(e *elector, s *backend.Session) error {
+	err := visit(ctx, b, by, election, func(e *elector, s *backend.Session) error {
 		for first := true; ; first = false {
 			dir, record, err := e.read(ctx, s)
 			if err == nil && dir == "" && first { // or its server does not know of it yet
@@ -280,8 +282,8 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 }
 
 // visit calls do on an election in a session of its own, without a candidate.
-func visit(ctx context.Context, b backend.Backend, strategy Strategy, election string, do func(*elector, *backend.Session) error) error {
-	cfg := Config{Backend: b, Strategy: strategy, Election: election, ID: "0"} // every layout accepts this ID
+func visit(ctx context.Context, b backend.Backend, by strategy.Strategy, election string, do func(*elector, *backend.Session) error) error {
+	cfg := Config{Backend: b, Strategy: by, Election: election, ID: "0"} // every layout accepts this ID
 	if err := cfg.validate(""); err != nil {
 		return err
 	}

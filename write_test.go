@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 )
@@ -136,7 +137,7 @@ type renewing struct {
 	word chan struct{}
 }
 
-func (r renewing) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (r renewing) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	claim, err := r.Strategy.Campaign(ctx, c)
 	claim.Renew = func(ctx context.Context) error {
 		select {

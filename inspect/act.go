@@ -9,6 +9,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Ask asks the leader to go, and returns the leader that was asked. It has the contract of elector.Ask:
@@ -135,7 +136,7 @@ func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o R
 	const tries = 10
 	for n := 1; ; n++ {
 		before := len(gone.Entries)
-		if _, foreign := e.strategy.use.(elector.CustomLayout); o.Evict && !foreign {
+		if _, foreign := e.strategy.use.(strategy.CustomLayout); o.Evict && !foreign {
 			if err := e.evict(ctx, s, gone); err != nil {
 				return fmt.Errorf("inspect: remove %s: %w", e.path, err)
 			}

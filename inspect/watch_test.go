@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -131,7 +132,7 @@ func TestWatchEach(t *testing.T) {
 func TestWatchStrategyChanges(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		l := s.watch(inspect.WatchOptions{Candidates: true})
-		for n, strategy := range []elector.Strategy{fair.Strategy{}, unfair.Strategy{}, own{}, ranked.Strategy{}} {
+		for n, strategy := range []strategy.Strategy{fair.Strategy{}, unfair.Strategy{}, own{}, ranked.Strategy{}} {
 			end := s.stand(strategy, fmt.Sprint(n))
 			time.Sleep(time.Second)
 			assert.Equal(s, strategy.Name(), l.last().Strategy)

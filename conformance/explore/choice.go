@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // A choice is one thing that may happen next.
@@ -157,7 +158,7 @@ func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool 
 }
 
 func (w *world) designates() bool {
-	_, ok := w.cfg.Strategy().(elector.Designator)
+	_, ok := w.cfg.Strategy().(strategy.Designator)
 	return ok
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/internal/crowd"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -24,7 +25,7 @@ func writesPart(ctx context.Context, l *lab) (section, error) {
 			min(countCycles, l.cfg.samples), l.facts.messages, l.cfg.idle, l.facts.sync),
 		Head: []string{"", "strategy", "round trips", "requests", "watch requests", "messages", "p50", "p90", "raw p50", "p50 / raw p50"},
 	}
-	for _, s := range []elector.Strategy{fair.Strategy{}, unfair.Strategy{}, kafka.Strategy{}} { // parentwatch writes like fair
+	for _, s := range []strategy.Strategy{fair.Strategy{}, unfair.Strategy{}, kafka.Strategy{}} { // parentwatch writes like fair
 		l.say("writes: %s", s.Name())
 		m, err := l.newMatch(ctx, r, 2, s, "/bench-writes/"+s.Name())
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // termMutants break rules about what is reported of a term.
@@ -102,7 +103,7 @@ var termMutants = []Mutant{
 var tokenMutants = []Mutant{
 	mutant("token repeats", rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
 		"Two consecutive terms can have the same token.",
-		ofCampaign(claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }))),
+		ofCampaign(claiming(func(c *strategy.Claim) { c.Token = c.Token/4 + 1 }))),
 	mutant("epoch begins anew with each founder", rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
 		"A candidate that has seen no leader counts from 1 again.",
 		ofCampaign(inSession(func(s *backend.Session, o *over) {

@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // transferMutants break rules about leadership that is transferred.
@@ -61,7 +62,7 @@ var transferMutants = []Mutant{
 		}, backend.CallPredecessor)))),
 	mutant("fenced by nothing once it has stepped aside", rules{"fair": {"transfer/heir", "transfer/prepare", "transfer/fails"}},
 		"If a candidate has stepped aside before it leads, its writes have no conditions.",
-		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+		ofCampaign(func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error) {
 			aside := false
 			claim, err := inSession(answering(func(c *backend.Call) { aside = aside || stepsAside(c.Ops) }, backend.CallCommit))(ctx, c, inner)
 			if aside {
@@ -163,7 +164,7 @@ var fitMutants = []Mutant{
 		}))),
 	mutant("unfit candidate waits on", rules{"fair": {"fit/withdraws"}, "parentwatch": {"fit/withdraws"}},
 		"A candidate that becomes unfit while it waits keeps its entry until it would lead.",
-		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+		ofCampaign(func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error) {
 			ill, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 			defer cancel(nil)
 			defer context.AfterFunc(ctx, func() {
