@@ -116,7 +116,7 @@ func FuzzCommit(f *testing.F) {
 		own := append(service.Entries(backend.Parent(seat)), service.Entry(election))
 		was := service.Dump()
 
-		do := []elector.Op{elector.Create(key, value), elector.Put(key, value), elector.CompareAndSet(key, value, version), elector.Delete(key)}[op%4]
+		do := []elector.Write{elector.Create(key, value), elector.Put(key, value), elector.CompareAndSet(key, value, version), elector.Delete(key)}[op%4]
 		made, err := term.Commit(t.Context(), do)
 		if err != nil {
 			assert.Equal(t, was, service.Dump(), err)

@@ -81,7 +81,7 @@ var (
 	// Hooks.
 	ErrInHook = errors.New("called from a hook, for which it would have to wait: call it on another goroutine")
 
-	// ErrConflict: an entry is not as an op of Term.Commit expects it. Nothing was written.
+	// ErrConflict: an entry is not as a write of Term.Commit expects it. Nothing was written.
 	ErrConflict = backend.ErrConflict
 
 	// ErrIndeterminate: a write may or may not have happened, or may still happen.

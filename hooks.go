@@ -216,9 +216,9 @@ type CommitEvent struct {
 	// Began is when Commit was called, and Took is how long it took.
 	Began time.Time
 	Took  time.Duration
-	// Ops is the number of ops, and Err is what Commit returns.
-	Ops int
-	Err error
+	// Writes is their number, and Err is what Commit returns.
+	Writes int
+	Err    error
 }
 
 // hooks are the Hooks of one elector.

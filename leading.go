@@ -339,13 +339,13 @@ func (t *seat) release(ctx context.Context) error {
 }
 
 // commit implements Term.Commit.
-func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
+func (t *seat) commit(ctx context.Context, writes ...Write) ([]backend.Entry, error) {
 	began := time.Now()
 	var made []backend.Entry
-	err := t.checkOps(ops)
+	err := t.checkWrites(writes)
 	if err == nil {
 		err = t.write(ctx, func(ctx context.Context) error {
-			made, err = t.apply(ctx, ops)
+			made, err = t.apply(ctx, writes)
 			return err
 		})
 	}
@@ -353,21 +353,21 @@ func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 		made, err = nil, fmt.Errorf("elector: commit for %s, token %d: %w", t.e.cfg.Election, t.claim.Token, err)
 	}
 	t.e.hooks.commit(CommitEvent{
-		Context: ctx, Term: t.term, Began: began, Took: time.Since(began), Ops: len(ops), Err: err,
+		Context: ctx, Term: t.term, Began: began, Took: time.Since(began), Writes: len(writes), Err: err,
 	})
 	return made, err
 }
 
 // apply plans and commits until the plan is not outdated. Each repetition means that somebody else has
 // written.
-func (t *seat) apply(ctx context.Context, ops []Op) ([]backend.Entry, error) {
-	sorted := inOrder(ops)
+func (t *seat) apply(ctx context.Context, writes []Write) ([]backend.Entry, error) {
+	sorted := inOrder(writes)
 	planned, err := plan(ctx, t.session, sorted, false)
 	for err == nil {
 		var done []backend.Entry
 		done, err = t.session.Commit(ctx, t.claim.Conditions, planned...)
 		if err == nil {
-			return asGiven(ops, done), nil
+			return asGiven(writes, done), nil
 		}
 		if !refutes(err) {
 			break
@@ -380,15 +380,15 @@ func (t *seat) apply(ctx context.Context, ops []Op) ([]backend.Entry, error) {
 	return nil, err
 }
 
-// asGiven sorts entries into the order of the ops.
-func asGiven(ops []Op, entries []backend.Entry) []backend.Entry {
+// asGiven sorts entries into the order of the writes.
+func asGiven(writes []Write, entries []backend.Entry) []backend.Entry {
 	at := make(map[string]backend.Entry, len(entries))
 	for _, e := range entries {
 		at[e.Key] = e
 	}
-	given := make([]backend.Entry, len(ops))
-	for i, op := range ops {
-		given[i] = at[op.key]
+	given := make([]backend.Entry, len(writes))
+	for i, w := range writes {
+		given[i] = at[w.key]
 	}
 	return given
 }

@@ -21,7 +21,7 @@ type TermConfig struct {
 	// The other functions do what the methods of Term say.
 	Valid    func() bool
 	Proclaim func(ctx context.Context, value []byte) error
-	Commit   func(ctx context.Context, ops ...Op) ([]backend.Entry, error)
+	Commit   func(ctx context.Context, writes ...Write) ([]backend.Entry, error)
 	Guard    func() Guard
 	Resign   func(ctx context.Context) error
 	// Get may be nil: then Term.Get reads through the session of Guard, and calls Valid to find out
@@ -60,17 +60,17 @@ func (t *Term) Valid() bool { return t.c.Valid() }
 func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Proclaim(ctx, value) }
 
 // Commit writes to the service only while this term holds. The service checks the term's claim and applies
-// the ops in one atomic step, so it refuses the write of a process that was paused while it was deposed.
-// The caller may choose any keys except the election's own; no two ops may have the same key. Commit
-// returns the resulting entry of each op, in the order of the ops.
+// the writes in one atomic step, so it refuses the write of a process that was paused while it was deposed.
+// The caller may choose any keys except the election's own; no two writes may have the same key. Commit
+// returns the resulting entry of each write, in their order.
 //
 // The errors, for errors.Is:
 //
 //   - ErrDeposed: nothing was written, because the term is over. If the term had not ended yet, it has
 //     now. The error also wraps the cause of the term's end.
 //   - ErrConflict, backend.ErrNoEntry, backend.ErrNoParent (below an ephemeral entry): nothing was
-//     written, because an entry is not as one of the ops needs it. The term continues.
-//   - backend.ErrTooLarge: nothing was sent, because the service does not accept as many ops or bytes at
+//     written, because an entry is not as one of the writes needs it. The term continues.
+//   - backend.ErrTooLarge: nothing was sent, because the service does not accept as many writes or bytes at
 //     once. The error names the limit.
 //   - backend.ErrUnavailable: nothing was written, because the service refused all requests for one
 //     session timeout, or did not answer for up to three, or has no space. The term continues.
@@ -82,8 +82,8 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Pr
 // It blocks until there is an answer, even while out of touch with the service: at most until ctx or the
 // term ends. If the term ends because its entry was deleted, Commit blocks until the service has refused
 // the write or the session is lost.
-func (t *Term) Commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
-	return t.c.Commit(ctx, ops...)
+func (t *Term) Commit(ctx context.Context, writes ...Write) ([]backend.Entry, error) {
+	return t.c.Commit(ctx, writes...)
 }
 
 // Get reads the entry at a key; it returns backend.ErrNoEntry if there is none. The entry is never older

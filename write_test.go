@@ -41,7 +41,7 @@ var fairConfig = elector.Config{Strategy: fair.Strategy{}, Election: "/jobs/rein
 func TestCommitInAnyOrder(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, _ *memory.Service, term *elector.Term) {
 		keys := []string{"/data/a/b", "/data/a", "/data/a/c", "/data"}
-		var puts, deletes []elector.Op
+		var puts, deletes []elector.Write
 		for i, key := range keys {
 			puts = append(puts, elector.Put(key, []byte(strconv.Itoa(i))))
 			deletes = append(deletes, elector.Delete(key))
@@ -52,7 +52,7 @@ func TestCommitInAnyOrder(t *testing.T) {
 			assert.Equal(t, strconv.Itoa(i), string(e.Value))
 			assert.EqualValues(t, 1, e.Version, "written once")
 		}
-		made = must.Get(term.Commit(t.Context(), append([]elector.Op{elector.Create("/more", nil)}, deletes...)...))(t)
+		made = must.Get(term.Commit(t.Context(), append([]elector.Write{elector.Create("/more", nil)}, deletes...)...))(t)
 		assert.Equal(t, "/more", made[0].Key)
 		for i, e := range made[1:] {
 			assert.Equal(t, backend.Entry{Key: keys[i]}, e)
@@ -83,7 +83,7 @@ func TestCommitSaysWhatIsThere(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, svc *memory.Service, term *elector.Term) {
 		require.NoError(t, svc.Put("/there", nil))
 		for _, c := range []struct {
-			op   elector.Op
+			op   elector.Write
 			want string
 		}{
 			{elector.Create("/there", nil), "/there exists already, at version 1:"},

@@ -62,9 +62,9 @@ type writer struct {
 
 func (w *writer) bouts() []bout {
 	value := []byte("value")
-	put := func() elector.Op { return elector.Put(writeKey, value) }
-	compareAndSet := func() elector.Op { return elector.CompareAndSet(writeKey, value, w.version) }
-	commit := func(op func() elector.Op) sampler { return timed(func() error { return w.commit(op()) }) }
+	put := func() elector.Write { return elector.Put(writeKey, value) }
+	compareAndSet := func() elector.Write { return elector.CompareAndSet(writeKey, value, w.version) }
+	commit := func(op func() elector.Write) sampler { return timed(func() error { return w.commit(op()) }) }
 	proclaim := timed(func() error { return w.Leader.Term.Proclaim(w.Context(), value) })
 	return []bout{
 		{"claim of a vacant seat", nothing, w.resign, timed(w.claim), w.rawClaim},
@@ -77,7 +77,7 @@ func (w *writer) bouts() []bout {
 	}
 }
 
-func (w *writer) commit(op elector.Op) error {
+func (w *writer) commit(op elector.Write) error {
 	made, err := w.Leader.Term.Commit(w.Context(), op)
 	if err == nil {
 		w.version = made[0].Version

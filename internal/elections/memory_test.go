@@ -108,7 +108,7 @@ func (e commitless) Campaign(ctx context.Context) (*elector.Term, error) {
 	}
 	return elector.NewTerm(elector.TermConfig{
 		Token: t.Token(), Context: t.Context(), Valid: t.Valid, Proclaim: t.Proclaim, Resign: t.Resign,
-		Commit: func(context.Context, ...elector.Op) ([]backend.Entry, error) { return nil, errors.ErrUnsupported },
+		Commit: func(context.Context, ...elector.Write) ([]backend.Entry, error) { return nil, errors.ErrUnsupported },
 		Guard:  func() elector.Guard { return elector.Guard{} },
 	}), nil
 }

@@ -160,7 +160,7 @@ var fenceMutants = []Mutant{
 // commitTells is the elector of a mutant whose terms return another error from Commit.
 func commitTells(err, as error) electorOf {
 	return onTerm(func(t *elector.Term, c *elector.TermConfig) {
-		c.Commit = func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
+		c.Commit = func(ctx context.Context, ops ...elector.Write) ([]backend.Entry, error) {
 			made, failed := t.Commit(ctx, ops...)
 			return made, instead(err, as)(failed)
 		}
