@@ -62,8 +62,8 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 	})
 }
 
-// Prepare finds an heir that the leader's server does not know of yet.
-func TestPrepareAtAServerThatIsBehind(t *testing.T) {
+// Transfer finds an heir that the leader's server does not know of yet.
+func TestTransferAtAServerThatIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
 		var behind atomic.Bool // until a commit
@@ -87,7 +87,7 @@ func TestPrepareAtAServerThatIsBehind(t *testing.T) {
 		behind.Store(true)
 		campaigns(t, standing(t, service, "heir"))
 		require.Len(t, must.Get(leader.Candidates(t.Context()))(t), 1)
-		assert.NoError(t, term.Prepare(t.Context(), "heir"))
+		assert.NoError(t, term.Transfer(t.Context(), "heir", nil))
 	})
 }
 

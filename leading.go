@@ -64,7 +64,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
 		Get:    t.get,
-		Asked:  t.asked, Request: t.requested, Prepare: t.prepare,
+		Asked:  t.asked, Request: t.requested, Transfer: t.transfer,
 		seat: t,
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.
@@ -636,14 +636,15 @@ func (t *seat) catchUp(ctx context.Context) error {
 	return err
 }
 
-// prepare implements Term.Prepare.
-func (t *seat) prepare(ctx context.Context, id string) error {
+// transfer implements Term.Transfer.
+func (t *seat) transfer(ctx context.Context, id string, resign func() error) error {
 	if err := t.prepareHeir(ctx, id); err != nil {
 		return fmt.Errorf("elector: transfer %s to %q: %w", t.e.cfg.Election, id, err)
 	}
-	return nil
+	return resign()
 }
 
+// prepareHeir blocks until the candidate with the ID is next.
 func (t *seat) prepareHeir(ctx context.Context, id string) error {
 	transferrer, err := t.e.transferrer()
 	if err != nil {
@@ -747,7 +748,9 @@ func (t *Term) makeWay(leading context.Context, id string) {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(leading, patience)
 	defer cancel()
-	if err := t.Prepare(ctx, id); err != nil && leading.Err() == nil && t.c.seat != nil {
+	errNext := errors.New("the heir is next")
+	err := t.Transfer(ctx, id, func() error { return errNext }) // Run stops the work and resigns
+	if !errors.Is(err, errNext) && leading.Err() == nil && t.c.seat != nil {
 		t.c.seat.e.log.Warn("going without an heir", "token", t.Token(), "to", id, "err", err)
 	}
 }

@@ -51,7 +51,7 @@ func Lead(ctx context.Context, cfg Config, lead func(ctx context.Context, t *Ter
 // A panic is logged at Error.
 //
 // lead's ctx ends when the term or ctx ends, or when the leader is asked to go (its cause is ErrAsked
-// then). If the request names the next leader, Run first makes that candidate the next one (Term.Prepare),
+// then). If the request names the next leader, Run first makes that candidate the next one (Term.Transfer),
 // while lead continues its work. This takes at most ten seconds; if it fails, the leader goes nevertheless.
 //
 // Run releases the seat only after lead has returned or panicked (the panic is passed on to the caller of

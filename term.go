@@ -30,15 +30,16 @@ type TermConfig struct {
 	// Asked may be nil if nobody ever asks. Otherwise Request must be set.
 	Asked   <-chan struct{}
 	Request func() (Request, bool)
-	// Prepare may be nil: then Term.Prepare returns ErrNoTransfer.
-	Prepare func(ctx context.Context, id string) error
+	// Transfer makes the candidate with the ID the next leader, and then returns what resign returns: resign
+	// is the rest of Term.Transfer. It may be nil: then Term.Transfer returns ErrNoTransfer.
+	Transfer func(ctx context.Context, id string, resign func() error) error
 
 	// seat is what Run reports to; nil in a Term that NewTerm made for a user.
 	seat *seat
 }
 
 // NewTerm makes a Term for fakes of Elector, and for adapters around another implementation. All fields
-// except Get, Asked, Request and Prepare must be set.
+// except Get, Asked, Request and Transfer must be set.
 func NewTerm(c TermConfig) *Term { return &Term{c} }
 
 // Token returns the fencing token. It rises strictly from term to term of an election, even across
@@ -123,21 +124,16 @@ func (t *Term) Guard() Guard { return t.c.Guard() }
 // ended is harmless.
 func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 
-// Transfer makes the candidate with this ID the next leader: it calls Prepare and then, at once, Resign.
-// So call it when the leader's work has stopped, as with Resign. If Prepare fails, the leader continues to
-// lead.
-func (t *Term) Transfer(ctx context.Context, id string) error {
-	if err := t.Prepare(ctx, id); err != nil {
-		return err
-	}
-	return t.Resign(ctx)
-}
-
-// Prepare blocks until the candidate with this ID is next, so that it leads when this term ends. The
-// leader continues to lead, and may work meanwhile. Of several candidates with the ID, other than the
-// leader, Prepare chooses the first in the order of succession, as Elector.Candidates lists them.
+// Transfer hands leadership over to the candidate with this ID, without a time in which nobody works for it.
+// It blocks until the candidate is next, so that it leads when this term ends; the leader continues to lead and
+// to work meanwhile. Then it calls stop, which must block until the work has stopped, and at once resigns as
+// Resign does. A nil stop means that no work runs. If stop returns an error, because the work may still run,
+// Transfer returns that error and does not resign: the candidate remains next.
 //
-// On an error the term continues, and the candidates' order may have changed:
+// Of several candidates with the ID, other than the leader, Transfer chooses the first in the order of
+// succession, as Elector.Candidates lists them.
+//
+// On an error before it calls stop the term continues, and the candidates' order may have changed:
 //
 //   - ErrNoTransfer: the strategy cannot do it.
 //   - ErrNoCandidate: no other candidate with the ID stands, or it has gone meanwhile.
@@ -146,18 +142,25 @@ func (t *Term) Transfer(ctx context.Context, id string) error {
 //     deadline.
 //   - an error of package backend.
 //
-// If the term has ended, the error is ErrDeposed, with the cause. Prepare reads all candidates once.
-// Concurrent calls run one after the other.
-func (t *Term) Prepare(ctx context.Context, id string) error {
-	if t.c.Prepare == nil {
+// If the term has ended, the error is ErrDeposed, with the cause. Transfer reads all candidates once.
+// Concurrent calls make their candidates next one after the other: the last one is next.
+func (t *Term) Transfer(ctx context.Context, id string, stop func() error) error {
+	if t.c.Transfer == nil {
 		return ErrNoTransfer
 	}
-	return t.c.Prepare(ctx, id)
+	return t.c.Transfer(ctx, id, func() error {
+		if stop != nil {
+			if err := stop(); err != nil {
+				return err
+			}
+		}
+		return t.Resign(ctx)
+	})
 }
 
 // Asked returns a channel that is closed when the leader is asked to go: see Ask. If Request.To names a
-// candidate, call Prepare while the work continues, as Run does. Then stop the work and call Resign, even
-// if Prepare has failed. The leader may ignore the request: the term continues until it resigns. A term
+// candidate, call Transfer; otherwise, or if Transfer fails, stop the work and call Resign. Run does all
+// this. The leader may ignore the request: the term continues until it resigns. A term
 // gets at most one request. The channel stays open if the term ends without one.
 func (t *Term) Asked() <-chan struct{} { return t.c.Asked }
 

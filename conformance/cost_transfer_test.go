@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -71,7 +72,8 @@ func transferCosts(t *testing.T, between int) (table string, vacant time.Duratio
 	}
 	heir := between + 1
 	began := time.Now()
-	require.NoError(t, leader.Prepare(t.Context(), strconv.Itoa(heir+1)))
+	errWorks := errors.New("the work goes on")
+	require.ErrorIs(t, leader.Transfer(t.Context(), strconv.Itoa(heir+1), func() error { return errWorks }), errWorks)
 	// A commit for each hop, one that names the heir, and one that asks whether the server is behind.
 	if took, most := time.Since(began), time.Duration(between+2)*time.Millisecond; took > most {
 		t.Errorf("to make way past %d took %v, want %v at most, where a commit takes a millisecond", between, took, most)

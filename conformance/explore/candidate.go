@@ -132,9 +132,9 @@ func (c *candidate) lead(of *elector.Term) {
 		case <-t.over:
 			return
 		case <-t.Asked():
-			if r, _ := t.Request(); r.To != "" {
-				_ = t.Prepare(w.ctx, r.To) // if that fails the term resigns all the same
-			}
+			if r, _ := t.Request(); r.To != "" && t.Transfer(w.ctx, r.To, nil) == nil {
+				return
+			} // if that fails the term resigns all the same
 		case <-t.resign:
 		}
 		_ = t.Resign(w.ctx) // the error means that the release continues in the background

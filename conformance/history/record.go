@@ -55,7 +55,7 @@ func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
 		return r.Start(e)
 	}
 	return elector.NewTerm(elector.TermConfig{
-		Token: t.Token(), Context: t.Context(), Guard: t.Guard, Get: t.Get, Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
+		Token: t.Token(), Context: t.Context(), Guard: t.Guard, Get: t.Get, Asked: t.Asked(), Request: t.Request, Transfer: t.Transfer,
 		Valid: func() bool { _, valid := w.look(); return valid },
 		Proclaim: func(ctx context.Context, value []byte) error {
 			e := call(Proclaim, nil)

@@ -106,8 +106,7 @@ const (
 	AbilityCommit Ability = "Term.Commit"
 	// AbilityAsk: elector.Ask can write to the leader's entry, and Term.Asked reports it.
 	AbilityAsk Ability = "Term.Asked"
-	// AbilityTransfer: Term.Prepare and Transfer do what they say, with a strategy that is an
-	// strategy.Transferrer.
+	// AbilityTransfer: Term.Transfer does what it says, with a strategy that is a strategy.Transferrer.
 	AbilityTransfer Ability = "Term.Transfer"
 	// AbilityFit: Config.Fit is heeded.
 	AbilityFit Ability = "Config.Fit"

@@ -306,7 +306,7 @@ func onTerm(worsen func(t *elector.Term, c *elector.TermConfig)) electorOf {
 		c := elector.TermConfig{
 			Token: t.Token(), Context: t.Context(), Valid: t.Valid,
 			Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign, Get: t.Get,
-			Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
+			Asked: t.Asked(), Request: t.Request, Transfer: t.Transfer,
 		}
 		worsen(t, &c)
 		return elector.NewTerm(c), nil

@@ -22,15 +22,16 @@ var transferMutants = []Mutant{
 		},
 		"A transfer only resigns, and the next candidate leads.",
 		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
-			c.Prepare = func(context.Context, string) error { return nil }
+			c.Transfer = func(_ context.Context, _ string, resign func() error) error { return resign() }
 		}))),
 	mutant("leader goes though the heir is not next",
 		rules{"fair": {"transfer/fails", "transfer/unknown"}, "unfair": {"transfer/refused"}},
 		"A transfer that fails ends the term anyway.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
-			c.Prepare = func(ctx context.Context, id string) error {
-				err := t.Prepare(ctx, id)
-				if err != nil {
+			c.Transfer = func(ctx context.Context, id string, resign func() error) error {
+				next := false
+				err := t.Transfer(ctx, id, func() error { next = true; return resign() })
+				if !next {
 					err = errors.Join(err, t.Resign(context.WithoutCancel(ctx)))
 				}
 				return err
@@ -39,11 +40,8 @@ var transferMutants = []Mutant{
 	mutant("transfer prepared twice", rules{"fair": {"transfer/next"}},
 		"A leader prepares a transfer a second time when the heir is next.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
-			c.Prepare = func(ctx context.Context, id string) error {
-				if err := t.Prepare(ctx, id); err != nil {
-					return err
-				}
-				return t.Prepare(ctx, id)
+			c.Transfer = func(ctx context.Context, id string, resign func() error) error {
+				return t.Transfer(ctx, id, func() error { return t.Transfer(ctx, id, resign) })
 			}
 		}))),
 	mutant("steps aside for one that has gone", rules{"fair": {"transfer/fails"}},

@@ -87,7 +87,7 @@ func TestHeirDoesNotAsk(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
 		c.join("a", 5)
 		c.join("b", 1)
-		require.NoError(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"))
+		require.ErrorIs(t, c.members["a"].term.Load().Transfer(c.t.Context(), "b", works), errWorks)
 		c.pass(time.Hour)
 		c.led("a")
 		c.ranks("b", 9) // now it may ask, and says why

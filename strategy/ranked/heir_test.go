@@ -2,6 +2,7 @@ package ranked_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestFailedTransferNamesNobody(t *testing.T) {
 			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 			defer cancel()
 			late(c.members["a"].process)
-			require.Error(t, c.members["a"].term.Load().Transfer(ctx, "worst"))
+			require.Error(t, c.members["a"].term.Load().Transfer(ctx, "worst", nil))
 			c.pass(time.Hour)
 			c.leads("a")
 			c.kill("a")
@@ -38,6 +39,11 @@ func TestFailedTransferNamesNobody(t *testing.T) {
 		})
 	}
 }
+
+var errWorks = errors.New("the work goes on")
+
+// works is for transfers after which the leader leads on.
+func works() error { return errWorks }
 
 // A leader that does not know yet that another has the seat transfers nothing, and asks no more.
 func TestTransferByADeposedLeader(t *testing.T) {
@@ -51,7 +57,7 @@ func TestTransferByADeposedLeader(t *testing.T) {
 		seat := c.candidates()[0].Entry
 		c.service.Delete(seat.Key)
 		must.Get(other.Commit(c.t.Context(), nil, backend.CreateEphemeral(seat.Key, seat.Value)))(t)
-		assert.ErrorIs(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"), elector.ErrDeposed)
+		assert.ErrorIs(t, c.members["a"].term.Load().Transfer(c.t.Context(), "b", works), elector.ErrDeposed)
 		assert.False(t, c.members["a"].term.Load().Valid())
 		require.NoError(t, other.Close(c.t.Context()))
 	})

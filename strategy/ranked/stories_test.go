@@ -280,7 +280,7 @@ func TestHeirBeforeDesignated(t *testing.T) {
 			c.join(fmt.Sprint("m", i), int64(5-i))
 		}
 		c.designate("m3")
-		require.NoError(t, c.members["m0"].term.Load().Prepare(c.t.Context(), "m4"))
+		require.ErrorIs(t, c.members["m0"].term.Load().Transfer(c.t.Context(), "m4", works), errWorks)
 		c.leads("m0")
 		c.leave("m0")
 		c.leads("m4")
