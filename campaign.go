@@ -139,10 +139,10 @@ func (e *elector) repair(ctx context.Context, s *backend.Session, dir string, er
 	if errors.Is(err, backend.ErrNoParent) {
 		// The election, or only its directory, was deleted. A new directory
 		// needs a new name, so that no old guard matches entries in it.
-		err = errors.Join(err, e.refound(ctx, s, dir, err))
+		err = errors.Join(err, e.election.Refound(ctx, s, dir, err))
 	}
-	if errors.Is(err, backend.ErrUsedUp) { // refound may return that, too
-		err = errors.Join(err, e.moveOn(ctx, s, dir, err))
+	if errors.Is(err, backend.ErrUsedUp) { // Refound may return that, too
+		err = errors.Join(err, e.election.MoveOn(ctx, s, dir, err))
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/asynclog"
 	"github.com/elector-go/elector/internal/delay"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/strategy"
 )
 
@@ -25,7 +26,7 @@ type Elector interface {
 	// bounds the campaign only; the term lives until it ends (Term.Context).
 	//
 	// It waits while no server can be reached, and while somebody still stands in an old directory of the
-	// election that takes no more entries (backend.ErrUsedUp) or is gone (backend.ErrNoParent: see Remove);
+	// election that takes no more entries (backend.ErrUsedUp) or is gone (backend.ErrNoParent: it was removed);
 	// it reports this to Hooks.Retry and the log. It also waits while the application is unfit (Config.Fit,
 	// Hooks.Aside). After a lost session it starts again. It returns an error when ctx ends; when a retry
 	// is of no use (backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge, ErrStrategyMismatch,
@@ -89,11 +90,12 @@ func New(cfg Config) (Elector, error) {
 		return nil, err
 	}
 	cfg.Value = bytes.Clone(cfg.Value)
-	id, foreign, _ := cfg.identify() // Validate has checked the error
+	id, _, _ := cfg.identify() // Validate has checked the error
 	e := &elector{
-		cfg: cfg, id: id, foreign: foreign, hooks: newHooks(cfg.Hooks),
+		cfg: cfg, id: id, election: election.New(cfg.Election, cfg.Strategy), hooks: newHooks(cfg.Hooks),
 		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1), checking: make(chan struct{}, 1),
 	}
+	e.election.Waits = e.reportWait
 	if err := electors.add(e); err != nil {
 		return nil, err
 	}
@@ -105,13 +107,13 @@ func New(cfg Config) (Elector, error) {
 
 // elector is the Elector that New makes.
 type elector struct {
-	cfg     Config
-	id      string // as the election knows it
-	foreign bool   // the strategy has a CustomLayout
-	hooks   *hooks
-	log     *slog.Logger
-	ctx     context.Context // ends with ErrClosed when Close begins
-	cancel  context.CancelCauseFunc
+	cfg      Config
+	id       string // as the election knows it
+	election *election.Election
+	hooks    *hooks
+	log      *slog.Logger
+	ctx      context.Context // ends with ErrClosed when Close begins
+	cancel   context.CancelCauseFunc
 
 	wg           sync.WaitGroup // monitors, terms and checks, except one that hangs
 	observations observations   // for Status
@@ -355,15 +357,6 @@ func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
 	}
 	e.log.Debug("session opened", "session", s.ID(), "ttl", s.TTL())
 	return s, nil
-}
-
-// catchUp makes a new session read at least what was there when it was opened.
-func (e *elector) catchUp(ctx context.Context, s *backend.Session) error {
-	key := e.cfg.Election
-	if key == "/" { // Kafka's path; no entry can be there
-		key = "/controller"
-	}
-	return s.CatchUp(ctx, key)
 }
 
 // monitor reports the states of one session to the hook and the log until the session is lost.

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/strategy"
 )
 
@@ -15,7 +16,7 @@ var (
 	// ErrAsked: the leader was asked to go, and Run has told its lead function to stop. It is the cause of
 	// that function's ctx; the term lives until the function returns, and then ends with ErrResigned and
 	// ErrAsked.
-	ErrAsked = errors.New("asked to go")
+	ErrAsked = election.ErrAsked
 
 	// ErrDeposed: somebody else deleted the leader's entry, for example an operator who wants to move
 	// leadership. The session lives on. As the error of a write, it means that nothing was written,
@@ -35,7 +36,7 @@ var (
 
 var (
 	// ErrNoLeader: nobody leads the election at the moment.
-	ErrNoLeader = errors.New("no leader")
+	ErrNoLeader = election.ErrNoLeader
 
 	// ErrStrategyMismatch: the election was founded with another strategy, or its path holds something
 	// else. Two strategies on one election could elect two leaders, so this is final: use another path for
@@ -47,24 +48,24 @@ var (
 	// candidates do not see each other, so each side would have a leader. Use another path for the
 	// election, or stop them and delete what is left. It is final for a candidate that enters; a candidate
 	// that has entered tries again.
-	ErrOccupied = errors.New("somebody else's candidates stand at the election's path")
+	ErrOccupied = election.ErrOccupied
 
 	// ErrInUse: the election cannot be removed, because somebody stands in it, or its directory holds
 	// something else. The election continues.
-	ErrInUse = errors.New("election is in use")
+	ErrInUse = election.ErrInUse
 
 	// ErrNoElection: nobody has stood in the election yet, so that it is not founded, or somebody has
 	// removed it.
-	ErrNoElection = errors.New("no such election")
+	ErrNoElection = election.ErrNoElection
 
 	// ErrNoCandidate: the candidate named to lead next does not stand in the election.
 	ErrNoCandidate = strategy.ErrNoCandidate
 
 	// ErrNoTransfer: the strategy cannot make a chosen candidate the next leader.
-	ErrNoTransfer = errors.New("strategy cannot transfer leadership to a candidate of one's choice")
+	ErrNoTransfer = election.ErrNoTransfer
 
 	// ErrNoDesignation: the strategy ignores the candidate that an operator designates.
-	ErrNoDesignation = errors.New("strategy heeds no designation")
+	ErrNoDesignation = election.ErrNoDesignation
 
 	// ErrTransfer: a candidate stands aside for the candidate that the leader has named to lead next.
 	ErrTransfer = strategy.ErrTransfer

@@ -70,10 +70,11 @@ func within(at string, list ...string) bool {
 // Imports go down only. A program that uses one backend compiles no other backend and none of their
 // clients.
 var imports = []struct{ of, may, why string }{
-	{".", "backend strategy internal/asynclog internal/delay internal/layout", "every user compiles it"},
+	{".", "backend strategy internal/asynclog internal/delay internal/election internal/layout", "every user compiles it"},
 	{"strategy", "backend internal/delay", "every user compiles it"},
 	{"backend", "", "every user compiles it"},
 	{"internal/asynclog", "", "every user compiles it"},
+	{"internal/election", "backend strategy internal/delay internal/layout", "every user compiles it"},
 	{"internal/delay", "", "every user compiles it"},
 	{"internal/layout", "", "every user compiles it"},
 	{"internal/companion", "", "every user compiles it"},
@@ -90,9 +91,9 @@ var imports = []struct{ of, may, why string }{
 	{"strategy/...", "strategy backend internal/layout strategy/entries", "a strategy serves every service, and what two share is in strategy/entries"},
 	{"fence", ". backend", "the driver of the database is the user's own"},
 	{"health", ". backend", "it serves every service"},
-	{"inspect", ". backend internal/layout strategy/...", "it serves every service"},
+	{"inspect", ". backend internal/election internal/layout strategy strategy/...", "it serves every service"},
 	{"lastwill", "backend internal/asynclog internal/companion golang.org/x/sys/unix", "it serves every service"},
-	{"conformance/...", "testing . strategy backend backend/memory backend/meter conformance/... internal/asynclog/... internal/layout internal/wait " +
+	{"conformance/...", "testing . strategy backend backend/memory backend/meter conformance/... internal/asynclog/... internal/election internal/layout internal/wait " +
 		"github.com/anishathalye/porcupine golang.org/x/sys/unix", "it serves every service"},
 }
 

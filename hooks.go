@@ -41,8 +41,8 @@ type Hooks struct {
 	// Ended is called once per term that was Elected, after its Context was cancelled with cause.
 	Ended func(t *Term, cause error)
 
-	// Asked is called once in a term whose leader is asked to go, after Elected and before Ended: see Ask
-	// and Term.Asked.
+	// Asked is called once in a term whose leader is asked to go, after Elected and before Ended: see
+	// Term.Asked.
 	Asked func(t *Term, r Request)
 
 	// Session is called with each change of the session's state, beginning with Live for a new session.

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -55,9 +56,9 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 		defer catchUp()
 		leader := standing(t, service.Client("leader"), "leader")
 		leads(t, leader)
-		assert.ErrorIs(t, elector.Remove(t.Context(), service, fair.Strategy{}, "/e"), elector.ErrInUse)
+		assert.ErrorIs(t, election.Remove(t.Context(), service, fair.Strategy{}, "/e"), elector.ErrInUse)
 		require.NoError(t, leader.Close(t.Context()))
-		assert.NoError(t, elector.Remove(t.Context(), service, fair.Strategy{}, "/e"))
+		assert.NoError(t, election.Remove(t.Context(), service, fair.Strategy{}, "/e"))
 		assert.Empty(t, service.Dump(), "nothing is left")
 	})
 }

@@ -646,7 +646,7 @@ func (t *seat) transfer(ctx context.Context, id string, resign func() error) err
 
 // prepareHeir blocks until the candidate with the ID is next.
 func (t *seat) prepareHeir(ctx context.Context, id string) error {
-	transferrer, err := t.e.transferrer()
+	transferrer, err := t.e.election.Transferrer()
 	if err != nil {
 		return err
 	}
@@ -666,10 +666,10 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 		return delay.Ended(ctx)
 	}
 	named := false
-	err = t.e.catchUp(ctx, t.session) // its server may not know yet of a candidate that has just come
+	err = t.e.election.CatchUp(ctx, t.session) // its server may not know yet of a candidate that has just come
 	if err == nil {
 		var heir Candidate
-		if heir, err = t.e.heir(ctx, t.session, t.dir, t.claim.Entry, id); err == nil {
+		if heir, err = t.e.election.Heir(ctx, t.session, t.dir, t.claim.Entry, id); err == nil {
 			err = transferrer.Transfer(ctx, &strategy.Handover{
 				Session: t.session, Dir: t.dir, Seat: t.lastEntry(), Heir: heir,
 				Name: func(ctx context.Context) error {
@@ -707,38 +707,6 @@ func (t *seat) name(ctx context.Context, heir *layout.Heir) error {
 	return t.write(ctx, func(ctx context.Context) error {
 		return t.revise(ctx, true, func(p *post) { p.heir = heir })
 	})
-}
-
-// transferrer returns the strategy as a Transferrer, if it is one.
-func (e *elector) transferrer() (strategy.Transferrer, error) {
-	if t, is := e.cfg.Strategy.(strategy.Transferrer); is {
-		return t, nil
-	}
-	return nil, fmt.Errorf("strategy %q: %w", e.cfg.Strategy.Name(), ErrNoTransfer)
-}
-
-// heir finds the candidate that should lead after the leader that holds seat: the first in line with the ID.
-func (e *elector) heir(ctx context.Context, s *backend.Session, dir string, seat backend.Entry, id string) (Candidate, error) {
-	if id == "" { // an entry that is not of this library's candidates has an empty ID
-		return Candidate{}, fmt.Errorf("%w: the ID is empty", ErrNoCandidate)
-	}
-	all, err := e.cfg.Strategy.Candidates(ctx, s, dir)
-	if err != nil {
-		return Candidate{}, err
-	}
-	why := ""
-	for _, c := range all {
-		switch {
-		case c.ID != id:
-		case c.Entry.Key == seat.Key && c.Entry.Rev == seat.Rev:
-			why = " leads already, and nobody else has that ID"
-		case len(c.Rank) > 0 && c.Rank[0] < 0: // no leader goes for a candidate that never leads
-			why = fmt.Sprintf(" has rank %v, and never leads", c.Rank)
-		default:
-			return c, nil
-		}
-	}
-	return Candidate{}, fmt.Errorf("%w: %q%s", ErrNoCandidate, id, why)
 }
 
 // makeWay makes the candidate that a request names the next, while lead still works.

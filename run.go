@@ -44,7 +44,7 @@ func Lead(ctx context.Context, cfg Config, lead func(ctx context.Context, t *Ter
 //   - ctx's error, with its cause, when ctx has ended, lead has returned, and
 //     the seat has been released.
 //
-// Otherwise, after an error of lead, a lost term or a request to go (Ask), it resigns, so that another
+// Otherwise, after an error of lead, a lost term or a request to go (ErrAsked), it resigns, so that another
 // candidate gets its chance, and campaigns again after a jittered pause that grows while terms are short.
 // An error or a panic of lead is part of the cause of the term's end, as reported to Hooks.Ended and the
 // log. An error that Run does not return is reported to Hooks.Retry, with the pause, and logged at Warn.

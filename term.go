@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
 )
 
 // A Term is one period of leadership. It is safe for concurrent use.
@@ -158,10 +159,10 @@ func (t *Term) Transfer(ctx context.Context, id string, stop func() error) error
 	})
 }
 
-// Asked returns a channel that is closed when the leader is asked to go: see Ask. If Request.To names a
-// candidate, call Transfer; otherwise, or if Transfer fails, stop the work and call Resign. Run does all
-// this. The leader may ignore the request: the term continues until it resigns. A term
-// gets at most one request. The channel stays open if the term ends without one.
+// Asked returns a channel that is closed when the leader is asked to go: see inspect.Inspector.Ask. If
+// Request.To names a candidate, call Transfer; otherwise, or if Transfer fails, stop the work and call
+// Resign. Run does all this. The leader may ignore the request: the term continues until it resigns. A
+// term gets at most one request. The channel stays open if the term ends without one.
 func (t *Term) Asked() <-chan struct{} { return t.c.Asked }
 
 // Request returns the request that closed Asked, or false if there is none. It does not block.
@@ -171,6 +172,19 @@ func (t *Term) Request() (Request, bool) {
 	}
 	return t.c.Request()
 }
+
+// A Request asks a leader to go: see inspect.Inspector.Ask. It applies only to the term that it was written in.
+type Request struct {
+	// By is who asks, and Why is the reason: for people, in the leader's log and hooks.
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
+	// To is the ID of the candidate that should lead next, or "" for any: see Term.Transfer.
+	To string `json:"to,omitempty"`
+}
+
+// String returns, for example, `by "anna": "deploy"`. It quotes the texts because somebody else wrote
+// them.
+func (r Request) String() string { return layout.Request(r).String() }
 
 // A Guard is the condition that a term holds, for a transaction of your own with the service's native
 // client, on any connection. zookeeper.Checks, etcd.Cmps and consul.Checks convert its Conditions for

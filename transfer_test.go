@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -64,7 +65,7 @@ func TestRunGoesWithoutAnHeir(t *testing.T) {
 		campaigns(t, standing(t, service, "c"))
 		defer frozen.HoldWakeups()()
 		asked := time.Now()
-		must.Get(elector.Ask(t.Context(), service, fair.Strategy{}, "/e", elector.Request{To: "c"}))(t)
+		must.Get(election.Ask(t.Context(), service, fair.Strategy{}, "/e", election.Request{To: "c"}))(t)
 		require.ErrorIs(t, <-done, elector.ErrStop)
 		assert.Equal(t, 10*time.Second, going.Sub(asked))
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
@@ -218,7 +219,7 @@ func TestTriesASecond(t *testing.T) {
 			} else {
 				ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
 				defer cancel()
-				_, err := elector.Ask(ctx, b, strategy, "/e", elector.Request{})
+				_, err := election.Ask(ctx, b, strategy, "/e", election.Request{})
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			refusing.Store(false)

@@ -99,7 +99,7 @@ func (t *seat) reserved(key string) bool {
 	if key == t.e.cfg.Election {
 		return true
 	}
-	if t.e.foreign {
+	if t.e.election.Foreign {
 		return key == t.claim.Entry.Key || slices.ContainsFunc(t.claim.Conditions, func(g backend.Condition) bool { return g.Entry.Key == key })
 	}
 	dir := backend.Parent(t.claim.Entry.Key)

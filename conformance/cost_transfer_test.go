@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/strategy/fair"
@@ -111,7 +111,7 @@ func TestAskingCosts(t *testing.T) {
 				e := newCostElection(t, cfg.Strategy, 3)
 				leader := <-e.elected
 				before, watches := e.all[0].meter.Counts(), e.service.Stats().Watches
-				if _, err := elector.Ask(t.Context(), e.service.Client("operator"), cfg.Strategy, "/election", elector.Request{By: "operator"}); err != nil {
+				if _, err := election.Ask(t.Context(), e.service.Client("operator"), cfg.Strategy, "/election", election.Request{By: "operator"}); err != nil {
 					t.Fatal(err)
 				}
 				<-leader.Asked()

@@ -187,7 +187,7 @@ func TestDesignate(t *testing.T) {
 		s.stand(item.Strategy, "7")
 		s.stand(item.Strategy, "8")
 		s.stand(item.Strategy, "9")
-		d := elector.Designation{ID: "9", By: "anna", Why: "deploy"}
+		d := inspect.Designation{ID: "9", By: "anna", Why: "deploy"}
 		err := s.in.Designate(s.Context(), path, d)
 		if _, heeds := item.Strategy.(strategy.Designator); !heeds {
 			require.ErrorIs(s, err, elector.ErrNoDesignation)
@@ -202,7 +202,7 @@ func TestDesignate(t *testing.T) {
 		v = must.Get(s.in.Candidates(s.Context(), path))(s)
 		assert.Nil(s, v.Designated)
 		assert.Equal(s, []string{"7", "8", "9"}, ids(v))
-		require.ErrorIs(s, s.in.Designate(s.Context(), path, elector.Designation{}), elector.ErrConfig)
+		require.ErrorIs(s, s.in.Designate(s.Context(), path, inspect.Designation{}), elector.ErrConfig)
 	})
 }
 
@@ -277,7 +277,7 @@ func TestUnknownStrategy(t *testing.T) {
 		_, err := s.in.Ask(s.Context(), path, elector.Request{})
 		require.ErrorIs(s, err, inspect.ErrUnknownStrategy)
 		assert.ErrorContains(s, err, "Options.Strategies")
-		require.ErrorIs(s, s.in.Designate(s.Context(), path, elector.Designation{ID: "ben"}), inspect.ErrUnknownStrategy)
+		require.ErrorIs(s, s.in.Designate(s.Context(), path, inspect.Designation{ID: "ben"}), inspect.ErrUnknownStrategy)
 		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), inspect.ErrUnknownStrategy)
 
 		told := inspector(s.T, s.service, inspect.Options{Strategies: []strategy.Strategy{own{}}})

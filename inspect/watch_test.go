@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -140,7 +141,7 @@ func TestWatchStrategyChanges(t *testing.T) {
 			end()
 			time.Sleep(10 * time.Second)
 			assert.Nil(s, l.last().Leader)
-			require.NoError(s, elector.Remove(s.Context(), s.service, strategy, path))
+			require.NoError(s, election.Remove(s.Context(), s.service, strategy, path))
 			time.Sleep(time.Second)
 			assert.Empty(s, l.last().Strategy)
 		}
@@ -394,7 +395,7 @@ func TestWatchTellsOfRequests(t *testing.T) {
 		term := must.Get(e.Campaign(s.Context()))(s)
 		l := s.watch(inspect.WatchOptions{})
 		synctest.Wait()
-		d := elector.Designation{ID: "other", By: "anna"}
+		d := inspect.Designation{ID: "other", By: "anna"}
 		require.NoError(s, s.in.Designate(s.Context(), path, d))
 		time.Sleep(time.Second)
 		assert.Equal(s, &d, l.last().Designated)

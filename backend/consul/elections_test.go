@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy"
@@ -247,11 +248,11 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 		t.Run(tried.Name(), func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
-			election := f.dir + "/e"
+			path := f.dir + "/e"
 			waits := make(chan error, 100)
 			candidate := func(id string) elector.Elector {
 				e, err := elector.New(elector.Config{
-					Backend: f.another().Backend, Strategy: tried, Election: election, ID: id,
+					Backend: f.another().Backend, Strategy: tried, Election: path, ID: id,
 					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) { waits <- r.Err }},
 				})
 				require.NoError(t, err)
@@ -269,7 +270,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 				assert.NoError(t, err)
 				return r.Send()
 			})
-			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, tried, election), elector.ErrInUse)
+			require.ErrorIs(t, election.Remove(f.ctx, f.Backend, tried, path), elector.ErrInUse)
 			term = must.Get(enter())(t)
 			assert.Greater(t, term.Token(), founded)
 
@@ -277,7 +278,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			<-waits // it learns that it cannot enter
 			l := must.Get(late.Leader(f.ctx))(t)
 			assert.Equal(t, "early", l.ID)
-			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, tried, election), elector.ErrInUse)
+			require.ErrorIs(t, election.Remove(f.ctx, f.Backend, tried, path), elector.ErrInUse)
 			select {
 			case <-winning:
 				t.Fatal("two candidates lead")
@@ -288,8 +289,8 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			f.succeeds(winning, term)
 			require.NoError(t, late.Close(f.ctx))
 			require.NoError(t, early.Close(f.ctx))
-			require.NoError(t, elector.Remove(f.ctx, f.Backend, tried, election))
-			left := must.First(f.operator().KV().Keys(election[1:], "", nil))(t)
+			require.NoError(t, election.Remove(f.ctx, f.Backend, tried, path))
+			left := must.First(f.operator().KV().Keys(path[1:], "", nil))(t)
 			assert.Empty(t, left)
 		})
 	}

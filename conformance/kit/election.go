@@ -79,7 +79,7 @@ type Ranking struct {
 	Rank []int64
 	// Quorum is how many candidates that may lead must stand before one of them leads.
 	Quorum int
-	// Preempt makes the best candidate ask a leader of lower rank to go (elector.Ask), once it has been
+	// Preempt makes the best candidate ask a leader of lower rank to go (as inspect.Inspector.Ask does), once it has been
 	// better for HoldOff.
 	Preempt bool
 	HoldOff time.Duration
@@ -104,7 +104,7 @@ const (
 	AbilitySuspend Ability = "Config.OnSuspend"
 	// AbilityCommit: Term.Commit and Term.Guard do what they say, and Proclaim is fenced as Commit is.
 	AbilityCommit Ability = "Term.Commit"
-	// AbilityAsk: elector.Ask can write to the leader's entry, and Term.Asked reports it.
+	// AbilityAsk: inspect.Inspector.Ask can write to the leader's entry, and Term.Asked reports it.
 	AbilityAsk Ability = "Term.Asked"
 	// AbilityTransfer: Term.Transfer does what it says, with a strategy that is a strategy.Transferrer.
 	AbilityTransfer Ability = "Term.Transfer"

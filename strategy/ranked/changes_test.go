@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -141,7 +141,7 @@ func TestHoldOffOfANewLeader(t *testing.T) {
 		c.join("best", 9)
 		c.pass(8 * time.Second)
 		release := c.members["best"].process.HoldWakeups()
-		c.ask(elector.Request{To: "b"})
+		c.ask(election.Request{To: "b"})
 		c.led("a", "b")
 		release()
 		c.pass(9 * time.Second)

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -71,7 +72,7 @@ func TestAskedForAnother(t *testing.T) {
 		c.join("c", 3)
 		release := c.members["a"].process.HoldWakeups() // it does not hear of it yet
 		ask := func(to string) error {
-			_, err := elector.Ask(c.t.Context(), c.service, c.set, "/e", elector.Request{By: "operator", To: to})
+			_, err := election.Ask(c.t.Context(), c.service, c.set, "/e", election.Request{By: "operator", To: to})
 			return err
 		}
 		require.NoError(t, ask("c"))
@@ -115,8 +116,11 @@ func TestDesignationOutlivesTheDirectory(t *testing.T) {
 		c.pass(time.Minute)
 		c.leads("c")
 		require.NotEqual(t, dir, backend.Parent(c.candidates()[0].Entry.Key))
-		d := must.Get(elector.Designated(c.t.Context(), c.service, c.set, "/e"))(t)
-		assert.Equal(t, "b", d.ID)
+		require.NoError(t, election.Visit(c.t.Context(), c.service, c.set, "/e", func(e *election.Election, s *backend.Session) error {
+			record, _, err := e.Record(c.t.Context(), s)
+			assert.Equal(t, "b", record.Designated.ID)
+			return err
+		}))
 	})
 }
 
@@ -132,7 +136,7 @@ func TestMistypedDesignation(t *testing.T) {
 			c.join("c", 6)
 			c.leave("a")
 			c.led("a", "c")
-			require.NoError(t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b"}))
+			require.NoError(t, election.Designate(c.t.Context(), c.service, c.set, "/e", election.Designation{ID: "b"}))
 			c.leave("c")
 			c.led("a", "c", "b")
 		})

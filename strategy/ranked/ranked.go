@@ -38,7 +38,7 @@ type Strategy struct {
 	// of all: so the best of many leads, and not the best of the first to come. A leader does not need it any
 	// more. Two never lead without it, either.
 	Quorum int
-	// Preempt makes the best candidate ask a leader of lower rank to go (see elector.Ask), unless the leader
+	// Preempt makes the best candidate ask a leader of lower rank to go (see elector.Term.Asked), unless the leader
 	// is the designated candidate. Without it, the best candidate waits until the leader goes.
 	Preempt bool
 	// HoldOff is how long the best candidate must have been better than the leader before it asks, so that
@@ -61,7 +61,7 @@ func (s Strategy) Name() string {
 	return "ranked"
 }
 
-// HeedsDesignation says that elector.Designate may name a candidate. That one is then better than all others,
+// HeedsDesignation says that an operator may name a candidate. That one is then better than all others,
 // except the heir of a transfer.
 func (Strategy) HeedsDesignation() {}
 

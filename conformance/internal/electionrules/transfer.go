@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/internal/election"
 )
 
 var transferRules = []rule{
@@ -271,7 +272,7 @@ func transferUnknown(a *arena) {
 			a.Refused(fmt.Sprintf("Ask for %q to lead", id), err, elector.ErrNoCandidate)
 		}
 	}
-	_, err := a.asks(elector.Request{To: strings.Repeat("x", elector.MaxRequest+1)})
+	_, err := a.asks(elector.Request{To: strings.Repeat("x", election.MaxRequest+1)})
 	a.Refused("Ask with a name that is too long", err, elector.ErrConfig)
 	a.unasked(t)
 	a.holds(t)
