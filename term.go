@@ -125,11 +125,11 @@ func (t *Term) Guard() Guard { return t.c.Guard() }
 // ended is harmless.
 func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 
-// Transfer hands leadership over to the candidate with this ID, without a time in which nobody works for it.
-// It blocks until the candidate is next, so that it leads when this term ends; the leader continues to lead and
-// to work meanwhile. Then it calls stop, which must block until the work has stopped, and at once resigns as
-// Resign does. A nil stop means that no work runs. If stop returns an error, because the work may still run,
-// Transfer returns that error and does not resign: the candidate remains next.
+// Transfer makes the candidate with this ID the next leader, and resigns. It blocks until the candidate is
+// next, so that it leads when this term ends; meanwhile the leader continues to lead, and may work. Then it
+// calls stop, which must block until the work has stopped, and at once resigns as Resign does. A nil stop
+// means that no work runs. If stop returns an error, because the work may still run, Transfer returns that
+// error and does not resign: the leader continues to lead, and the candidate remains next.
 //
 // Of several candidates with the ID, other than the leader, Transfer chooses the first in the order of
 // succession, as Elector.Candidates lists them.

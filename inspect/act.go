@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector/strategy"
 )
 
-// MaxRequest is the maximum total size in bytes of a Request's By, Why and To, or a Designation's By and Why.
+// MaxRequest is the maximum total size of a Request's By, Why and To, or a Designation's By and Why: 1024 bytes.
 const MaxRequest = election.MaxRequest
 
 // Ask asks the leader of an election to go, and returns the leader that was asked; elector.ErrNoLeader if
