@@ -14,8 +14,10 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servicetest"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -37,18 +39,18 @@ func TestChecks(t *testing.T) {
 func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		if _, custom := strategy.(elector.CustomLayout); custom {
+		tried := item.Strategy
+		if _, custom := tried.(strategy.CustomLayout); custom {
 			continue // Remove refuses its elections
 		}
-		t.Run(strategy.Name(), func(t *testing.T) {
+		t.Run(tried.Name(), func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
-			election := f.Dir + "/e"
+			path := f.Dir + "/e"
 			waits := make(chan error, 100)
 			candidate := func(id string) elector.Elector {
 				return f.Stand(elector.Config{
-					Backend: f.another().Backend, Strategy: strategy, Election: election, ID: id,
+					Backend: f.another().Backend, Strategy: tried, Election: path, ID: id,
 					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) { waits <- r.Err }},
 				})
 			}
@@ -63,7 +65,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 				assert.NoError(t, err)
 				return r.Send()
 			})
-			require.ErrorIs(t, elector.Remove(f.Ctx, f.Backend, strategy, election), elector.ErrInUse)
+			require.ErrorIs(t, election.Remove(f.Ctx, f.Backend, tried, path), elector.ErrInUse)
 			term = must.Get(enter())(t)
 			assert.Greater(t, term.Token(), founded)
 
@@ -71,7 +73,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			<-waits // it learns that it cannot enter
 			l := must.Get(late.Leader(f.Ctx))(t)
 			assert.Equal(t, "early", l.ID)
-			require.ErrorIs(t, elector.Remove(f.Ctx, f.Backend, strategy, election), elector.ErrInUse)
+			require.ErrorIs(t, election.Remove(f.Ctx, f.Backend, tried, path), elector.ErrInUse)
 			select {
 			case <-winning:
 				t.Fatal("two candidates lead")
@@ -82,8 +84,8 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			f.Succeeds(winning, term)
 			require.NoError(t, late.Close(f.Ctx))
 			require.NoError(t, early.Close(f.Ctx))
-			require.NoError(t, elector.Remove(f.Ctx, f.Backend, strategy, election))
-			left := must.First(f.operator().KV().Keys(election[1:], "", nil))(t)
+			require.NoError(t, election.Remove(f.Ctx, f.Backend, tried, path))
+			left := must.First(f.operator().KV().Keys(path[1:], "", nil))(t)
 			assert.Empty(t, left)
 		})
 	}

@@ -1,26 +1,21 @@
 // Package deputy is a strategy in which the next leader is known before there is a vacancy: one
-// candidate is the leader's deputy, and the others wait to be the deputy.
-//
-// A leader change wakes only the deputy to lead, as with strategy/fair. The herd wakes after that,
-// when the deputy's place is vacant, and does not delay the new leader. An election has two entries
-// for any number of candidates, and no order of succession.
-//
-// It is the worked example of docs/internals/write-a-strategy.md.
+// candidate is the leader's deputy, and the others wait to be the deputy. It is the worked example of
+// docs/internals/write-a-strategy.md.
 package deputy
 
 import (
 	"context"
 	"errors"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
 // Strategy is the deputy strategy. Its zero value is ready to use.
 type Strategy struct{ entries.Seat }
 
-var _ elector.Strategy = Strategy{}
+var _ strategy.Strategy = Strategy{}
 
 // Name returns "deputy".
 func (Strategy) Name() string { return "deputy" }
@@ -30,7 +25,7 @@ func (Strategy) Name() string { return "deputy" }
 //  1. Create the deputy's entry, me. Taken: wait until it is gone; back to 1.
 //  2. In one step, create the seat and delete me. Done: I lead.
 //  3. The seat is taken: wait until it is gone; back to 2. Me is gone: back to 1.
-func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (Strategy) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	var me backend.Entry
 	for {
 		seat, err := offer(ctx, c, &me)
@@ -48,7 +43,7 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 			err = errors.Join(err, c.Withdraw(ctx, me))
 		}
 		if err != nil {
-			return elector.Claim{}, err
+			return strategy.Claim{}, err
 		}
 	}
 }
@@ -56,8 +51,8 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 func deputyKey(dir string) string { return dir + "/deputy" }
 
 // offer makes the candidate the deputy, unless it is already, and then the leader.
-func offer(ctx context.Context, c *elector.Candidacy, me *backend.Entry) (seat backend.Entry, err error) {
-	completed := c.Begin(elector.StageOffer)
+func offer(ctx context.Context, c *strategy.Candidacy, me *backend.Entry) (seat backend.Entry, err error) {
+	completed := c.Begin(strategy.StageOffer)
 	defer func() { completed(err) }()
 	if !me.Exists() {
 		made, err := c.Session.Commit(ctx, nil, backend.CreateEphemeral(deputyKey(c.Dir), entries.Payload(c, false)))
@@ -76,8 +71,8 @@ func offer(ctx context.Context, c *elector.Candidacy, me *backend.Entry) (seat b
 }
 
 // ready blocks until the entry under key is gone.
-func ready(ctx context.Context, c *elector.Candidacy, key string) (err error) {
-	completed := c.Begin(elector.StageReady)
+func ready(ctx context.Context, c *strategy.Candidacy, key string) (err error) {
+	completed := c.Begin(strategy.StageReady)
 	defer func() { completed(err) }()
 	for taken := backend.Unknown(key); taken.Exists(); {
 		now, err := c.Session.Await(ctx, taken)

@@ -11,13 +11,14 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // UnderALeader restores the service from a backup that has the leader's session, and not its entry, while
 // the leader is cut off and writes. Another candidate leads when it is back. None of the old leader's writes
 // is done, and its term ends.
-func UnderALeader(t *testing.T, s Service, strategy elector.Strategy) {
+func UnderALeader(t *testing.T, s Service, strategy strategy.Strategy) {
 	underALeader(t, s, strategy, false)
 }
 
@@ -33,7 +34,7 @@ func UnderALeaderAtOne(t *testing.T, start func(t *testing.T) Service) {
 }
 
 // underALeader reports whether both leaders' entries have the same revision, and tries to make them so.
-func underALeader(t *testing.T, s Service, strategy elector.Strategy, atOne bool) (same bool) {
+func underALeader(t *testing.T, s Service, strategy strategy.Strategy, atOne bool) (same bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	t.Cleanup(cancel)
