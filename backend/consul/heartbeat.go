@@ -37,6 +37,12 @@ func (l lease) covers(sent, renewed time.Time) bool {
 // every is the time between heartbeats.
 func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 
+// beats is what the heartbeats of a session go by.
+type beats struct {
+	renewed, looked time.Time // when the last renewal and the last look that were answered were sent
+	pause           driver.Pause
+}
+
 // beat renews the session on its own schedule: api.Session.RenewPeriodic retries by rules that do not
 // consider the window.
 //
@@ -74,55 +80,41 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // answers renewals for as long as that lasts, and does not step down even if it is also cut off, but it
 // cannot answer a look, which a quorum confirms. With a check, looks are more frequent than renewals:
 // a notice must be in time by the TTL that the session has.
-func (s *session) beat(renewed time.Time) {
-	timer := time.NewTimer(s.lease.every())
-	defer timer.Stop()
-	looked := renewed
-	for pause := (driver.Pause{}); ; {
-		select {
-		case <-timer.C:
-		case <-s.poked:
-		case <-s.Ctx.Done():
-			return
+func (s *session) beat(b *beats) time.Duration {
+	// With a check the session needs renewals less often.
+	live, every := s.State() == backend.Live, s.lease.every()
+	renew := s.lease.check == "" || !live || time.Since(b.renewed) > s.lease.timeout/4
+	sent := time.Now()
+	err := s.within(every, func(ctx context.Context) error { return s.beatOnce(ctx, renew, sent, b.renewed) })
+	if err == nil && (renew || time.Since(b.looked) > s.lease.ttl-every) {
+		if err = s.within(every-time.Since(sent), s.watches.look); err == nil {
+			b.looked = sent
 		}
-		// With a check the session needs renewals less often.
-		live := s.State() == backend.Live
-		renew := s.lease.check == "" || !live || time.Since(renewed) > s.lease.timeout/4
-		sent := time.Now()
-		err := s.within(s.lease.every(), func(ctx context.Context) error { return s.beatOnce(ctx, renew, sent, renewed) })
-		if err == nil && (renew || time.Since(looked) > s.lease.ttl-s.lease.every()) {
-			if err = s.within(s.lease.every()-time.Since(sent), s.watches.look); err == nil {
-				looked = sent
-			}
-		}
-		if err == nil {
-			s.Extend(sent)
-			if renew {
-				renewed = sent
-			}
-		}
-		switch {
-		case err == nil:
-			if s.Resume() {
-				s.watches.restart()
-			}
-			pause = driver.Pause{}
-			timer.Reset(s.lease.every() - min(time.Since(sent), s.lease.every()/2))
-			continue
-		case errors.Is(err, errExpired):
-			s.Lose(err)
-			return
-		}
-		s.Suspend(err)
-		timer.Reset(min(pause.Next(), s.lease.every()/4))
 	}
+	switch {
+	case err == nil:
+		s.Extend(sent)
+		if renew {
+			b.renewed = sent
+		}
+		if s.Resume() {
+			s.watches.restart()
+		}
+		b.pause = driver.Pause{}
+		return every - min(time.Since(sent), every/2)
+	case errors.Is(err, errExpired):
+		s.Lose(err)
+	default:
+		s.Suspend(err)
+	}
+	return min(b.pause.Next(), every/4)
 }
 
 // trouble makes the session check at once whether it is still in touch, after a request without a
 // reply.
 func (s *session) trouble() {
 	if s.State() == backend.Live {
-		s.poked.Wake()
+		s.BeatSoon()
 	}
 }
 

@@ -26,7 +26,6 @@ type session struct {
 	b        *Backend
 	lease    lease
 	patience time.Duration // for one request
-	poked    driver.Waker  // asks for a heartbeat
 
 	slots   slots
 	learned learned
@@ -34,11 +33,12 @@ type session struct {
 }
 
 func newSession(b *Backend, id string, l lease, sent time.Time) *session {
-	s := &session{b: b, lease: l, patience: l.patience(), poked: driver.NewWaker()}
+	s := &session{b: b, lease: l, patience: l.patience()}
 	s.Init(driver.LifeOptions{Name: "consul", Logger: b.cfg.Logger, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop})
 	s.watches.init(s)
 	s.Grant(id, sent, l.ttl, l.margin())
-	s.Run(func() { s.beat(sent) })
+	at := &beats{renewed: sent, looked: sent}
+	s.BeatBy(l.every(), func() time.Duration { return s.beat(at) })
 	return s
 }
 

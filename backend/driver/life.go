@@ -2,10 +2,10 @@
 // have in common.
 //
 // [Open] is a backend's Open, around the part that is the service's own. A backend.Driver embeds a [Life],
-// which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats. [Window] is the
-// arithmetic of trust. [Turns] runs commits one after the other if nothing could tell them apart. A
-// [Reaper] removes in the background what could not be removed at once. [Pause] and [Bout] ride out
-// failures that may pass, and a [Cache] holds what need not be asked again.
+// which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats, or [Life.BeatBy] calls
+// what does. [Window] is the arithmetic of trust. [Turns] runs commits one after the other if nothing could
+// tell them apart. A [Reaper] removes in the background what could not be removed at once. [Pause] and
+// [Bout] ride out failures that may pass, and a [Cache] holds what need not be asked again.
 package driver
 
 import (
@@ -70,6 +70,7 @@ type Life struct {
 	state     backend.State
 	changed   Signal // of Broadcast
 	missed    error  // why it is out of touch
+	beats     beats
 	confirmed bool
 	failed    error // why the service has not confirmed the end, if that is known
 
@@ -216,6 +217,9 @@ func (l *Life) Lose(cause error) bool {
 	l.state = backend.Lost
 	if l.window != nil {
 		l.window.Stop()
+	}
+	if l.beats.timer != nil {
+		l.beats.timer.Stop()
 	}
 	if l.o.Lost != nil {
 		l.o.Lost()

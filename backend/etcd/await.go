@@ -313,7 +313,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 			return backend.Listing{}, as(backend.ErrDenied, err)
 		}
 		// The watch was lost, or the revisions after since were compacted: list again.
-		s.poke()
+		s.BeatSoon()
 		pause.Wait(bound)
 		changed = true
 	}

@@ -136,7 +136,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		c.fence = ""
 	case unknown:
 		if fence != "" {
-			s.poke()
+			s.BeatSoon()
 			c.answered = is(err, rpctypes.ErrNoSpace)
 			if made, done, why := c.resolve(ctx, err); done || why != nil {
 				return made, done, why

@@ -69,24 +69,8 @@ import (
 // The package's comment has what no heartbeat can rule out: a deposed leader's own requests to end
 // leases, which it passes on to its successor when it wakes.
 //
-// Each round has a goroutine of its own; there is one at a time, and none in between: see schedule.
-func (s *session) beat() {
-	s.Mu.Lock()
-	if s.beating {
-		s.Mu.Unlock()
-		return
-	}
-	s.beating, s.due = true, false
-	s.Mu.Unlock()
-	if !s.Begin() {
-		return
-	}
-	defer s.Done()
-	s.schedule(s.heartbeat())
-}
-
-// heartbeat does one round and returns the time until the next one.
-func (s *session) heartbeat() time.Duration {
+// beat does one round, and returns the time until the next one.
+func (s *session) beat() time.Duration {
 	interval, began := s.interval(), time.Now()
 	err := s.keeper.round()
 	switch {
@@ -106,31 +90,6 @@ func (s *session) heartbeat() time.Duration {
 	return min(interval/10, time.Second/4)
 }
 
-// schedule ends a round and starts the next one after a time, or at once if somebody has asked for it
-// meanwhile.
-func (s *session) schedule(next time.Duration) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.beating = false
-	if s.due {
-		next = 0
-	}
-	switch {
-	case s.Ctx.Err() != nil:
-	case s.timer == nil:
-		s.timer = time.AfterFunc(next, s.beat)
-	default:
-		s.timer.Reset(next)
-	}
-}
-
-// stopBeating is called when the session is lost, with Mu held: perhaps before the first heartbeat.
-func (s *session) stopBeating() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
-
 // maxInterval is the longest time between two heartbeats: with it, the window of a lease that may be
 // checkpointed leaves nothing out.
 const maxInterval = checkpointed / 10
@@ -148,16 +107,6 @@ func behind(ttl, since time.Duration) time.Duration {
 }
 
 func (s *session) interval() time.Duration { return min(s.TTL()/4, maxInterval) }
-
-// poke sends a heartbeat now: a call has failed to get through.
-func (s *session) poke() {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.due = true
-	if s.Ctx.Err() == nil && !s.beating && s.timer != nil { // else schedule checks due
-		s.timer.Reset(0)
-	}
-}
 
 // A keeper sends heartbeats. The client's KeepAlive does not report when a request was sent, and its
 // KeepAliveOnce spins while no server can be reached. Leases and members are the same in all namespaces

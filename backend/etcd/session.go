@@ -34,11 +34,6 @@ type session struct {
 	lease   clientv3.LeaseID
 	cluster uint64
 
-	// Guarded by Mu.
-	timer   *time.Timer // of the next heartbeat, or nil
-	beating bool        // a heartbeat is pending
-	due     bool        // another one is wanted at once
-
 	keeper keeper // the heartbeat's
 
 	newest        atomic.Int64 // the highest revision in any reply
@@ -57,7 +52,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s := &session{client: b.client, cfg: &b.cfg, lease: lease.ID, cluster: lease.ResponseHeader.GetClusterId()}
 	s.Init(driver.LifeOptions{
 		Name: "etcd", Logger: b.cfg.Logger, Unconfirmed: errNotConfirmed, Remove: s.drop,
-		Lost: s.stopBeating, End: s.end, Ended: func() { s.keeper.end(); b.reconnects.remove(s) },
+		End: s.end, Ended: func() { s.keeper.end(); b.reconnects.remove(s) },
 	})
 	b.reconnects.add(b.client, s) // before the session can end, which removes it
 	s.saw(lease.ResponseHeader.GetRevision())
@@ -68,7 +63,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.keeper.begin()
 	ttl := time.Duration(lease.TTL) * time.Second
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
-	s.schedule(s.interval()) // the grant was the first renewal
+	s.BeatBy(s.interval(), s.beat) // the grant was the first renewal
 
 	// A closed client gets no replies any more.
 	stop := context.AfterFunc(b.client.Ctx(), func() { s.Lose(errClientClosed) })

@@ -292,7 +292,7 @@ func (r *registry) follow(t *watch) {
 			if time.Since(began) > time.Second {
 				pause = driver.Pause{}
 			}
-			r.s.poke()
+			r.s.BeatSoon()
 			pause.Wait(t.ctx)
 			if err = unread; err == nil {
 				err = r.s.refresh(t.ctx, t, r.position(t)+1)

@@ -73,6 +73,7 @@ type round struct {
 	// base is when the request was sent that the next heartbeat can confirm: the first request of the
 	// previous heartbeat. due is half a tick after its reply, or later.
 	base, due time.Time
+	refused   int // heartbeats in a row
 }
 
 // beat moves the trust window by what the leader and a quorum have confirmed, until the session is
@@ -146,25 +147,25 @@ type round struct {
 // and another server may still save the session. A request that is refused, such as by a server that
 // throttles, proves nothing and is repeated.
 //
-// Each round has a goroutine of its own. Between rounds there is none.
-func (s *session) beat(r round, refused int) {
-	next, err := s.round(r)
-	wait := s.TTL() / 4
+// beat does a round, and returns the time until the next one.
+func (s *session) beat(r *round) time.Duration {
+	next, err := s.round(*r)
 	switch {
 	case err == nil:
-		refused, wait = 0, time.Until(next.due)
-	case s.Ctx.Err() != nil:
-		return
+		next.refused = 0
+		*r = next
+		return time.Until(next.due)
 	case errors.Is(err, errNewLink):
-		next, wait = round{}, 0
+		*r = round{}
+		return 0
 	case transient(err), errors.Is(err, context.DeadlineExceeded):
-		next, wait = round{gen: next.gen}, 0 // this link is finished
-	default:
+		*r = round{gen: next.gen} // this link is finished
+		return 0
+	case s.Ctx.Err() == nil:
 		s.cfg.Logger.Info("zookeeper: heartbeat refused; trying again", "session", s.ID(), "error", err)
-		next, wait = r, min(pauseAfter(refused), wait)
-		refused++
 	}
-	s.later(wait, func() { s.beat(next, refused) })
+	r.refused++
+	return min(pauseAfter(r.refused-1), s.TTL()/4)
 }
 
 // round sends first and second, which follow base, and returns the next round.
@@ -217,22 +218,6 @@ func (s *session) greet(after uint64) (r round, err error) {
 	s.hosts.serves()
 	r.link = link
 	return r, nil
-}
-
-// later runs a function on one of the session's goroutines after d, unless the session is over by then.
-// At most one is scheduled at a time.
-func (s *session) later(d time.Duration, do func()) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if s.Ctx.Err() != nil {
-		return
-	}
-	s.timer = time.AfterFunc(d, func() {
-		if s.Begin() {
-			defer s.Done()
-			do()
-		}
-	})
 }
 
 var errNewLink = errors.New("the session is on another link")

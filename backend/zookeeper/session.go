@@ -51,10 +51,9 @@ type session struct {
 	took atomic.Int64 // the duration of the slowest of the latest heartbeats, in nanoseconds
 
 	// Guarded by Mu. Changes of gen and hasLink are broadcast.
-	gen     uint64      // counts links on which the session was live
-	hasLink bool        // there is a link now
-	closeBy time.Time   // when to give up closing it at the server
-	timer   *time.Timer // of the next heartbeat, or nil
+	gen     uint64    // counts links on which the session was live
+	hasLink bool      // there is a link now
+	closeBy time.Time // when to give up closing it at the server
 
 	watches registry
 	learned learned
@@ -199,9 +198,6 @@ func (s *session) lose(cause error) {
 func (s *session) leaving() {
 	s.closeBy = time.Now().Add(closeGrace)
 	s.pin.CloseOnly()
-	if s.timer != nil {
-		s.timer.Stop()
-	}
 }
 
 // livesOn reports whether the session is over here, but may still exist at the server. A link there
