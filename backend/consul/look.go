@@ -97,8 +97,7 @@ func (r *registry) look(ctx context.Context) error {
 				chunk[at].op, hidden, all = nil, true, false
 			case chunk[at].watch == nil:
 				if r.s.slots.stands(chunk[at].slot) {
-					r.s.Lose(r.s.whyGone(ctx))
-					return r.s.LostError()
+					return r.s.LostBy(r.s.whyGone(ctx))
 				}
 			default:
 				stale = append(stale, chunk[at])

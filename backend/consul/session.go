@@ -10,9 +10,6 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// closeGrace is how long ending a session may wait for the servers to confirm it.
-const closeGrace = 3 * time.Second
-
 var (
 	errExpired      = errors.New("the servers do not know it any more")
 	errUnread       = errors.New("the servers did not know it yet")
@@ -45,8 +42,6 @@ func newSession(b *Backend, id string, l lease, sent time.Time) *session {
 // end ends the session at the servers, so that its entries go at once.
 func (s *session) end(ctx context.Context, _ error) {
 	s.watches.close()
-	ctx, cancel := context.WithTimeout(ctx, closeGrace)
-	defer cancel()
 	removed := make(chan error, 1)
 	go func() { removed <- s.b.deregister(ctx, s.lease) }() // the agent may be reachable without the servers
 	if err := s.b.destroy(ctx, s.ID(), s.lease); err != nil {

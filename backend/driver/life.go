@@ -27,6 +27,9 @@ var (
 	ErrWindow = errors.New("trust window has passed")
 )
 
+// EndGrace is how long the end of a session may wait for the service to confirm it.
+const EndGrace = 3 * time.Second
+
 // LifeOptions say how a session begins and ends.
 type LifeOptions struct {
 	// Name is the backend's, for what Logger logs about the session's life and its background work. A nil
@@ -38,8 +41,8 @@ type LifeOptions struct {
 	// Lost, if not nil, is called at the moment the session is lost. It must not block: Mu is held.
 	Lost func()
 	// End ends the session at the service, on a goroutine of its own, and calls Confirm if the service has
-	// confirmed it. It is called after every loss. Its ctx ends when nobody waits in Close any more. After
-	// a loss perhaps nobody ever does: use a time limit.
+	// confirmed it. It is called after every loss. Its ctx ends after EndGrace, or when nobody waits in
+	// Close any more.
 	End func(ctx context.Context, cause error)
 	// Ended, if not nil, is called when End and all goroutines of the session have returned.
 	Ended func()
@@ -230,6 +233,12 @@ func (l *Life) Lose(cause error) bool {
 	return true
 }
 
+// LostBy is Lose for a call that has found the session to be over. It returns LostError.
+func (l *Life) LostBy(cause error) error {
+	l.Lose(cause)
+	return l.LostError()
+}
+
 // end is the last goroutine of the session.
 func (l *Life) end(cause error) {
 	l.Mu.Lock()
@@ -244,7 +253,9 @@ func (l *Life) end(cause error) {
 	default:
 		l.log(slog.LevelWarn, "session lost", cause)
 	}
-	l.o.End(l.abort, cause)
+	ctx, cancel := context.WithTimeout(l.abort, EndGrace)
+	defer cancel()
+	l.o.End(ctx, cause)
 	l.calls.Wait()
 	if l.o.Ended != nil {
 		l.o.Ended()

@@ -36,8 +36,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	switch {
 	case err != nil:
 	case s.isReplaced(known, seen):
-		s.Lose(errRewound)
-		err = s.LostError()
+		err = s.LostBy(errRewound)
 	case s.bury(known, seen):
 		err = s.checkLease(ctx)
 	}
@@ -120,7 +119,7 @@ func refused(err error) bool {
 	case err == nil, errors.Is(err, backend.ErrSessionLost), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
 	}
-	return errors.Is(err, backend.ErrUnavailable) || mean(err).class == unknown && passing(err)
+	return errors.Is(err, backend.ErrUnavailable) || mean(err).Is(driver.Unknown) && passing(err)
 }
 
 // told waits until a waiter gets a change. The watch may have been dropped right after the change,

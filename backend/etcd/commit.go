@@ -120,21 +120,20 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		}
 		return nil, false, err
 	}
-	switch mean(err).class {
-	case over:
+	switch m := mean(err); {
+	case m.Is(driver.Over):
 		c.fence = ""
-		s.Lose(errExpired)
-		return nil, false, s.LostError()
-	case final:
+		return nil, false, s.LostBy(errExpired)
+	case m.Is(driver.Final):
 		c.fence = ""
 		refusal := answerError(err)
 		if is(err, rpctypes.ErrPermissionDenied) {
 			refusal = fmt.Errorf("%w (it needs %s)", refusal, p.rights())
 		}
 		return nil, false, refusal
-	case notDone:
+	case m.Is(driver.NotDone):
 		c.fence = ""
-	case unknown:
+	case m.Is(driver.Unknown):
 		if fence != "" {
 			s.BeatSoon()
 			c.answered = is(err, rpctypes.ErrNoSpace)

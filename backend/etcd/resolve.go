@@ -121,8 +121,7 @@ func (c *commit) seal(ctx context.Context) (int64, error) {
 	})
 	if err != nil {
 		if is(err, rpctypes.ErrLeaseNotFound) {
-			s.Lose(errExpired)
-			err = s.LostError()
+			err = s.LostBy(errExpired)
 		}
 		return 0, err
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// closeGrace is how long ending a session may take to revoke the lease.
-const closeGrace = 3 * time.Second
-
 // marginPart is the part of the granted timeout that the trust window leaves out.
 const marginPart = 8
 
@@ -93,8 +90,7 @@ func (s *session) checkLease(ctx context.Context) error {
 		return s.client.Lease.TimeToLive(ctx, s.lease)
 	})
 	if err == nil && answer.TTL < 0 { // 0 is less than a second
-		s.Lose(errExpired)
-		err = s.LostError()
+		err = s.LostBy(errExpired)
 	}
 	return err
 }
@@ -109,8 +105,6 @@ func (s *session) end(ctx context.Context, cause error) {
 		s.Unconfirmed(cause)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, closeGrace)
-	defer cancel()
 	for pause := (driver.Pause{}); ; {
 		if revoke(ctx, s.client, s.lease) == nil {
 			s.Confirm()
@@ -125,9 +119,9 @@ func (s *session) end(ctx context.Context, cause error) {
 // revoke revokes a lease, and returns nil if the lease is known to be gone. Without a reply it asks
 // other members, too: a member may be slow, or frozen while its link looks well.
 func revoke(ctx context.Context, client *clientv3.Client, lease clientv3.LeaseID) error {
-	ctx, cancel := context.WithTimeout(ctx, closeGrace)
+	ctx, cancel := context.WithTimeout(ctx, driver.EndGrace)
 	defer cancel()
-	_, err := ask(ctx, 1, closeGrace/4, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+	_, err := ask(ctx, 1, driver.EndGrace/4, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
 		answer, err := client.Lease.Revoke(ctx, lease)
 		if err == nil {
 			err = whole(answer.Header, 0, 0)

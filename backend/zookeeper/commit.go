@@ -196,7 +196,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case errors.Is(f.err, zk.ErrNoServer):
 		return nil, false, nil // never sent
 	case !transient(f.err):
-		if why := f.refusal(); mean(why).class != final {
+		if why := f.refusal(); !mean(why).Is(driver.Final) {
 			return nil, false, c.again(ctx, why)
 		}
 		return nil, false, c.relearn(ctx, f)
@@ -220,7 +220,7 @@ func (c *commit) relearn(ctx context.Context, f *flight) error {
 	if c.wrong++; c.wrong <= driver.Fewest || c.tries.again(ctx, c.s, f.refusal()) {
 		return nil
 	}
-	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", down, f.refusal())
+	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", backend.ErrUnavailable, f.refusal())
 }
 
 // again pauses, and returns nil if a commit that was not done must be tried again. It also gives up one
@@ -232,7 +232,7 @@ func (c *commit) again(ctx context.Context, err error) error {
 		return nil
 	case broke:
 		return fmt.Errorf("%w: each link has broken on which it was sent; is the servers' jute.maxbuffer less than Config.MaxRequest (%d bytes)?: %w",
-			down, c.s.cfg.MaxRequest, err)
+			backend.ErrUnavailable, c.s.cfg.MaxRequest, err)
 	}
 	return readError(c.s.explain(err))
 }
@@ -257,7 +257,7 @@ func (f *flight) unclear() bool {
 	if f.err == nil || transient(f.err) {
 		return false
 	}
-	return mean(f.refusal()).class == unknown && (len(f.results) == 0 || len(f.m.parts) == 1)
+	return mean(f.refusal()).Is(driver.Unknown) && (len(f.results) == 0 || len(f.m.parts) == 1)
 }
 
 // abandon gives up on a multi that may still be, or have been, applied. In the background it removes

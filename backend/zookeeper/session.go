@@ -14,10 +14,6 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
-// closeGrace is how long the end of a session may wait for the server's reply to the closing request.
-// The client library waits a little longer.
-const closeGrace = 3 * time.Second
-
 var (
 	errExpired      = errors.New("expired, or replaced by another session")
 	errShorter      = errors.New("the server now grants a shorter timeout")
@@ -196,7 +192,7 @@ func (s *session) lose(cause error) {
 
 // leaving is called when the session is lost, with Mu held.
 func (s *session) leaving() {
-	s.closeBy = time.Now().Add(closeGrace)
+	s.closeBy = time.Now().Add(driver.EndGrace)
 	s.pin.CloseOnly()
 }
 
@@ -225,7 +221,7 @@ func (s *session) end(ctx context.Context, cause error) {
 		s.pin.Stop(driver.ErrClosed)
 		s.stopDialing(driver.ErrClosed)
 	}
-	patience := closeGrace
+	patience := driver.EndGrace
 	if !s.livesOn() {
 		patience = time.Second // only to remove the entries somewhat sooner
 	}
