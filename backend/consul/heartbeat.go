@@ -46,27 +46,8 @@ type beats struct {
 // beat renews the session on its own schedule: api.Session.RenewPeriodic retries by rules that do not
 // consider the window.
 //
-// The window counts from when an acknowledged renewal was SENT. What makes that safe:
-//
-//   - Only the leader keeps the timers, and it answers renewals itself. A timer that is reset at the
-//     receipt of a renewal ends the session twice the TTL later (structs.SessionTTLMultiplier); Consul
-//     promises the TTL.
-//   - A new leader resets all timers, to twice the TTL: only ever later.
-//   - A leader that was paused, or cut off, and does not know yet that there is another, answers
-//     from what it has, and sets only its own timers. Say the right leader last renewed the session
-//     upon a renewal sent at p, the other leader took over at q ≥ p, and the old one answers a renewal
-//     sent at t. The session lives at least until q + 2 TTL, the window says t + TTL; t is before the
-//     end of the previous window, p + TTL, or else the session was lost by then. So t + TTL ≤ p + 2 TTL
-//     ≤ q + 2 TTL. What the old leader answers after that, until it steps down, may be later by that
-//     time: some milliseconds if it was paused, as its lease has run out then, and nothing if it was
-//     cut off, as it steps down before another is elected. If its disk stalls it does not step down;
-//     but then it answers no look, see below. The margin, a twentieth of the TTL, is for that and for
-//     the clocks' rates.
-//
-// No window covers what ends a session at once, regardless of its TTL: its node is taken out of the catalog
-// (by an operator; with a check it is the agent's), an operator destroys it, or a leader leads again
-// after a long pause (Server.invalidateSession tries six times, and does not check whether the session
-// was renewed since): see the package's doc.
+// The window counts from when an acknowledged renewal was SENT. That is safe no matter what happens to the
+// leader, but not against what ends a session at once: see DESIGN.md, "The window".
 //
 // An agent that does not know the check is being reloaded, or has lost it: then the servers end the
 // session as soon as the agent reports that, and the renewal says so.
@@ -75,11 +56,10 @@ type beats struct {
 // Everything else (no leader, 5xx, 429, a refused token, no reply) says nothing about the session, and
 // is ridden out until the window ends.
 //
-// A renewal says nothing about what is awaited either: a look at that follows it, in the same interval,
-// and without it the session is not Live. Nor does the window move then: a leader whose disk stalls
-// answers renewals for as long as that lasts, and does not step down even if it is also cut off, but it
-// cannot answer a look, which a quorum confirms. With a check, looks are more frequent than renewals:
-// a notice must be in time by the TTL that the session has.
+// A renewal says nothing about what is awaited either: a look at that follows it, in the same interval.
+// Without it the session is not Live, and the window does not move: a leader whose disk stalls answers
+// renewals, and no look. With a check, looks are more frequent than renewals: a notice must be in time by
+// the TTL that the session has.
 func (s *session) beat(b *beats) time.Duration {
 	// With a check the session needs renewals less often.
 	live, every := s.State() == backend.Live, s.lease.every()
