@@ -19,12 +19,12 @@ import (
 // beat sends a heartbeat, which renews the lease and moves the trust window, and returns the time until the next
 // one: a quarter of the timeout, and maxInterval at most.
 //
-// A heartbeat is two requests to ONE member: a linearizable read of the members, and then the renewal. A member that was
-// deposed, but does not know it, answers a renewal by itself; a quorum has to confirm the read. So the leader
-// that renewed the lease had no successor when the heartbeat was sent, or its successor counts from then or
-// later: DESIGN.md, "The window", has the proof. It needs the stream for the renewal to be opened before the
-// read is sent. The margin is left for clocks that differ in rate, and, with the servers' checkpoints of leases,
-// for what behind does not leave out.
+// A heartbeat is two requests to ONE member: a linearizable read of the members, and then the renewal. A
+// member that was deposed, but does not know it, answers a renewal by itself; a quorum has to confirm the
+// read. So the leader that renewed the lease had no successor when the heartbeat was sent, or its successor
+// counts from then or later: DESIGN.md, "The window", has the proof. It needs the stream for the renewal to
+// be opened before the read is sent. The margin is left for clocks that differ in rate, and, with the
+// servers' checkpoints of leases, for what behind does not leave out.
 func (s *session) beat() time.Duration {
 	interval, began := s.interval(), time.Now()
 	err := s.keeper.round()

@@ -20,7 +20,7 @@
 // servers' defaults), while the leader expires the session and another candidate wins. A leader that is
 // cut off from its followers continues for as long: it replies to syncs and resumes sessions, while its
 // successor expires them. So by default the leader and a quorum acknowledge a heartbeat: see
-// [HeartbeatLeader], and the comment on session.beat for the proof. On a new link a session counts from
+// [HeartbeatLeader], and DESIGN.md for the proof. On a new link a session counts from
 // the handshake, once a quorum has acknowledged a write since. When no replies come, the client
 // switches to another server while there is time. The margin, an eighth of the granted timeout, covers
 // differences in the clocks' rates and a leader that is late with its own heartbeats.

@@ -15,11 +15,8 @@ import (
 // resolve finds out whether a multi whose reply was lost was applied, and if so returns what it made.
 //
 // It waits until the session is live on a later link, makes a quorum agree to a transaction on it, and
-// reads. A sync would not do: a deposed leader that does not know it yet replies to that by itself.
-// What it reads is final as far as the multi goes. The server closes a session's old connection when
-// the client comes back, and the leader refuses requests that still arrive for a session that has moved
-// to another server. So all requests of the old link that are ever applied have been ordered before
-// that transaction, and none comes after.
+// reads. By then all requests of the old link that are ever applied have been applied, except for what late.go
+// is about: see DESIGN.md, "Lost replies".
 //
 // But others may have written since. So resolve asks what each op can tell, and combines the answers,
 // as a multi is applied as a whole or not at all:
