@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,11 +93,8 @@ func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list 
 func (r *registry) leave(w driver.Waker, t *watch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, o := range t.waiters {
-		if o == w {
-			t.waiters = append(t.waiters[:i], t.waiters[i+1:]...)
-			break
-		}
+	if i := slices.Index(t.waiters, w); i >= 0 {
+		t.waiters = slices.Delete(t.waiters, i, i+1)
 	}
 	if len(t.waiters) > 0 || r.watches[t.watchKey] != t {
 		return
