@@ -32,7 +32,7 @@ type session struct {
 func newSession(b *Backend, id string, l lease, sent time.Time) *session {
 	s := &session{b: b, lease: l, patience: l.patience()}
 	s.Init(driver.LifeOptions{Name: "consul", Logger: b.cfg.Logger, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop})
-	s.watches.init(s)
+	s.watches.s, s.watches.watches = s, make(map[watchKey]*watch)
 	s.Grant(id, sent, l.ttl, l.margin())
 	at := &beats{renewed: sent, looked: sent}
 	s.BeatBy(l.every(), func() time.Duration { return s.beat(at) })

@@ -60,11 +60,6 @@ type watch struct {
 	refused bout
 }
 
-func (r *registry) init(s *session) {
-	r.s = s
-	r.watches = make(map[watchKey]*watch)
-}
-
 // join makes w a waiter of a watch. A new watch shows known, at index, unless that is 0. Caller holds
 // mu.
 func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {

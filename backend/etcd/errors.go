@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,10 +144,7 @@ func mean(err error) driver.Meaning {
 		}
 		return driver.Unknown.As(backend.ErrTooLarge).AtOnce()
 	}
-	if m, ok := codeAnswers[c]; ok {
-		return m
-	}
-	return driver.Unknown
+	return cmp.Or(codeAnswers[c], driver.Unknown)
 }
 
 // said returns the text and the gRPC code of an error, however it is wrapped.

@@ -55,7 +55,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.saw(lease.ResponseHeader.GetRevision())
 	s.streams.since = time.Now()
 	s.streams.renew(s.Ctx, 0)
-	s.watches.init(s)
+	s.watches.s, s.watches.byKey = s, make(map[string][]*watch)
 	s.keeper = keeper{s: s, lines: &b.lines, last: sent}
 	s.keeper.begin()
 	ttl := time.Duration(lease.TTL) * time.Second

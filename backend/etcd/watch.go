@@ -29,8 +29,6 @@ type registry struct {
 	spent  *watch              // nobody waits on it any more, and it holds the stream: see spend
 }
 
-func (r *registry) init(s *session) { r.s, r.byKey = s, make(map[string][]*watch) }
-
 // A watch keeps what exists under some keys of one directory, in the order in which the service has
 // changed it: all keys are in the range of one etcd watch. Events of keys in between are passed over.
 //

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,10 +94,7 @@ func mean(err error) driver.Meaning {
 	if !ok {
 		return driver.Final
 	}
-	if m, ok := codeAnswers[code]; ok {
-		return m
-	}
-	return driver.Unknown
+	return cmp.Or(codeAnswers[code], driver.Unknown)
 }
 
 // passing reports whether the request may be sent again on the same link after this reply.

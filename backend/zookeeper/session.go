@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -65,6 +66,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		started: make(chan struct{}),
 		opened:  make(chan struct{}),
 	}
+	s.watches.s, s.watches.watches = s, make(map[watchKey]*watch)
 	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
 	s.pin = wire.New(wire.Events{
 		Granted:  s.granted,
@@ -77,7 +79,6 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		Name: "zookeeper", Logger: cfg.Logger, State: backend.Suspended,
 		Lost: s.leaving, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop,
 	})
-	s.watches.init(s)
 	return s
 }
 
@@ -91,9 +92,7 @@ func (s *session) key(path string) string { return path[len(s.cfg.Chroot):] }
 func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error {
 	if s.ID() == "" {
 		margin := min(s.cfg.Margin, s.cfg.longestMargin(timeout)) // if that is shorter, Open fails
-		if margin == 0 {
-			margin = s.cfg.margin(timeout)
-		}
+		margin = cmp.Or(margin, s.cfg.margin(timeout))
 		s.Grant(formatSession(id), sent, timeout, margin) // a lost one continues, so that it can be closed: see end
 		return nil
 	}

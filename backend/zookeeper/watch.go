@@ -77,11 +77,6 @@ type watch struct {
 	waiters []driver.Waker
 }
 
-func (r *registry) init(s *session) {
-	r.s = s
-	r.watches = make(map[watchKey]*watch)
-}
-
 // valid reports whether the watch shows the present point of the stream.
 func (t *watch) valid() bool { return t.status == armed && t.firedAt == 0 }
 
