@@ -21,6 +21,9 @@ type beats struct {
 func (l *Life) BeatBy(first time.Duration, do func() (next time.Duration)) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
+	if l.beats.due {
+		first = 0
+	}
 	if l.state != backend.Lost {
 		l.beats = beats{do: do, timer: time.AfterFunc(first, l.beat)}
 	}
