@@ -4,8 +4,9 @@
 // [Open] is a backend's Open, around the part that is the service's own. A backend.Driver embeds a [Life],
 // which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats, or [Life.BeatBy] calls
 // what does. [Window] is the arithmetic of trust. [Turns] runs commits one after the other if nothing could
-// tell them apart. A [Reaper] removes in the background what could not be removed at once. [Pause] and
-// [Bout] ride out failures that may pass, and a [Cache] holds what need not be asked again.
+// tell them apart. A [Reaper] removes in the background what could not be removed at once. A [Meaning] says
+// what became of a request that failed, [Pause] and [Bout] ride out failures that may pass, and a [Cache]
+// holds what need not be asked again.
 package driver
 
 import (
