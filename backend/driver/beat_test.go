@@ -86,6 +86,7 @@ func TestBeatSoon(t *testing.T) {
 		l.Lose(driver.ErrClosed)
 		l.BeatSoon()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		assert.Equal(t, []time.Duration{0, 2 * time.Second, 3 * time.Second, 14 * time.Second, 17500 * time.Millisecond}, sent)
 	})
 }
