@@ -64,10 +64,6 @@ type watch struct {
 // mu.
 func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
 	t := r.watches[key]
-	if t != nil && !t.running && len(t.waiters) == 0 {
-		r.drop(t) // it has ended: what it shows may be out of date
-		t = nil
-	}
 	if t == nil {
 		t = &watch{watchKey: key}
 		if index != 0 {

@@ -329,8 +329,6 @@ func (c *commit) made(f *flight) []backend.Entry {
 				s.learned.proofs.Put(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version, gen: f.gen})
 			}
 			continue
-		case ref.role != roleMain:
-			continue
 		case op.Ephemeral():
 			e.Rev, e.Version, e.Session = zxid, 1, s.ID()
 			if op.Kind == backend.OpEnqueue && strings.HasPrefix(r.String, s.path(op.Key)+"/") {
