@@ -68,11 +68,3 @@ func isInOrder(e backend.Entry) bool {
 	n, ok := parseName(e.Key)
 	return ok && n.ordered && n.ticket == e.Rev
 }
-
-func guardCmps(g backend.Condition) []clientv3.Cmp {
-	cmps := incarnation(g.Entry)
-	if g.Exact {
-		cmps = append(cmps, clientv3.Compare(clientv3.Version(g.Entry.Key), "=", int64(g.Entry.Version)))
-	}
-	return cmps
-}
