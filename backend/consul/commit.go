@@ -37,7 +37,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.AwaitSettled(ctx, ops); err != nil {
+	if err := s.AwaitSettled(ctx, s.TTL(), ops); err != nil {
 		return nil, err
 	}
 	c := &commit{s: s, guards: guards, ops: ops}

@@ -17,7 +17,7 @@ var (
 	errNotConfirmed = errors.New("the servers did not confirm: entries stay until the session times out, which takes up to twice its TTL")
 )
 
-// A session is one Consul session. It uses only the doubts of its Turns: slots keep commits apart.
+// A session is one Consul session. Its commits take no turns: slots keep them apart.
 type session struct {
 	driver.Life
 	b        *Backend

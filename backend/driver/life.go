@@ -3,10 +3,10 @@
 //
 // [Open] is a backend's Open, around the part that is the service's own. A backend.Driver embeds a [Life],
 // which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats, or [Life.BeatBy] calls
-// what does. [Window] is the arithmetic of trust. [Turns] runs commits one after the other if nothing could
-// tell them apart. A [Reaper] removes in the background what could not be removed at once. A [Meaning] says
-// what became of a request that failed, [Pause] and [Bout] ride out failures that may pass, and a [Cache]
-// holds what need not be asked again.
+// what does, and [Life.TakeTurn] runs commits one after the other if nothing could tell them apart. [Window]
+// is the arithmetic of trust. A [Reaper] removes in the background what could not be removed at once. A
+// [Meaning] says what became of a request that failed, [Pause] and [Bout] ride out failures that may pass,
+// and a [Cache] holds what need not be asked again.
 package driver
 
 import (
@@ -60,7 +60,6 @@ type Life struct {
 	// Ctx ends when the session is lost. Its cause is LostError.
 	Ctx    context.Context
 	Reaper *Reaper
-	Turns  Turns
 
 	o      LifeOptions
 	cancel context.CancelCauseFunc
@@ -68,6 +67,8 @@ type Life struct {
 	stop   context.CancelFunc
 	done   chan struct{} // closed when all its goroutines have ended
 	calls  sync.WaitGroup
+
+	turns turns
 
 	// Mu guards the fields below, and what a driver changes together with its state.
 	Mu        sync.Mutex
@@ -386,7 +387,7 @@ func (l *Life) Reap(e backend.Entry) { l.Reaper.ReapEntry(e, l.o.Remove) }
 // same keys wait for that.
 func (l *Life) Abandon(ops []backend.Op, why error, undo func(context.Context) error) error {
 	if !errors.Is(why, backend.ErrSessionLost) { // else all that is left goes with the session
-		settled := l.Turns.Doubt(ops)
+		settled := l.Doubt(ops)
 		l.Reaper.Reap(func(ctx context.Context) error {
 			err := undo(ctx)
 			if err == nil {
@@ -396,22 +397,4 @@ func (l *Life) Abandon(ops []backend.Op, why error, undo func(context.Context) e
 		})
 	}
 	return Indeterminate(why)
-}
-
-// TakeTurn is Turns.Take for the session's commits.
-func (l *Life) TakeTurn(ctx context.Context, ops []backend.Op) (give func(), err error) {
-	give, err = l.Turns.Take(ctx, l.Ctx.Done(), l.ttl, ops)
-	return give, l.lost(err)
-}
-
-// AwaitSettled is Turns.Settled for the session's commits.
-func (l *Life) AwaitSettled(ctx context.Context, ops []backend.Op) error {
-	return l.lost(l.Turns.Settled(ctx, l.Ctx.Done(), l.ttl, ops))
-}
-
-func (l *Life) lost(err error) error {
-	if err == backend.ErrSessionLost { // and not a cause of ctx's
-		return l.LostError()
-	}
-	return err
 }

@@ -49,7 +49,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err := s.Over(ctx); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
 	}
-	give, err := s.TakeTurn(ctx, ops)
+	give, err := s.TakeTurn(ctx, s.TTL(), ops)
 	if err != nil {
 		return nil, err
 	}

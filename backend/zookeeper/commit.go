@@ -47,7 +47,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err := c.prepare(); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
 	}
-	give, err := s.TakeTurn(ctx, ops)
+	give, err := s.TakeTurn(ctx, s.TTL(), ops)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ func (c *commit) abandon(f *flight, err error) error {
 	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
 		return s.Abandon(c.ops, err, func(ctx context.Context) error { return c.undo(ctx, f) })
 	}
-	settled := s.Turns.Doubt(c.ops)
+	settled := s.Doubt(c.ops)
 	s.Run(func() { // else all its entries go with the session
 		<-f.done
 		settled()

@@ -232,7 +232,7 @@ func (q *inquiry) weigh(i int, path string, n node) {
 			q.never = true
 		case e.Session != s.ID():
 			q.others = append(q.others, e.Rev)
-		default: // nothing else in this session has been creating here: see turns
+		default: // nothing else in this session has been creating here: see TakeTurn
 			q.made[i] = e
 			q.is(stat.Czxid)
 		}
