@@ -130,23 +130,24 @@ func (l *Life) Doubt(ops []backend.Op) (settled func()) {
 // AwaitSettled blocks while an earlier commit that might be done after the ops is in doubt. The errors are those
 // of TakeTurn.
 func (l *Life) AwaitSettled(ctx context.Context, patience time.Duration, ops []backend.Op) error {
-	for _, d := range l.turns.ahead(ops) { // doubts noted from now on are not of earlier commits
-		if err := l.awaitCommit(ctx, patience, d.settled, d.ops[0].Key); err != nil {
+	for d, key := range l.turns.ahead(ops) { // doubts noted from now on are not of earlier commits
+		if err := l.awaitCommit(ctx, patience, d.settled, key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ahead returns the doubts that ops must wait for.
-func (t *turns) ahead(ops []backend.Op) (all []*doubt) {
+// ahead returns the doubts that ops must wait for, each with a key that both write.
+func (t *turns) ahead(ops []backend.Op) map[*doubt]string {
+	all := make(map[*doubt]string)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for d := range t.doubts {
-		if slices.ContainsFunc(ops, func(op backend.Op) bool {
-			return slices.ContainsFunc(d.ops, func(earlier backend.Op) bool { return waitsFor(op, earlier) })
-		}) {
-			all = append(all, d)
+		for _, op := range ops {
+			if slices.ContainsFunc(d.ops, func(earlier backend.Op) bool { return waitsFor(op, earlier) }) {
+				all[d] = op.Key
+			}
 		}
 	}
 	return all
