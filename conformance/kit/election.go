@@ -7,6 +7,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // ElectionConfig says what conformance.TestElection tries. What an implementation can do is declared here
@@ -16,9 +17,9 @@ type ElectionConfig struct {
 	// the rule's bubble if the service is Virtual, and once before, to see what the service can do.
 	Service func(t testing.TB) *Service
 
-	// Strategy is the Config.Strategy of all candidates. If it is an elector.CustomLayout, the rules
+	// Strategy is the Config.Strategy of all candidates. If it is a strategy.CustomLayout, the rules
 	// about the election's record and directory are not applicable, and Entries is required.
-	Strategy elector.Strategy
+	Strategy strategy.Strategy
 
 	// ID names the n-th candidate of an election, from 1, for a strategy that does not take every ID. Nil
 	// means c1, c2 …
@@ -40,7 +41,7 @@ type ElectionConfig struct {
 	// Rank makes the strategy of one candidate with a rank of its own; change changes that rank. The rank
 	// of Strategy is all zeros and never changes. Rank is for a strategy that is Ranked. Nil means that
 	// ranks cannot be set.
-	Rank func(Ranking) (s elector.Strategy, change func(rank ...int64))
+	Rank func(Ranking) (s strategy.Strategy, change func(rank ...int64))
 
 	// Herd says that a change of leader wakes every candidate. Otherwise it must wake one, and tell at
 	// most one other that it is next. A strategy that is Ordered, too, has its candidates watch the
@@ -78,7 +79,7 @@ type Ranking struct {
 	Rank []int64
 	// Quorum is how many candidates that may lead must stand before one of them leads.
 	Quorum int
-	// Preempt makes the best candidate ask a leader of lower rank to go (elector.Ask), once it has been
+	// Preempt makes the best candidate ask a leader of lower rank to go (as inspect.Inspector.Ask does), once it has been
 	// better for HoldOff.
 	Preempt bool
 	HoldOff time.Duration
@@ -103,10 +104,9 @@ const (
 	AbilitySuspend Ability = "Config.OnSuspend"
 	// AbilityCommit: Term.Commit and Term.Guard do what they say, and Proclaim is fenced as Commit is.
 	AbilityCommit Ability = "Term.Commit"
-	// AbilityAsk: elector.Ask can write to the leader's entry, and Term.Asked reports it.
+	// AbilityAsk: inspect.Inspector.Ask can write to the leader's entry, and Term.Asked reports it.
 	AbilityAsk Ability = "Term.Asked"
-	// AbilityTransfer: Term.Prepare and Transfer do what they say, with a strategy that is an
-	// elector.Transferrer.
+	// AbilityTransfer: Term.Transfer does what it says, with a strategy that is a strategy.Transferrer.
 	AbilityTransfer Ability = "Term.Transfer"
 	// AbilityFit: Config.Fit is heeded.
 	AbilityFit Ability = "Config.Fit"

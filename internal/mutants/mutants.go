@@ -23,6 +23,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // A Mutant breaks one rule. The zero Mutant breaks none.
@@ -42,7 +43,7 @@ type Mutant struct {
 	session  *opener                               // the same, for one session
 	trusted  *opener                               // between the suites and the elector
 	campaign campaigner
-	strategy func(elector.Strategy) elector.Strategy // with other settings
+	strategy func(strategy.Strategy) strategy.Strategy // with other settings
 	config   func(*elector.Config)
 	refusal  func(error) error // of New
 	elector  electorOf
@@ -68,7 +69,7 @@ func ofSession(worse ...worsening) fault { return func(m *Mutant) { m.session = 
 func ofOpened(worse opener) fault        { return func(m *Mutant) { m.session = &worse } }
 func ofTrusted(worse ...worsening) fault { return func(m *Mutant) { m.trusted = calls(worse...) } }
 func ofCampaign(worse campaigner) fault  { return func(m *Mutant) { m.campaign = worse } }
-func ofStrategy(worse func(elector.Strategy) elector.Strategy) fault {
+func ofStrategy(worse func(strategy.Strategy) strategy.Strategy) fault {
 	return func(m *Mutant) { m.strategy = worse }
 }
 func ofConfig(worse func(*elector.Config)) fault { return func(m *Mutant) { m.config = worse } }
@@ -85,12 +86,12 @@ const Backend = "backend"
 type opener func(b backend.Backend, s *backend.Session) *backend.Session
 
 // A campaigner is a faulty Campaign of a strategy; inner is the correct one.
-type campaigner func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error)
+type campaigner func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error)
 
 // An electorOf returns a faulty elector instead of the one that New has made.
 type electorOf func(cfg elector.Config, e elector.Elector) elector.Elector
 
-type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, error)
+type campaign func(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error)
 
 // All returns every mutant.
 func All() []Mutant {
@@ -142,21 +143,21 @@ func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 }
 
 // Strategy returns s with the mutant's fault.
-func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
+func (m Mutant) Strategy(s strategy.Strategy) strategy.Strategy {
 	if m.strategy != nil {
 		s = m.strategy(s)
 	}
 	r := recipe{s, m.campaign}
 	switch s := s.(type) {
-	case elector.CustomLayout:
+	case strategy.CustomLayout:
 		return foreign{r, s}
-	case elector.Transferrer:
-		if _, ok := s.(elector.UnfitStands); ok {
+	case strategy.Transferrer:
+		if _, ok := s.(strategy.UnfitStands); ok {
 			return rankedRecipe{transferring{r, s}}
 		}
 		return transferring{r, s}
 	}
-	if _, ok := s.(elector.UnfitStands); ok {
+	if _, ok := s.(strategy.UnfitStands); ok {
 		return unfitStands{r}
 	}
 	return r
@@ -164,11 +165,11 @@ func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
 
 // A recipe is a strategy with another Campaign.
 type recipe struct {
-	elector.Strategy
+	strategy.Strategy
 	worse campaigner
 }
 
-func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (r recipe) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	if r.worse == nil {
 		return r.Strategy.Campaign(ctx, c)
 	}
@@ -185,21 +186,21 @@ func (rankedRecipe) UnfitStands() {}
 
 type foreign struct {
 	recipe
-	f elector.CustomLayout
+	f strategy.CustomLayout
 }
 
 type unfitStands struct{ recipe }
 
 func (unfitStands) UnfitStands() {}
 
-func (f foreign) Identify(cfg elector.Config) (string, error) { return f.f.Identify(cfg) }
+func (f foreign) Identify(id, election string) (string, error) { return f.f.Identify(id, election) }
 
 type transferring struct {
 	recipe
-	t elector.Transferrer
+	t strategy.Transferrer
 }
 
-func (t transferring) Transfer(ctx context.Context, h *elector.Handover) error {
+func (t transferring) Transfer(ctx context.Context, h *strategy.Handover) error {
 	return t.t.Transfer(ctx, h)
 }
 

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -48,7 +48,7 @@ func config(item catalog.Item) conformance.ElectionConfig {
 }
 
 // ranking returns the only Ranked strategy with a candidate's ranking.
-func ranking(r conformance.Ranking) (s elector.Strategy, change func(...int64)) {
+func ranking(r conformance.Ranking) (s strategy.Strategy, change func(...int64)) {
 	rank := ranked.NewRank(r.Rank...)
 	return ranked.Strategy{Rank: rank, Quorum: r.Quorum, Preempt: r.Preempt, HoldOff: r.HoldOff}, rank.Set
 }
