@@ -80,6 +80,7 @@ var imports = []struct{ of, may, why string }{
 	{"internal/companion", "", "every user compiles it"},
 	{"backend/driver", "backend internal/asynclog internal/companion", "backends build on it"},
 	{"backend/memory", "backend backend/driver", "users' tests compile it"},
+	{"backend/register", "backend backend/driver", "it serves every store"},
 	{"backend/zookeeper/internal/wire", "github.com/go-zookeeper/zk", "it knows no entries and no elections"},
 	{"backend/zookeeper/internal/wire/wiretest", "testing github.com/stretchr/testify/... internal/must", "tests use it"},
 	{"backend/zookeeper/...", "backend backend/driver internal/asynclog github.com/go-zookeeper/zk", "it brings no client but its own"},
@@ -127,11 +128,12 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// TestBackends checks that the suite tests each backend, and that a URL opens it.
+// TestBackends checks that the suite tests each backend, and that a URL opens it. A register is opened with a
+// store of the user's own.
 func TestBackends(t *testing.T) {
 	packages := list(t)
 	for at, p := range packages {
-		if path.Dir(at) != "backend" || within(at, "backend/dial", "backend/driver", "backend/meter") {
+		if path.Dir(at) != "backend" || within(at, "backend/dial", "backend/driver", "backend/meter", "backend/register") {
 			continue
 		}
 		if !slices.Contains(slices.Concat(p.TestImports, p.XTestImports), module+"/conformance") {
