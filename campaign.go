@@ -3,9 +3,6 @@ package elector
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -27,10 +24,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	panicked := true
 	defer func() {
 		if panicked {
-			e.mu.Lock()
-			s := e.sess
-			e.mu.Unlock()
-			if s != nil {
+			if _, s := e.current(); s != nil {
 				e.giveUp(s) // a hook panicked; the panic continues to the caller
 			}
 		}
@@ -92,9 +86,7 @@ func (e *elector) enlist(ctx context.Context) error {
 	default:
 		return ErrBusy
 	}
-	e.mu.Lock()
-	seat := e.seat
-	e.mu.Unlock()
+	seat, _ := e.current()
 	if seat == nil {
 		return nil
 	}
@@ -186,129 +178,4 @@ func whyUnfit(ctx context.Context, err error) error {
 		return errors.Join(cause, unlessCancelled(err))
 	}
 	return err
-}
-
-// withdraw removes a candidate's entry. It waits for the confirmation, for cleanupTimeout at most,
-// even if ctx has ended.
-func (e *elector) withdraw(ctx context.Context, s *backend.Session, entry backend.Entry) error {
-	return e.hooks.stop(nil, func() error {
-		ctx, cancel := cleanup(ctx) // busy after the hook has returned, which may take longer
-		defer cancel()
-		return e.discard(ctx, s, entry)
-	})
-}
-
-// discard removes an entry of a session. If ctx ends before the service confirms the removal, the
-// session continues it in the background. If the service refuses it, such as for missing rights,
-// discard closes the session, and the entry with it. A shared session lives on: the error is ErrStanding.
-func (e *elector) discard(ctx context.Context, s *backend.Session, entry backend.Entry) error {
-	err := s.Discard(ctx, entry)
-	switch {
-	case err == nil, errors.Is(err, ErrSessionLost):
-		return nil
-	case ctx.Err() != nil:
-		return err
-	}
-	e.log.Error("entry cannot be removed; session given up", "entry", entry.Key, "err", err)
-	if closed := s.Close(ctx); closed != nil {
-		return errors.Join(err, closed)
-	}
-	return nil
-}
-
-// temporary reports whether a campaign that failed with err should try again.
-func temporary(err error) bool {
-	for _, final := range []error{backend.ErrDenied, backend.ErrBadKey, ErrStrategyMismatch} {
-		if errors.Is(err, final) {
-			return false
-		}
-	}
-	for _, passing := range []error{
-		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry, backend.ErrUsedUp,
-		backend.ErrExists, backend.ErrCondition, backend.ErrConflict, backend.ErrIndeterminate, backend.ErrStanding,
-		ErrUnfit,
-	} {
-		if errors.Is(err, passing) {
-			return true
-		}
-	}
-	return false
-}
-
-// backOff waits before the next attempt. entered is when the last one entered the
-// election, or zero: an attempt that lasted does not lengthen the wait before the next.
-func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r RetryEvent) error {
-	lo, hi := e.cfg.retry()
-	if !entered.IsZero() && time.Since(entered) > hi {
-		b.attempt = 0
-	}
-	r.Wait = b.next(lo, hi)
-	r.Attempt = b.attempt
-	e.logRetry(r)
-	e.noteError(ctx, r.Err)
-	defer e.observations.retries(b, r.Wait)()
-	hooks := e.hooks
-	if r.What == WorkPublish {
-		hooks = hooks.own
-	}
-	hooks.retry(r)
-	return sleep(ctx, r.Wait)
-}
-
-// logRetry logs a retry at Warn, but only some of many: a service that is down for a day would fill
-// the log. It logs the others at Debug.
-func (e *elector) logRetry(r RetryEvent) {
-	level, attrs := slog.LevelDebug, []any{"what", r.What.String(), "attempt", r.Attempt, "wait", r.Wait, "err", r.Err}
-	if leftOut, allowed := e.retryLog.allow(time.Now()); allowed {
-		level = slog.LevelWarn
-		if leftOut > 0 {
-			attrs = append(attrs, "leftOut", leftOut)
-		}
-	}
-	if r.Term != nil {
-		attrs = append(attrs, "token", r.Term.Token())
-	}
-	e.log.Log(context.Background(), level, "trying again", attrs...)
-}
-
-// A logLimit limits how often something is logged: ten times, and then once a minute. Each minute without
-// a message gives one of the ten back.
-type logLimit struct {
-	mu      sync.Mutex
-	spent   int       // how many of the ten are used
-	since   time.Time // from when on minutes give back
-	leftOut int
-}
-
-// allow reports whether it may be logged now, and how many messages were left out before.
-func (o *logLimit) allow(now time.Time) (leftOut int, allowed bool) {
-	const most, each = 10, time.Minute
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if back := int(now.Sub(o.since) / each); o.spent > 0 && back > 0 {
-		o.spent = max(0, o.spent-back)
-		o.since = o.since.Add(time.Duration(back) * each)
-	}
-	if o.spent == 0 {
-		o.since = now
-	}
-	if o.spent == most {
-		o.leftOut++
-		return 0, false
-	}
-	o.spent++
-	leftOut, o.leftOut = o.leftOut, 0
-	return leftOut, true
-}
-
-// backoff is an exponential backoff with equal jitter: half of it is random.
-type backoff struct{ attempt int }
-
-func (b *backoff) next(lo, hi time.Duration) time.Duration {
-	d := hi
-	if b.attempt < 30 && lo<<b.attempt < hi && lo<<b.attempt > 0 {
-		d = lo << b.attempt
-	}
-	b.attempt++
-	return d/2 + rand.N(d/2+1)
 }

@@ -201,9 +201,7 @@ func (s *Status) UnmarshalJSON(data []byte) error {
 func (e *elector) Status() Status {
 	// The role before the term: a campaign that wins makes its term first and becomes idle after that.
 	s := e.observations.status()
-	e.mu.Lock()
-	t, session := e.seat, e.sess
-	e.mu.Unlock()
+	t, session := e.current()
 	now := time.Now()
 	if session != nil {
 		s.Session, s.Deadline = session.ID(), session.Deadline()

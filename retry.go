@@ -1,0 +1,109 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// temporary reports whether a campaign that failed with err should try again.
+func temporary(err error) bool {
+	for _, final := range []error{backend.ErrDenied, backend.ErrBadKey, ErrStrategyMismatch} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	for _, passing := range []error{
+		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry, backend.ErrUsedUp,
+		backend.ErrExists, backend.ErrCondition, backend.ErrConflict, backend.ErrIndeterminate, backend.ErrStanding,
+		ErrUnfit,
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}
+
+// backOff waits before the next attempt. entered is when the last one entered the
+// election, or zero: an attempt that lasted does not lengthen the wait before the next.
+func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r RetryEvent) error {
+	lo, hi := e.cfg.retry()
+	if !entered.IsZero() && time.Since(entered) > hi {
+		b.attempt = 0
+	}
+	r.Wait = b.next(lo, hi)
+	r.Attempt = b.attempt
+	e.logRetry(r)
+	e.noteError(ctx, r.Err)
+	defer e.observations.retries(b, r.Wait)()
+	hooks := e.hooks
+	if r.What == WorkPublish {
+		hooks = hooks.own
+	}
+	hooks.retry(r)
+	return sleep(ctx, r.Wait)
+}
+
+// logRetry logs a retry at Warn, but only some of many: a service that is down for a day would fill
+// the log. It logs the others at Debug.
+func (e *elector) logRetry(r RetryEvent) {
+	level, attrs := slog.LevelDebug, []any{"what", r.What.String(), "attempt", r.Attempt, "wait", r.Wait, "err", r.Err}
+	if leftOut, allowed := e.retryLog.allow(time.Now()); allowed {
+		level = slog.LevelWarn
+		if leftOut > 0 {
+			attrs = append(attrs, "leftOut", leftOut)
+		}
+	}
+	if r.Term != nil {
+		attrs = append(attrs, "token", r.Term.Token())
+	}
+	e.log.Log(context.Background(), level, "trying again", attrs...)
+}
+
+// A logLimit limits how often something is logged: ten times, and then once a minute. Each minute without
+// a message gives one of the ten back.
+type logLimit struct {
+	mu      sync.Mutex
+	spent   int       // how many of the ten are used
+	since   time.Time // from when on minutes give back
+	leftOut int
+}
+
+// allow reports whether it may be logged now, and how many messages were left out before.
+func (o *logLimit) allow(now time.Time) (leftOut int, allowed bool) {
+	const most, each = 10, time.Minute
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if back := int(now.Sub(o.since) / each); o.spent > 0 && back > 0 {
+		o.spent = max(0, o.spent-back)
+		o.since = o.since.Add(time.Duration(back) * each)
+	}
+	if o.spent == 0 {
+		o.since = now
+	}
+	if o.spent == most {
+		o.leftOut++
+		return 0, false
+	}
+	o.spent++
+	leftOut, o.leftOut = o.leftOut, 0
+	return leftOut, true
+}
+
+// backoff is an exponential backoff with equal jitter: half of it is random.
+type backoff struct{ attempt int }
+
+func (b *backoff) next(lo, hi time.Duration) time.Duration {
+	d := hi
+	if b.attempt < 30 && lo<<b.attempt < hi && lo<<b.attempt > 0 {
+		d = lo << b.attempt
+	}
+	b.attempt++
+	return d/2 + rand.N(d/2+1)
+}
