@@ -10,44 +10,6 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-// enter waits until the candidate may stand, and returns a session and the election's directory. It founds
-// the election if there is none.
-func (e *elector) enter(ctx context.Context, fit *fitness) (*backend.Session, string, error) {
-	// Before the wait: an entry left by an earlier attempt would keep others waiting.
-	s, err := e.cleanSession(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	if waited, err := fit.await(ctx); err != nil {
-		return nil, "", err
-	} else if waited { // the session may be lost by now
-		if s, err = e.cleanSession(ctx); err != nil {
-			return nil, "", err
-		}
-	}
-	// A candidate that is overtaken finds the other's record at the next look. If that does not help,
-	// something else is at the path, and the campaign backs off.
-	for look := 1; ; look++ {
-		dir, record, err := e.find(ctx, s)
-		if err == nil && dir == "" {
-			dir, err = e.found(ctx, s, record)
-			if overtaken(err) && look < 3 {
-				continue
-			}
-		}
-		return s, dir, err
-	}
-}
-
-// cleanSession returns a session, with nothing left of earlier ones.
-func (e *elector) cleanSession(ctx context.Context) (*backend.Session, error) {
-	s, err := e.session(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s, e.clear(ctx)
-}
-
 // find returns the election's directory, "" if it is not founded, and the entry at its path, which holds
 // its record. It fails if somebody else's candidates stand there.
 func (e *elector) find(ctx context.Context, s *backend.Session) (dir string, entry backend.Entry, err error) {

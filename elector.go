@@ -163,6 +163,37 @@ func (e *elector) Term() *Term {
 	return seat.term
 }
 
+// takeSlot takes the elector's slot for one campaign: an elector is one candidate. It also waits until the end
+// of the last term has been reported, because its Ended comes before the next Elected.
+func (e *elector) takeSlot(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if e.ctx.Err() != nil { // which ends ctx a moment later
+		return ErrClosed
+	}
+	select {
+	case e.slot <- struct{}{}:
+	default:
+		return ErrBusy
+	}
+	last, _ := e.current()
+	if last == nil {
+		return nil
+	}
+	if last.valid() {
+		<-e.slot
+		return ErrBusy
+	}
+	select {
+	case <-last.done:
+		return nil
+	case <-ctx.Done():
+		<-e.slot
+		return ctx.Err()
+	}
+}
+
 // bind returns a ctx that also ends when the elector closes, and then with ErrClosed as its cause.
 func (e *elector) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancelCause(ctx)

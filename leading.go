@@ -47,49 +47,32 @@ type seat struct {
 	heard   sync.WaitGroup // hooks that report a request
 }
 
-// seated begins a term. It fails if the elector has been closed meanwhile, or the application is not fit.
-func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c Claim, fit *fitness) (*seat, error) {
+// newSeat returns the seat of an attempt's win. The seat has a term, which has not begun.
+func newSeat(ctx context.Context, a *attempt) *seat {
+	e, c := a.e, a.claim
 	t := &seat{
-		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
+		e: e, session: a.session, dir: a.dir, claim: c, post: post{value: e.cfg.Value},
 		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
 		entry: c.Entry, asked: make(chan struct{}), began: time.Now(), shown: e.cfg.Value,
 	}
-	settled := t.busy()
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
 		Token: c.Token, Context: t.ctx,
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
-		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
+		Guard:  func() Guard { return Guard{Session: t.session, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
 		Get:    t.get,
 		Asked:  t.asked, Request: t.requested, Prepare: t.prepare,
 		seat: t,
 	})
-	// Under the lock, so that Close finds the seat or this finds it closed.
-	e.mu.Lock()
-	if e.ctx.Err() != nil {
-		e.mu.Unlock()
-		t.cancel(ErrClosed)
-		return nil, ErrClosed
-	}
-	if err := fit.take(t); err != nil {
-		e.mu.Unlock()
-		t.cancel(err)
-		return nil, err
-	}
-	e.seat = t
-	t.noteEntry(c.Entry) // somebody may have asked before the candidate knew that it leads
-	if e.cfg.OnSuspend == StepDownOnSuspend {
-		e.wg.Go(t.follow)
-	}
-	e.wg.Go(func() { defer settled(); t.hold() })
-	e.mu.Unlock()
-	t.watchWindow()
+	return t
+}
 
+// tellElected reports that the term has begun.
+func (t *seat) tellElected() {
 	defer close(t.told) // even if the hook panics
-	e.log.Info("elected", "token", c.Token)
-	e.hooks.elected(t.term)
-	return t, nil
+	t.e.log.Info("elected", "token", t.claim.Token)
+	t.e.hooks.elected(t.term)
 }
 
 // watchWindow ends the term when the session's trust window ends. The timer is set to the deadline known
@@ -115,9 +98,9 @@ func (t *seat) watchWindow() {
 	t.timer.Reset(left)
 }
 
-// follow ends the term when the session is suspended, if that is the policy. A lost session also ends
+// endOnSuspend ends the term when the session is suspended, if that is the policy. A lost session also ends
 // hold's wait. It runs on a goroutine of its own, because no hook may delay it.
-func (t *seat) follow() {
+func (t *seat) endOnSuspend() {
 	for state := t.session.State(); t.ctx.Err() == nil; {
 		switch {
 		case state == backend.Lost:
@@ -138,19 +121,6 @@ func (t *seat) valid() bool {
 		t.cancel(ErrSessionLost) // before the timer, so that the caller finds the cause
 	}
 	return t.ctx.Err() == nil
-}
-
-// hold watches the seat's entry until the term ends, and then winds the term up.
-func (t *seat) hold() {
-	var writes sync.WaitGroup // and surveys
-	if t.claim.MarkLeader {
-		writes.Go(t.announce) // may take long, and must not keep hold from watching
-	}
-	if t.claim.Renew != nil {
-		writes.Go(func() { t.untilReturned(t.renew) })
-	}
-	t.untilReturned(func() { t.watch(&writes) })
-	t.windUp(&writes)
 }
 
 // untilReturned calls do, which runs as long as the term and may call the user's code: a layer of the
@@ -199,35 +169,14 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 	}
 }
 
-// windUp does the work after the term's end.
-func (t *seat) windUp(writes *sync.WaitGroup) {
+// noteEnd notes that the term is over: no request is heard any more.
+func (t *seat) noteEnd() {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.timer != nil {
 		t.timer.Stop()
 	}
 	t.over, t.ended = true, time.Now()
-	t.mu.Unlock()
-
-	cause := context.Cause(t.ctx)
-	if !errors.Is(cause, ErrResigned) {
-		t.e.noteError(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
-	}
-	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
-		// Otherwise an entry that nobody holds may live on with the session.
-		writes.Go(func() {
-			ctx, cancel := cleanup(t.ctx)
-			defer cancel()
-			if err := t.release(ctx); err != nil {
-				t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
-			}
-		})
-	}
-	<-t.told
-	t.heard.Wait()
-	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.hooks.own.ended(t.term, cause)
-	writes.Wait()
-	close(t.done)
 }
 
 // noteEntry notes the leader's current entry, and any request in it.
@@ -334,6 +283,16 @@ func (t *seat) release(ctx context.Context) error {
 	}
 	t.gone.Store(true)
 	return nil
+}
+
+// releaseOrphan releases the entry of a term that has ended without a resignation: it may live on with the
+// session, and nobody holds it.
+func (t *seat) releaseOrphan() {
+	ctx, cancel := cleanup(t.ctx)
+	defer cancel()
+	if err := t.release(ctx); err != nil {
+		t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
+	}
 }
 
 // commit implements Term.Commit.

@@ -452,7 +452,7 @@ type fitness struct {
 // errUnasked says why an application that has not answered yet cannot lead.
 var errUnasked = errors.New("the first check is under way")
 
-// checks begins the checks of a campaign. The caller must end them.
+// checks begins the checks of a campaign. The caller must end them: see endUnlessTaken.
 func (e *elector) checks(ctx context.Context) *fitness {
 	if e.cfg.Fit.Check == nil {
 		return nil
@@ -464,13 +464,13 @@ func (e *elector) checks(ctx context.Context) *fitness {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx.Err() == nil {
-		e.wg.Go(func() { f.follow(ctx) })
+		e.wg.Go(func() { f.poll(ctx) })
 	}
 	return f
 }
 
-// follow asks the application at each interval until ctx ends.
-func (f *fitness) follow(ctx context.Context) {
+// poll asks the application at each interval until ctx ends.
+func (f *fitness) poll(ctx context.Context) {
 	fit := f.e.cfg.Fit.withDefaults()
 	failed, panicked := 0, false
 	for first := true; ; first = false {
@@ -580,6 +580,11 @@ func (f *fitness) set(why error) {
 // another election.
 func unfit(why error) error { return fmt.Errorf("%w: %v", ErrUnfit, why) }
 
+// stoodAside reports whether an attempt failed with err because its candidate was withdrawn as unfit.
+func (f *fitness) stoodAside(err error) bool {
+	return f != nil && !f.unfitStands && errors.Is(err, ErrUnfit)
+}
+
 func (f *fitness) state() (changed <-chan struct{}, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -643,6 +648,28 @@ func (f *fitness) take(t *seat) error {
 	f.seat = t
 	context.AfterFunc(t.ctx, f.end)
 	return nil
+}
+
+// endUnlessTaken ends the checks of a campaign that has not won. Otherwise they end with the term.
+func (f *fitness) endUnlessTaken() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seat == nil {
+		f.end()
+	}
+}
+
+// whyUnfit adds the reason to an error that results from the application being unfit.
+//
+//go:noinline
+func whyUnfit(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrUnfit) {
+		return errors.Join(cause, unlessCancelled(err))
+	}
+	return err
 }
 
 // now implements Candidacy.Fit.
