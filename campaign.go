@@ -238,7 +238,7 @@ func (t *seat) windUp(writes *sync.WaitGroup) {
 		writes.Go(t.releaseOrphan)
 	}
 	<-t.told
-	t.heard.Wait()
+	t.request.heard.Wait()
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
 	t.e.hooks.own.ended(t.term, cause)
 	writes.Wait()

@@ -14,55 +14,79 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-// seat is the elector's side of a Term: it holds the claim.
+// seat is the elector's side of a Term: it holds the claim. The fields before the structs do not change.
 type seat struct {
 	e       *elector
 	session *backend.Session
+	dir     string // the election's directory
 	claim   Claim
 	term    *Term
-	ctx     context.Context
+	ctx     context.Context // the term's
 	cancel  context.CancelCauseFunc
-	dir     string        // the election's directory
-	writing chan struct{} // held while the entry is written
-	handing chan struct{} // held while a transfer is prepared
+
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
+	handing chan struct{} // held while a transfer is prepared
 	gone    atomic.Bool   // the entry is known to be gone
 	caught  atomic.Bool   // the session reads everything that was there at the claim
 
-	published bool // the entry has been written in this term; guarded by writing, like post
-	post      post // what was written last, or must be written first
+	life    life
+	request goRequest
+	draft   draft
+}
 
-	mu      sync.Mutex
-	timer   *time.Timer
-	entry   backend.Entry  // as last seen
-	request *Request       // the request to go
-	asked   chan struct{}  // closed when request is set
-	over    bool           // Ended is being reported: no further request is reported
-	began   time.Time      // for Status, like the fields below
-	ended   time.Time      // when the term was seen to be over
-	goesOn  int            // number of parts that still run: the term's end, a lead function
-	freed   time.Time      // when a part last ended
-	shown   []byte         // the last published value
-	heard   sync.WaitGroup // hooks that report a request
+// life is how far a term has come.
+type life struct {
+	mu    sync.Mutex    // guards all
+	timer *time.Timer   // ends the term with the trust window
+	entry backend.Entry // as last seen
+	value []byte        // as last published
+	began time.Time
+	ended time.Time // when the term was seen to be over
+	parts int       // how many still run: the term's end, a lead function
+	freed time.Time // when a part last ended
+}
+
+// goRequest is the request to go. A term gets at most one.
+type goRequest struct {
+	mu    sync.Mutex     // guards all but asked
+	first *Request       // nil until there is one
+	asked chan struct{}  // closed when first is set
+	over  bool           // Ended is being reported: no further request is reported
+	heard sync.WaitGroup // hooks that report it
+}
+
+// draft is what the leader's entry is to hold.
+type draft struct {
+	writing   chan struct{} // held while the entry is written; guards all
+	published bool          // the entry has been written in this term
+	post      post          // what was written last, or must be written first
+}
+
+// A post is the content of a leader's entry.
+type post struct {
+	value []byte
+	heir  *layout.Heir // the candidate named to lead next, or nil
 }
 
 // newSeat returns the seat of an attempt's win. The seat has a term, which has not begun.
 func newSeat(ctx context.Context, a *attempt) *seat {
-	e, c := a.e, a.claim
+	value := a.e.cfg.Value
 	t := &seat{
-		e: e, session: a.session, dir: a.dir, claim: c, post: post{value: e.cfg.Value},
-		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}), began: time.Now(), shown: e.cfg.Value,
+		e: a.e, session: a.session, dir: a.dir, claim: a.claim,
+		told: make(chan struct{}), done: make(chan struct{}), handing: make(chan struct{}, 1),
+		life:    life{entry: a.claim.Entry, value: value, began: time.Now()},
+		request: goRequest{asked: make(chan struct{})},
+		draft:   draft{writing: make(chan struct{}, 1), post: post{value: value}},
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
-		Token: c.Token, Context: t.ctx,
+		Token: t.claim.Token, Context: t.ctx,
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
-		Guard:  func() Guard { return Guard{Session: t.session, Conditions: slices.Clone(c.Conditions)} },
+		Guard:  func() Guard { return Guard{Session: t.session, Conditions: slices.Clone(t.claim.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
 		Get:    t.get,
-		Asked:  t.asked, Request: t.requested, Prepare: t.prepare,
+		Asked:  t.request.asked, Request: t.requested, Prepare: t.prepare,
 		seat: t,
 	})
 	return t
@@ -78,8 +102,8 @@ func (t *seat) tellElected() {
 // watchWindow ends the term when the session's trust window ends. The timer is set to the deadline known
 // now; if the deadline has moved when it fires, it is set again.
 func (t *seat) watchWindow() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
 	if t.ctx.Err() != nil {
 		return
 	}
@@ -91,11 +115,11 @@ func (t *seat) watchWindow() {
 		t.cancel(ErrSessionLost)
 		return
 	}
-	if t.timer == nil {
-		t.timer = time.AfterFunc(left, t.watchWindow)
+	if t.life.timer == nil {
+		t.life.timer = time.AfterFunc(left, t.watchWindow)
 		return
 	}
-	t.timer.Reset(left)
+	t.life.timer.Reset(left)
 }
 
 // endOnSuspend ends the term when the session is suspended, if that is the policy. A lost session also ends
@@ -169,65 +193,62 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 	}
 }
 
-// noteEnd notes that the term is over: no request is heard any more.
+// noteEnd notes that the term is over: no request is reported any more.
 func (t *seat) noteEnd() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.timer != nil {
-		t.timer.Stop()
+	t.request.mu.Lock()
+	t.request.over = true
+	t.request.mu.Unlock()
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	t.life.ended = time.Now()
+	if t.life.timer != nil {
+		t.life.timer.Stop()
 	}
-	t.over, t.ended = true, time.Now()
 }
 
 // noteEntry notes the leader's current entry, and any request in it.
 func (t *seat) noteEntry(now backend.Entry) {
-	r, asked := layout.Asked(now.Value)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Version > t.entry.Version { // otherwise it was read before another
-		t.entry = now
+	if r, asked := layout.Asked(now.Value); asked {
+		t.receive(Request(r)) // first: overwrite replaces an entry that is noted
 	}
-	if asked {
-		t.noteRequest(Request(r))
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	if now.Version > t.life.entry.Version { // otherwise it was read before another
+		t.life.entry = now
 	}
 }
 
-// receive notes a request to go.
+// lastEntry returns the entry as last seen.
+func (t *seat) lastEntry() backend.Entry {
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	return t.life.entry
+}
+
+// receive notes a request to go. Only the first one counts.
 func (t *seat) receive(r Request) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.noteRequest(r)
-}
-
-// noteRequest is receive with t.mu locked. Only the first request counts.
-func (t *seat) noteRequest(r Request) {
-	if t.request != nil || t.over {
+	t.request.mu.Lock()
+	defer t.request.mu.Unlock()
+	if t.request.first != nil || t.request.over {
 		return
 	}
-	t.request = &r
-	close(t.asked)
-	t.heard.Go(func() { // a hook must not keep the leader from watching
+	t.request.first = &r
+	close(t.request.asked)
+	t.request.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
 		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
 		t.e.hooks.own.asked(t.term, r)
 	})
 }
 
-// lastEntry returns the entry as last seen.
-func (t *seat) lastEntry() backend.Entry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.entry
-}
-
 // requested returns the request to go, if there is one.
 func (t *seat) requested() (Request, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.request == nil {
+	t.request.mu.Lock()
+	defer t.request.mu.Unlock()
+	if t.request.first == nil {
 		return Request{}, false
 	}
-	return *t.request, true
+	return *t.request.first, true
 }
 
 // lost ends the term because its entry cannot be watched any more. The normal reason is a lost session.
@@ -438,12 +459,6 @@ func (t *seat) proclaim(ctx context.Context, value []byte) error {
 	return nil
 }
 
-// A post is the content of a leader's entry.
-type post struct {
-	value []byte
-	heir  *layout.Heir // the candidate named to lead next, or nil
-}
-
 // publish writes the leader's value. The elector's own value, the first one, does not overwrite a value
 // that the user has already proclaimed.
 func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
@@ -453,19 +468,20 @@ func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 // revise applies change to the leader's entry and writes it. If the entry has already been written in this
 // term, it does nothing unless must is set.
 func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error {
+	d := &t.draft
 	select {
-	case t.writing <- struct{}{}:
-		defer func() { <-t.writing }()
+	case d.writing <- struct{}{}:
+		defer func() { <-d.writing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if t.published && !must {
+	if d.published && !must {
 		return nil
 	}
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	next := t.post
+	next := d.post
 	change(&next)
 	payload := t.claim.Encode(next.value)
 	if next.heir != nil {
@@ -476,10 +492,10 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 	}
 	err := t.overwrite(ctx, payload)
 	if err == nil || errors.Is(err, backend.ErrIndeterminate) { // it may still be applied
-		t.published, t.post = true, next
-		t.mu.Lock()
-		t.shown = next.value
-		t.mu.Unlock()
+		d.published, d.post = true, next
+		t.life.mu.Lock()
+		t.life.value = next.value
+		t.life.mu.Unlock()
 	}
 	return err
 }

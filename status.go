@@ -219,24 +219,25 @@ func (e *elector) Status() Status {
 // fill adds what the elector's latest term knows to a status.
 func (t *seat) fill(s *Status, now time.Time) {
 	valid := t.valid()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	l := &t.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if valid {
-		s.Role, s.Since, s.Token = RoleLeading, t.began, t.claim.Token
-		s.Leader = Leader{ID: t.e.id, Value: t.shown, Token: t.claim.Token, Seat: t.entry, Since: t.began}
-		s.LeaderAsOf = later(t.began, provenAt(t.session))
+		s.Role, s.Since, s.Token = RoleLeading, l.began, t.claim.Token
+		s.Leader = Leader{ID: t.e.id, Value: l.value, Token: t.claim.Token, Seat: l.entry, Since: l.began}
+		s.LeaderAsOf = later(l.began, provenAt(t.session))
 		s.Place, s.PlaceAsOf = 1, s.LeaderAsOf
 		return
 	}
-	ended := t.ended
+	ended := l.ended
 	if ended.IsZero() {
 		ended = now // it ends at this moment, or the process was paused
 	}
 	switch {
-	case t.goesOn > 0:
+	case l.parts > 0:
 		s.Role, s.Since, s.Token = RoleLeaving, ended, t.claim.Token
 	case s.Role == RoleIdle:
-		s.Since = later(s.Since, t.freed)
+		s.Since = later(s.Since, l.freed)
 	}
 	if s.LeaderAsOf.Before(ended) || s.Leader.Token == t.claim.Token {
 		s.Leader, s.LeaderAsOf = Leader{}, time.Time{} // nothing is known about who came after this term
@@ -249,14 +250,15 @@ func (t *seat) busy() (done func()) {
 	if t == nil { // a fake's
 		return func() {}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.goesOn++
+	l := &t.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.parts++
 	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.goesOn--
-		t.freed = time.Now()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.parts--
+		l.freed = time.Now()
 	}
 }
 
