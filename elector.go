@@ -248,7 +248,7 @@ func (e *elector) Close(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("campaign has not ended: %w", ctx.Err()))
 	}
 	seat, sess := e.current()
-	errs = append(errs, end(ctx, seat, sess)...)
+	errs = append(errs, resignAndClose(ctx, seat, sess)...)
 	errs = append(errs, e.clear(ctx))
 	done := make(chan struct{})
 	go func() { e.wg.Wait(); close(done) }()
@@ -268,9 +268,9 @@ func (e *elector) Close(ctx context.Context) error {
 	return nil
 }
 
-// end ends a term and a session; either may be nil. The session ends even if a hook that reports the
-// term's end panics; the panic continues to the caller.
-func end(ctx context.Context, t *seat, s *backend.Session) (errs []error) {
+// resignAndClose ends a term and a session; either may be nil. The session ends even if a hook that reports
+// the term's end panics; the panic continues to the caller.
+func resignAndClose(ctx context.Context, t *seat, s *backend.Session) (errs []error) {
 	if s != nil {
 		defer func() { errs = append(errs, s.Close(ctx)) }()
 	}

@@ -150,22 +150,21 @@ func (e *elector) catchUp(ctx context.Context, s *backend.Session) error {
 	return s.CatchUp(ctx, key)
 }
 
-// These remove an entry, or end the session that holds it, so that nothing of this candidate blocks the
-// election. None leaves an entry that nobody tries to remove. "Behind" means that the call returns an error,
-// and the session continues to remove the entry in the background.
+// The functions below, and resign and release of a seat, remove an entry of this candidate, or end the session
+// that holds it. None leaves an entry behind that nobody removes. "Later" means that the call returns an error,
+// and the session continues to remove the entry in the background, for as long as it lives.
 //
-//	          called by                  ctx ends    the service refuses        the session is lost
-//	withdraw  a candidate without a win  2 s, then   discard's                  done: the entry goes with it
-//	          behind
-//	resign    Term.Resign, Run, Close    behind      release's                  discard's; no stage is reported
-//	release   resign, windUp             behind      discard's                  discard's
-//	discard   withdraw, resign, release  behind      closes the session         done
-//	giveUp    a panic, a seat that       2 s, then   logs it                    done
-//	          cannot be watched          behind
-//	clear     each attempt, Close        behind      keeps it for the next try  done
+//	          who calls it                   ctx ends          the service refuses    the session is lost
+//	withdraw  a candidate that has not won   2 s, then later   as discard             as discard
+//	resign    Term.Resign, Run, Close        as release        as release             as discard
+//	release   resign, windUp                 as discard        as discard             as discard
+//	discard   withdraw, resign, release      later             closes the session     done: so is the entry
+//	giveUp    a hook's panic, a seat that    2 s, then the     the service ends the   done
+//	          cannot be watched              same              session in time
+//	clear     open, Close                    the next call tries again: Campaign backs off before it
 //
-// An entry in a session that others share outlives the session's Close (backend.ErrStanding): then discard
-// returns that error, and clear tries again.
+// A session that others share lives on after its Close, and with it an entry that is not removed yet: then
+// Close returns backend.ErrStanding. discard returns that error, too. clear closes such a session again.
 
 // withdraw removes the entry of a candidate that does not lead. It waits for the confirmation, for
 // cleanupTimeout at most, even if ctx has ended.
