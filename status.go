@@ -280,31 +280,36 @@ type observations struct {
 	since   time.Time
 	entryNo int // counts the roles, and the entries that a candidate takes within a role
 
-	open []*observation // of all followers of the election
-	last snapshot       // the latest of the others
+	open []*observation // of all that follow the election
+	last observation    // the latest of the others
 
 	err   error
 	errAt time.Time
 	tries map[*backoff]time.Time // when the pending retries begin
 }
 
-// A snapshot is what was current at one instant.
-type snapshot struct {
+// An observation is who leads, and this candidate's place, each as of an instant. One that follows the election
+// in a session gets newer with the session's heartbeats while nothing changes. A nil observation sees nothing.
+type observation struct {
 	leader     Leader
-	leaderAsOf time.Time
+	leaderAsOf time.Time // zero if nothing is known
 	place      int
 	placeAsOf  time.Time
+
+	s       *observations
+	session *backend.Session
+	waiting time.Time // since when it waits for a change; zero if it does not wait
 }
 
-// newer returns the latest parts of two snapshots. If both are equally new, o counts as later.
-func (g snapshot) newer(o snapshot) snapshot {
-	if !o.leaderAsOf.Before(g.leaderAsOf) {
-		g.leader, g.leaderAsOf = o.leader, o.leaderAsOf
+// newer returns the latest parts of two observations. If both are equally new, o counts as later.
+func (one observation) newer(o observation) observation {
+	if !o.leaderAsOf.Before(one.leaderAsOf) {
+		one.leader, one.leaderAsOf = o.leader, o.leaderAsOf
 	}
-	if !o.placeAsOf.Before(g.placeAsOf) {
-		g.place, g.placeAsOf = o.place, o.placeAsOf
+	if !o.placeAsOf.Before(one.placeAsOf) {
+		one.place, one.placeAsOf = o.place, o.placeAsOf
 	}
-	return g
+	return one
 }
 
 // status returns the part of a Status that observations holds.
@@ -356,7 +361,7 @@ func (s *observations) placeChanged() {
 func (s *observations) forgetPlace() {
 	s.last.place, s.last.placeAsOf = 0, time.Time{}
 	for _, one := range s.open {
-		one.seen.place, one.seen.placeAsOf = 0, time.Time{}
+		one.place, one.placeAsOf = 0, time.Time{}
 	}
 }
 
@@ -385,7 +390,7 @@ func (s *observations) retries(b *backoff, wait time.Duration) (over func()) {
 func (s *observations) sawLeader(leader Leader, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = s.last.newer(snapshot{leader: leader, leaderAsOf: at})
+	s.last = s.last.newer(observation{leader: leader, leaderAsOf: at})
 }
 
 // currentEntry returns the entryNo to pass to sawPlace.
@@ -400,16 +405,8 @@ func (s *observations) sawPlace(place, entryNo int, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if entryNo == s.entryNo && s.role == RoleStanding {
-		s.last = s.last.newer(snapshot{place: place, placeAsOf: at})
+		s.last = s.last.newer(observation{place: place, placeAsOf: at})
 	}
-}
-
-// An observation is what one follower sees of the election in one session. A nil observation sees nothing.
-type observation struct {
-	s       *observations
-	session *backend.Session
-	seen    snapshot
-	since   time.Time // when it began to wait for a change of seen; zero if it does not wait
 }
 
 // follow begins an observation; the caller must end it.
@@ -421,22 +418,23 @@ func (s *observations) follow(session *backend.Session) *observation {
 	return one
 }
 
-// now returns what the observation shows, with s.mu locked. If the session was known to be alive after the wait
-// began, nothing had changed until then: the answer that proves it comes after any notice of a change.
-func (one *observation) now() snapshot {
-	g := one.seen
-	if one.since.IsZero() {
-		return g
+// now returns the observation as of the last heartbeat, with s.mu locked. If the session was known to be alive
+// after the wait began, nothing had changed until then: the answer that proves it comes after any notice of a
+// change.
+func (one *observation) now() observation {
+	o := *one
+	if o.waiting.IsZero() {
+		return o
 	}
-	if proven := provenAt(one.session); proven.After(one.since) {
-		if !g.leaderAsOf.IsZero() {
-			g.leaderAsOf = later(g.leaderAsOf, proven)
+	if proven := provenAt(o.session); proven.After(o.waiting) {
+		if !o.leaderAsOf.IsZero() {
+			o.leaderAsOf = later(o.leaderAsOf, proven)
 		}
-		if !g.placeAsOf.IsZero() {
-			g.placeAsOf = later(g.placeAsOf, proven)
+		if !o.placeAsOf.IsZero() {
+			o.placeAsOf = later(o.placeAsOf, proven)
 		}
 	}
-	return g
+	return o
 }
 
 // sees notes who leads, and the candidate's place, or 0 if that is unknown.
@@ -447,10 +445,10 @@ func (one *observation) sees(leader Leader, place int) {
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
 	now := time.Now()
-	one.since = time.Time{}
-	one.seen = snapshot{leader: leader, leaderAsOf: now}
+	one.waiting = time.Time{}
+	one.leader, one.leaderAsOf, one.place, one.placeAsOf = leader, now, 0, time.Time{}
 	if place != 0 {
-		one.seen.place, one.seen.placeAsOf = place, now
+		one.place, one.placeAsOf = place, now
 	}
 }
 
@@ -461,8 +459,8 @@ func (one *observation) waits() {
 	}
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
-	if !one.seen.leaderAsOf.IsZero() {
-		one.since = time.Now()
+	if !one.leaderAsOf.IsZero() {
+		one.waiting = time.Now()
 	}
 }
 
@@ -473,7 +471,8 @@ func (one *observation) rests() {
 	}
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
-	one.seen, one.since = one.now(), time.Time{}
+	*one = one.now()
+	one.waiting = time.Time{}
 }
 
 // end is rests, and removes the observation.
@@ -485,7 +484,7 @@ func (one *observation) end() {
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
 	one.s.open = slices.DeleteFunc(one.s.open, func(o *observation) bool { return o == one })
-	one.s.last = one.s.last.newer(one.seen)
+	one.s.last = one.s.last.newer(*one)
 }
 
 // noteError notes the error of a try or a call, unless ctx or Close ended it.
