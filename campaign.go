@@ -143,7 +143,7 @@ func (a *attempt) wait(ctx context.Context) (err error) {
 	e := a.e
 	a.entered = time.Now()
 	e.observations.setRole(RoleStanding)
-	observation := e.observations.follow(a.session)
+	observation := e.observations.add(a.session)
 	defer observation.end()
 	ctx, stop := a.fit.whileFit(ctx)
 	defer stop()

@@ -111,7 +111,7 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 	case e.foreign: // there is no record to follow
 		return e.follow(ctx, s, dir, tell)
 	case dir == "":
-		observation := e.observations.follow(s)
+		observation := e.observations.add(s)
 		defer observation.end()
 		observation.sees(Leader{}, 0)
 		if !tell(Leader{}) {
@@ -140,7 +140,7 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 
 // follow reports who leads in a directory until the strategy yields an error, or tell returns false.
 func (e *elector) follow(ctx context.Context, s *backend.Session, dir string, tell func(Leader) bool) (bool, error) {
-	observation := e.observations.follow(s)
+	observation := e.observations.add(s)
 	defer observation.end()
 	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
 		if err != nil {

@@ -409,8 +409,8 @@ func (s *observations) sawPlace(place, entryNo int, at time.Time) {
 	}
 }
 
-// follow begins an observation; the caller must end it.
-func (s *observations) follow(session *backend.Session) *observation {
+// add begins an observation that follows the election in a session; the caller must end it.
+func (s *observations) add(session *backend.Session) *observation {
 	one := &observation{s: s, session: session}
 	s.mu.Lock()
 	defer s.mu.Unlock()
