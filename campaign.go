@@ -67,9 +67,9 @@ func (e *elector) win(caller, ctx context.Context) (*Term, error) {
 		if ctx.Err() == nil && fit.stoodAside(err) {
 			continue // the next attempt waits until it is fit
 		}
-		stood = stood || !a.entered.IsZero()
+		stood = stood || !a.reached.IsZero()
 		passing := temporary(err) || stood && errors.Is(err, ErrOccupied)
-		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, a.entered, RetryEvent{What: WorkCampaign, Err: err}) == nil {
+		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, a.reached, RetryEvent{What: WorkCampaign, Err: err}) == nil {
 			continue
 		}
 		if failed := standby.failure(); failed != nil {
@@ -87,7 +87,7 @@ type attempt struct {
 
 	session *backend.Session // from open on
 	dir     string           // the election's directory, from enrol on
-	entered time.Time        // when it began to wait
+	reached time.Time        // when it began to wait; zero before that
 	claim   Claim            // the win
 	seat    *seat            // the term
 }
@@ -141,7 +141,7 @@ func (a *attempt) enrol(ctx context.Context) error {
 // wait stands in the election until the strategy has won, for as long as the application is fit.
 func (a *attempt) wait(ctx context.Context) (err error) {
 	e := a.e
-	a.entered = time.Now()
+	a.reached = time.Now()
 	e.observations.setRole(RoleStanding)
 	observation := e.observations.add(a.session)
 	defer observation.end()

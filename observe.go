@@ -83,12 +83,12 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			return yield(l, nil)
 		}
 		for {
-			var entered time.Time
-			goOn, err := e.observe(ctx, &entered, tell)
+			var reached time.Time
+			goOn, err := e.observe(ctx, &reached, tell)
 			if !goOn {
 				return
 			}
-			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkObserve, Err: err}) == nil {
+			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, reached, RetryEvent{What: WorkObserve, Err: err}) == nil {
 				continue
 			}
 			e.noteError(ctx, err)
@@ -99,14 +99,14 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // observe follows one incarnation of the election in one session. It returns false if the consumer has
-// stopped, and a nil error if the election was founded again. It sets entered when it reaches the
+// stopped, and a nil error if the election was founded again. It sets reached when it reaches the
 // election.
-func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Leader) bool) (bool, error) {
+func (e *elector) observe(ctx context.Context, reached *time.Time, tell func(Leader) bool) (bool, error) {
 	s, dir, record, err := e.locate(ctx)
 	if err != nil {
 		return true, err
 	}
-	*entered = time.Now()
+	*reached = time.Now()
 	switch {
 	case e.foreign: // there is no record to follow
 		return e.follow(ctx, s, dir, tell)

@@ -30,11 +30,11 @@ func temporary(err error) bool {
 	return false
 }
 
-// backOff waits before the next attempt. entered is when the last one entered the
-// election, or zero: an attempt that lasted does not lengthen the wait before the next.
-func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r RetryEvent) error {
+// backOff waits before the next attempt. reached is when the last one reached the election, or zero: an attempt
+// that lasted does not lengthen the wait before the next.
+func (e *elector) backOff(ctx context.Context, b *backoff, reached time.Time, r RetryEvent) error {
 	lo, hi := e.cfg.retry()
-	if !entered.IsZero() && time.Since(entered) > hi {
+	if !reached.IsZero() && time.Since(reached) > hi {
 		b.attempt = 0
 	}
 	r.Wait = b.next(lo, hi)
