@@ -53,7 +53,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 func (e *elector) win(caller, ctx context.Context) (*Term, error) {
 	ctx, standby := e.startStandby(caller, ctx)
 	fit := e.checks(ctx)
-	defer fit.endUnlessTaken()
+	defer fit.endUnlessWon()
 	var retry backoff
 	for stood := false; ; {
 		a := attempt{e: e, fit: fit}
@@ -180,7 +180,7 @@ func (a *attempt) take(ctx context.Context) error {
 	}
 	elected := e.hooks.begin(StageElected, nil)
 	a.seat = newSeat(ctx, a)
-	err := a.begin()
+	err := a.beginTerm()
 	if err == nil {
 		a.seat.watchWindow()
 		a.seat.tellElected()
@@ -192,16 +192,16 @@ func (a *attempt) take(ctx context.Context) error {
 	return err
 }
 
-// begin begins the term, unless the elector has been closed meanwhile, or the application is not fit. All is
-// under the lock, so that Close finds the seat, or begin finds the elector closed.
-func (a *attempt) begin() error {
+// beginTerm begins the term, unless the elector has been closed meanwhile, or the application is not fit. All is
+// under the lock, so that Close finds the seat, or this finds the elector closed.
+func (a *attempt) beginTerm() error {
 	e, t := a.e, a.seat
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx.Err() != nil {
 		return ErrClosed
 	}
-	if err := a.fit.take(t); err != nil {
+	if err := a.fit.admit(t); err != nil {
 		return err
 	}
 	e.seat = t
@@ -214,7 +214,8 @@ func (a *attempt) begin() error {
 	return nil
 }
 
-// hold watches the seat's entry until the term ends, and then winds the term up.
+// hold watches the seat's entry until the term ends, and then winds the term up. Beside it watchWindow ends the
+// term with the session's trust window, and endOnSuspend when the link is lost, if that is the policy.
 func (t *seat) hold() {
 	var writes sync.WaitGroup // and surveys
 	if t.claim.MarkLeader {

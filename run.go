@@ -470,7 +470,7 @@ type fitness struct {
 // errUnasked says why an application that has not answered yet cannot lead.
 var errUnasked = errors.New("the first check is under way")
 
-// checks begins the checks of a campaign. The caller must end them: see endUnlessTaken.
+// checks begins the checks of a campaign. The caller must end them: see endUnlessWon.
 func (e *elector) checks(ctx context.Context) *fitness {
 	if e.cfg.Fit.Check == nil {
 		return nil
@@ -653,8 +653,8 @@ func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil); watching.Wait() }
 }
 
-// take gives the application the seat if it is fit. After that, an unfit answer asks the seat's leader to go.
-func (f *fitness) take(t *seat) error {
+// admit lets a term begin if the application is fit. After that, an unfit answer asks its leader to go.
+func (f *fitness) admit(t *seat) error {
 	if f == nil {
 		return nil
 	}
@@ -668,8 +668,8 @@ func (f *fitness) take(t *seat) error {
 	return nil
 }
 
-// endUnlessTaken ends the checks of a campaign that has not won. Otherwise they end with the term.
-func (f *fitness) endUnlessTaken() {
+// endUnlessWon ends the checks of a campaign that has not won. Otherwise they end with the term.
+func (f *fitness) endUnlessWon() {
 	if f == nil {
 		return
 	}
