@@ -133,7 +133,7 @@ type elector struct {
 
 	wg           sync.WaitGroup // monitors, terms and checks, except one that hangs
 	observations observations   // for Status
-	retryLog     logLimit       // how often the log says that it tries again
+	retryLog     asynclog.Limit // how often the log says that it tries again
 
 	// Locks that a ctx can end the wait for, taken before mu.
 	slot      chan struct{}   // held while a campaign runs, and by Close

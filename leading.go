@@ -452,17 +452,13 @@ func (t *seat) proclaim(ctx context.Context, value []byte) error {
 	if len(value) > MaxValue {
 		return fmt.Errorf("elector: proclaim %s: value of %d bytes is too large: at most %d", t.e.cfg.Election, len(value), MaxValue)
 	}
-	err := t.write(ctx, func(ctx context.Context) error { return t.publish(ctx, value, true) })
+	err := t.write(ctx, func(ctx context.Context) error {
+		return t.revise(ctx, true, func(p *post) { p.value = bytes.Clone(value) })
+	})
 	if err != nil {
 		return fmt.Errorf("elector: proclaim %s: %w", t.e.cfg.Election, err)
 	}
 	return nil
-}
-
-// publish writes the leader's value. The elector's own value, the first one, does not overwrite a value
-// that the user has already proclaimed.
-func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
-	return t.revise(ctx, force, func(p *post) { p.value = bytes.Clone(value) })
 }
 
 // revise applies change to the leader's entry and writes it. If the entry has already been written in this
@@ -552,9 +548,9 @@ func (t *seat) republish(ctx context.Context) error {
 	return t.write(ctx, func(ctx context.Context) error { return t.revise(ctx, true, func(*post) {}) })
 }
 
-// announce publishes the elector's own value, with the leader's mark.
+// announce writes the leader's mark with the elector's own value, unless the user has already proclaimed one.
 func (t *seat) announce() {
-	if err := t.publish(t.ctx, t.e.cfg.Value, false); err != nil && t.ctx.Err() == nil {
+	if err := t.revise(t.ctx, false, func(*post) {}); err != nil && t.ctx.Err() == nil {
 		// The leader leads anyway. Its successor will have to look around when its time comes.
 		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -54,7 +53,7 @@ func (e *elector) backOff(ctx context.Context, b *backoff, reached time.Time, r 
 // the log. It logs the others at Debug.
 func (e *elector) logRetry(r RetryEvent) {
 	level, attrs := slog.LevelDebug, []any{"what", r.What.String(), "attempt", r.Attempt, "wait", r.Wait, "err", r.Err}
-	if leftOut, allowed := e.retryLog.allow(time.Now()); allowed {
+	if leftOut, allowed := e.retryLog.Allow(time.Now()); allowed {
 		level = slog.LevelWarn
 		if leftOut > 0 {
 			attrs = append(attrs, "leftOut", leftOut)
@@ -64,36 +63,6 @@ func (e *elector) logRetry(r RetryEvent) {
 		attrs = append(attrs, "token", r.Term.Token())
 	}
 	e.log.Log(context.Background(), level, "trying again", attrs...)
-}
-
-// A logLimit limits how often something is logged: ten times, and then once a minute. Each minute without
-// a message gives one of the ten back.
-type logLimit struct {
-	mu      sync.Mutex
-	spent   int       // how many of the ten are used
-	since   time.Time // from when on minutes give back
-	leftOut int
-}
-
-// allow reports whether it may be logged now, and how many messages were left out before.
-func (o *logLimit) allow(now time.Time) (leftOut int, allowed bool) {
-	const most, each = 10, time.Minute
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if back := int(now.Sub(o.since) / each); o.spent > 0 && back > 0 {
-		o.spent = max(0, o.spent-back)
-		o.since = o.since.Add(time.Duration(back) * each)
-	}
-	if o.spent == 0 {
-		o.since = now
-	}
-	if o.spent == most {
-		o.leftOut++
-		return 0, false
-	}
-	o.spent++
-	leftOut, o.leftOut = o.leftOut, 0
-	return leftOut, true
 }
 
 // backoff is an exponential backoff with equal jitter: half of it is random.
