@@ -159,8 +159,8 @@ func (e *elector) catchUp(ctx context.Context, s *backend.Session) error {
 //	resign    Term.Resign, Run, Close        as release        as release             as discard
 //	release   resign, windUp                 as discard        as discard             as discard
 //	discard   withdraw, resign, release      later             closes the session     done: so is the entry
-//	giveUp    a hook's panic, a seat that    2 s, then the     the service ends the   done
-//	          cannot be watched              same              session in time
+//	giveUp    a hook's panic, a seat that    has no ctx: after 2 s the service ends   done
+//	          cannot be watched              the session with its timeout
 //	clear     open, Close                    the next call tries again: Campaign backs off before it
 //
 // A session that others share lives on after its Close, and with it an entry that is not removed yet: then
