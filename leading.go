@@ -16,89 +16,96 @@ import (
 	"github.com/elector-go/elector/strategy"
 )
 
-// seat is the elector's side of a Term: it holds the claim.
+// seat is the elector's side of a Term: it holds the claim. The fields before the structs do not change.
 type seat struct {
 	e       *elector
 	session *backend.Session
+	dir     string // the election's directory
 	claim   strategy.Claim
 	term    *Term
-	ctx     context.Context
+	ctx     context.Context // the term's
 	cancel  context.CancelCauseFunc
-	dir     string        // the election's directory
-	writing chan struct{} // held while the entry is written
-	handing chan struct{} // held while a transfer is prepared
+
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
+	handing chan struct{} // held while a transfer is prepared
 	gone    atomic.Bool   // the entry is known to be gone
 	caught  atomic.Bool   // the session reads everything that was there at the claim
 
-	published bool // the entry has been written in this term; guarded by writing, like post
-	post      post // what was written last, or must be written first
-
-	mu      sync.Mutex
-	timer   *time.Timer
-	entry   backend.Entry  // as last seen
-	request *Request       // the request to go
-	asked   chan struct{}  // closed when request is set
-	over    bool           // Ended is being reported: no further request is reported
-	began   time.Time      // for Status, like the fields below
-	ended   time.Time      // when the term was seen to be over
-	goesOn  int            // number of parts that still run: the term's end, a lead function
-	freed   time.Time      // when a part last ended
-	shown   []byte         // the last published value
-	heard   sync.WaitGroup // hooks that report a request
+	life    life
+	request goRequest
+	draft   draft
 }
 
-// seated begins a term. It fails if the elector has been closed meanwhile, or the application is not fit.
-func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c strategy.Claim, fit *fitness) (*seat, error) {
+// life is how far a term has come.
+type life struct {
+	mu    sync.Mutex    // guards all
+	timer *time.Timer   // ends the term with the trust window
+	entry backend.Entry // as last seen
+	value []byte        // as last published
+	began time.Time
+	ended time.Time // when the term was seen to be over
+	parts int       // how many still run: the term's end, a lead function
+	freed time.Time // when a part last ended
+}
+
+// goRequest is the request to go. A term gets at most one.
+type goRequest struct {
+	mu    sync.Mutex     // guards all but asked
+	first *Request       // nil until there is one
+	asked chan struct{}  // closed when first is set
+	over  bool           // Ended is being reported: no further request is reported
+	heard sync.WaitGroup // hooks that report it
+}
+
+// draft is what the leader's entry is to hold.
+type draft struct {
+	writing   chan struct{} // held while the entry is written; guards all
+	published bool          // the entry has been written in this term
+	post      post          // what was written last, or must be written first
+}
+
+// A post is the content of a leader's entry.
+type post struct {
+	value []byte
+	heir  *layout.Heir // the candidate named to lead next, or nil
+}
+
+// newSeat returns the seat of an attempt's win. The seat has a term, which has not begun.
+func newSeat(ctx context.Context, a *attempt) *seat {
+	value := a.e.cfg.Value
 	t := &seat{
-		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
-		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}), began: time.Now(), shown: e.cfg.Value,
+		e: a.e, session: a.session, dir: a.dir, claim: a.claim,
+		told: make(chan struct{}), done: make(chan struct{}), handing: make(chan struct{}, 1),
+		life:    life{entry: a.claim.Entry, value: value, began: time.Now()},
+		request: goRequest{asked: make(chan struct{})},
+		draft:   draft{writing: make(chan struct{}, 1), post: post{value: value}},
 	}
-	settled := t.busy()
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
-		Token: c.Token, Context: t.ctx,
+		Token: t.claim.Token, Context: t.ctx,
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
-		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
+		Guard:  func() Guard { return Guard{Session: t.session, Conditions: slices.Clone(t.claim.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
 		Get:    t.get,
-		Asked:  t.asked, Request: t.requested, Transfer: t.transfer,
+		Asked:  t.request.asked, Request: t.requested, Transfer: t.transfer,
 		seat: t,
 	})
-	// Under the lock, so that Close finds the seat or this finds it closed.
-	e.mu.Lock()
-	if e.ctx.Err() != nil {
-		e.mu.Unlock()
-		t.cancel(ErrClosed)
-		return nil, ErrClosed
-	}
-	if err := fit.take(t); err != nil {
-		e.mu.Unlock()
-		t.cancel(err)
-		return nil, err
-	}
-	e.seat = t
-	t.noteEntry(c.Entry) // somebody may have asked before the candidate knew that it leads
-	if e.cfg.OnSuspend == StepDownOnSuspend {
-		e.wg.Go(t.follow)
-	}
-	e.wg.Go(func() { defer settled(); t.hold() })
-	e.mu.Unlock()
-	t.watchWindow()
+	return t
+}
 
+// tellElected reports that the term has begun.
+func (t *seat) tellElected() {
 	defer close(t.told) // even if the hook panics
-	e.log.Info("elected", "token", c.Token)
-	e.hooks.elected(t.term)
-	return t, nil
+	t.e.log.Info("elected", "token", t.claim.Token)
+	t.e.hooks.elected(t.term)
 }
 
 // watchWindow ends the term when the session's trust window ends. The timer is set to the deadline known
 // now; if the deadline has moved when it fires, it is set again.
 func (t *seat) watchWindow() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
 	if t.ctx.Err() != nil {
 		return
 	}
@@ -110,16 +117,16 @@ func (t *seat) watchWindow() {
 		t.cancel(ErrSessionLost)
 		return
 	}
-	if t.timer == nil {
-		t.timer = time.AfterFunc(left, t.watchWindow)
+	if t.life.timer == nil {
+		t.life.timer = time.AfterFunc(left, t.watchWindow)
 		return
 	}
-	t.timer.Reset(left)
+	t.life.timer.Reset(left)
 }
 
-// follow ends the term when the session is suspended, if that is the policy. A lost session also ends
+// endOnSuspend ends the term when the session is suspended, if that is the policy. A lost session also ends
 // hold's wait. It runs on a goroutine of its own, because no hook may delay it.
-func (t *seat) follow() {
+func (t *seat) endOnSuspend() {
 	for state := t.session.State(); t.ctx.Err() == nil; {
 		switch {
 		case state == backend.Lost:
@@ -140,19 +147,6 @@ func (t *seat) valid() bool {
 		t.cancel(ErrSessionLost) // before the timer, so that the caller finds the cause
 	}
 	return t.ctx.Err() == nil
-}
-
-// hold watches the seat's entry until the term ends, and then winds the term up.
-func (t *seat) hold() {
-	var writes sync.WaitGroup // and surveys
-	if t.claim.MarkLeader {
-		writes.Go(t.announce) // may take long, and must not keep hold from watching
-	}
-	if t.claim.Renew != nil {
-		writes.Go(func() { t.untilReturned(t.renew) })
-	}
-	t.untilReturned(func() { t.watch(&writes) })
-	t.windUp(&writes)
 }
 
 // untilReturned calls do, which runs as long as the term and may call the user's code: a layer of the
@@ -201,86 +195,62 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 	}
 }
 
-// windUp does the work after the term's end.
-func (t *seat) windUp(writes *sync.WaitGroup) {
-	t.mu.Lock()
-	if t.timer != nil {
-		t.timer.Stop()
+// noteEnd notes that the term is over: no request is reported any more.
+func (t *seat) noteEnd() {
+	t.request.mu.Lock()
+	t.request.over = true
+	t.request.mu.Unlock()
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	t.life.ended = time.Now()
+	if t.life.timer != nil {
+		t.life.timer.Stop()
 	}
-	t.over, t.ended = true, time.Now()
-	t.mu.Unlock()
-
-	cause := context.Cause(t.ctx)
-	if !errors.Is(cause, ErrResigned) {
-		t.e.noteError(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
-	}
-	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
-		// Otherwise an entry that nobody holds may live on with the session.
-		writes.Go(func() {
-			ctx, cancel := cleanup(t.ctx)
-			defer cancel()
-			if err := t.release(ctx); err != nil {
-				t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
-			}
-		})
-	}
-	<-t.told
-	t.heard.Wait()
-	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.hooks.own.ended(t.term, cause)
-	writes.Wait()
-	close(t.done)
 }
 
 // noteEntry notes the leader's current entry, and any request in it.
 func (t *seat) noteEntry(now backend.Entry) {
-	r, asked := layout.Asked(now.Value)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Version > t.entry.Version { // otherwise it was read before another
-		t.entry = now
+	if r, asked := layout.Asked(now.Value); asked {
+		t.receive(Request(r)) // first: overwrite replaces an entry that is noted
 	}
-	if asked {
-		t.noteRequest(Request(r))
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	if now.Version > t.life.entry.Version { // otherwise it was read before another
+		t.life.entry = now
 	}
 }
 
-// receive notes a request to go.
+// lastEntry returns the entry as last seen.
+func (t *seat) lastEntry() backend.Entry {
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	return t.life.entry
+}
+
+// receive notes a request to go. Only the first one counts.
 func (t *seat) receive(r Request) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.noteRequest(r)
-}
-
-// noteRequest is receive with t.mu locked. Only the first request counts.
-func (t *seat) noteRequest(r Request) {
-	if t.request != nil || t.over {
+	t.request.mu.Lock()
+	defer t.request.mu.Unlock()
+	if t.request.first != nil || t.request.over {
 		return
 	}
-	t.request = &r
-	close(t.asked)
-	t.heard.Go(func() { // a hook must not keep the leader from watching
+	t.request.first = &r
+	close(t.request.asked)
+	t.request.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
 		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
 		t.e.hooks.own.asked(t.term, r)
 	})
 }
 
-// lastEntry returns the entry as last seen.
-func (t *seat) lastEntry() backend.Entry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.entry
-}
-
 // requested returns the request to go, if there is one.
 func (t *seat) requested() (Request, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.request == nil {
+	t.request.mu.Lock()
+	defer t.request.mu.Unlock()
+	if t.request.first == nil {
 		return Request{}, false
 	}
-	return *t.request, true
+	return *t.request.first, true
 }
 
 // lost ends the term because its entry cannot be watched any more. The normal reason is a lost session.
@@ -336,6 +306,16 @@ func (t *seat) release(ctx context.Context) error {
 	}
 	t.gone.Store(true)
 	return nil
+}
+
+// releaseOrphan releases the entry of a term that has ended without a resignation: it may live on with the
+// session, and nobody holds it.
+func (t *seat) releaseOrphan() {
+	ctx, cancel := cleanup(t.ctx)
+	defer cancel()
+	if err := t.release(ctx); err != nil {
+		t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
+	}
 }
 
 // commit implements Term.Commit.
@@ -474,41 +454,32 @@ func (t *seat) proclaim(ctx context.Context, value []byte) error {
 	if len(value) > MaxValue {
 		return fmt.Errorf("elector: proclaim %s: value of %d bytes is too large: at most %d", t.e.cfg.Election, len(value), MaxValue)
 	}
-	err := t.write(ctx, func(ctx context.Context) error { return t.publish(ctx, value, true) })
+	err := t.write(ctx, func(ctx context.Context) error {
+		return t.revise(ctx, true, func(p *post) { p.value = bytes.Clone(value) })
+	})
 	if err != nil {
 		return fmt.Errorf("elector: proclaim %s: %w", t.e.cfg.Election, err)
 	}
 	return nil
 }
 
-// A post is the content of a leader's entry.
-type post struct {
-	value []byte
-	heir  *layout.Heir // the candidate named to lead next, or nil
-}
-
-// publish writes the leader's value. The elector's own value, the first one, does not overwrite a value
-// that the user has already proclaimed.
-func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
-	return t.revise(ctx, force, func(p *post) { p.value = bytes.Clone(value) })
-}
-
 // revise applies change to the leader's entry and writes it. If the entry has already been written in this
 // term, it does nothing unless must is set.
 func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error {
+	d := &t.draft
 	select {
-	case t.writing <- struct{}{}:
-		defer func() { <-t.writing }()
+	case d.writing <- struct{}{}:
+		defer func() { <-d.writing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if t.published && !must {
+	if d.published && !must {
 		return nil
 	}
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	next := t.post
+	next := d.post
 	change(&next)
 	payload := t.claim.Encode(next.value)
 	if next.heir != nil {
@@ -519,10 +490,10 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 	}
 	err := t.overwrite(ctx, payload)
 	if err == nil || errors.Is(err, backend.ErrIndeterminate) { // it may still be applied
-		t.published, t.post = true, next
-		t.mu.Lock()
-		t.shown = next.value
-		t.mu.Unlock()
+		d.published, d.post = true, next
+		t.life.mu.Lock()
+		t.life.value = next.value
+		t.life.mu.Unlock()
 	}
 	return err
 }
@@ -579,9 +550,9 @@ func (t *seat) republish(ctx context.Context) error {
 	return t.write(ctx, func(ctx context.Context) error { return t.revise(ctx, true, func(*post) {}) })
 }
 
-// announce publishes the elector's own value, with the leader's mark.
+// announce writes the leader's mark with the elector's own value, unless the user has already proclaimed one.
 func (t *seat) announce() {
-	if err := t.publish(t.ctx, t.e.cfg.Value, false); err != nil && t.ctx.Err() == nil {
+	if err := t.revise(t.ctx, false, func(*post) {}); err != nil && t.ctx.Err() == nil {
 		// The leader leads anyway. Its successor will have to look around when its time comes.
 		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
 	}

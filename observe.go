@@ -68,12 +68,12 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			return yield(l, nil)
 		}
 		for {
-			var entered time.Time
-			goOn, err := e.observe(ctx, &entered, tell)
+			var reached time.Time
+			goOn, err := e.observe(ctx, &reached, tell)
 			if !goOn {
 				return
 			}
-			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkObserve, Err: err}) == nil {
+			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, reached, RetryEvent{What: WorkObserve, Err: err}) == nil {
 				continue
 			}
 			e.noteError(ctx, err)
@@ -84,19 +84,19 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 }
 
 // observe follows one incarnation of the election in one session. It returns false if the consumer has
-// stopped, and a nil error if the election was founded again. It sets entered when it reaches the
+// stopped, and a nil error if the election was founded again. It sets reached when it reaches the
 // election.
-func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Leader) bool) (bool, error) {
+func (e *elector) observe(ctx context.Context, reached *time.Time, tell func(Leader) bool) (bool, error) {
 	s, dir, record, err := e.locate(ctx)
 	if err != nil {
 		return true, err
 	}
-	*entered = time.Now()
+	*reached = time.Now()
 	switch {
 	case e.election.Foreign: // there is no record to follow
 		return e.follow(ctx, s, dir, tell)
 	case dir == "":
-		observation := e.observations.follow(s)
+		observation := e.observations.add(s)
 		defer observation.end()
 		observation.sees(Leader{}, 0)
 		if !tell(Leader{}) {
@@ -125,7 +125,7 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 
 // follow reports who leads in a directory until the strategy yields an error, or tell returns false.
 func (e *elector) follow(ctx context.Context, s *backend.Session, dir string, tell func(Leader) bool) (bool, error) {
-	observation := e.observations.follow(s)
+	observation := e.observations.add(s)
 	defer observation.end()
 	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
 		if err != nil {
