@@ -140,7 +140,7 @@ func (a *attempt) wait(ctx context.Context) (err error) {
 	ctx, stop := a.fit.whileFit(ctx)
 	defer stop()
 	a.claim, err = e.cfg.Strategy.Campaign(ctx, &strategy.Candidacy{
-		Session: e.newSurveyor(a.session).session(a.session), Dir: a.dir, ID: e.id, Value: e.cfg.Value, Host: a.host(observation),
+		Session: e.surveyed(a.session), Dir: a.dir, ID: e.id, Value: e.cfg.Value, Host: a.host(observation),
 	})
 	return whyUnfit(ctx, err)
 }

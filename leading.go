@@ -159,22 +159,24 @@ func (t *seat) untilReturned(do func()) {
 
 // watch follows the seat's entry until the term ends.
 func (t *seat) watch(writes *sync.WaitGroup) {
-	surveyor := t.e.newSurveyor(t.session).soon()
+	surveyor := t.e.election.NewSurveyor(t.session, t.e.cfg.SurveyEvery).Soon()
+	var surveying atomic.Bool
 	survey := func(ctx context.Context) error {
-		if !surveyor.under.CompareAndSwap(false, true) {
+		if !surveying.CompareAndSwap(false, true) {
 			return nil // the previous survey is still running
 		}
 		writes.Go(func() { // must not keep hold from watching, either
-			defer surveyor.under.Store(false)
-			if err := surveyor.survey(ctx); err != nil {
-				surveyor.report(t.term, err)
+			defer surveying.Store(false)
+			if err := surveyor.Survey(ctx); err != nil {
+				t.e.log.Error("strangers found", "err", err)
+				t.e.hooks.own.occupied(t.term, err)
 			}
 		})
 		return nil // the term continues
 	}
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
 		var now []backend.Entry
-		err := surveyor.watch(t.ctx, survey, func(ctx context.Context) (err error) {
+		err := surveyor.Watch(t.ctx, survey, func(ctx context.Context) (err error) {
 			now, err = t.session.Await(ctx, known)
 			return err
 		})

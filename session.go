@@ -119,6 +119,26 @@ func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
 	return s, nil
 }
 
+// notBefore ensures that s shows nothing older than an earlier session has shown. Otherwise an observer
+// would report a vacancy that ended long ago.
+func (e *elector) notBefore(ctx context.Context, s *backend.Session) error {
+	e.mu.Lock()
+	behind := e.behind == s.ID()
+	e.mu.Unlock()
+	if !behind {
+		return nil
+	}
+	if err := e.election.CatchUp(ctx, s); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.behind == s.ID() {
+		e.behind = ""
+	}
+	return nil
+}
+
 // monitor reports the states of one session to the hook and the log until the session is lost.
 func (e *elector) monitor(s *backend.Session) {
 	suspended := false
@@ -139,6 +159,30 @@ func (e *elector) monitor(s *backend.Session) {
 			return // the background context does not end: the backend breaks its contract
 		}
 	}
+}
+
+// surveyed returns s for a strategy, with surveys from time to time while the strategy waits. If a survey finds
+// strangers, the wait fails, so that the candidate withdraws.
+func (e *elector) surveyed(s *backend.Session) *backend.Session {
+	v := e.election.NewSurveyor(s, e.cfg.SurveyEvery)
+	if v == nil {
+		return s
+	}
+	survey := func(ctx context.Context) error {
+		err := v.Survey(ctx)
+		if err != nil {
+			e.log.Error("strangers found", "err", err)
+			e.hooks.occupied(nil, err)
+		}
+		return err
+	}
+	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		switch c.Kind {
+		case backend.CallAwait, backend.CallAwaitList:
+			return v.Watch(ctx, survey, next)
+		}
+		return next(ctx)
+	}})
 }
 
 // The functions below, and resign and release of a seat, remove an entry of this candidate, or end the session
