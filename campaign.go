@@ -61,7 +61,7 @@ func (e *elector) win(caller, ctx context.Context) (*Term, error) {
 		a := attempt{e: e, fit: fit}
 		err := a.run(ctx)
 		if err == nil {
-			return a.seat.term, nil
+			return a.tenure.term, nil
 		}
 		e.observations.setRole(RoleEntering)
 		e.noteError(ctx, err)
@@ -91,7 +91,7 @@ type attempt struct {
 	dir     string           // the election's directory, from enrol on
 	reached time.Time        // when it began to wait; zero before that
 	claim   strategy.Claim   // the win
-	seat    *seat            // the term
+	tenure  *tenure          // the term
 }
 
 func (a *attempt) run(ctx context.Context) error {
@@ -169,13 +169,13 @@ func (a *attempt) take(ctx context.Context) error {
 		return errors.Join(err, ErrSessionLost)
 	}
 	elected := e.hooks.begin(StageElected, nil)
-	a.seat = newSeat(ctx, a)
+	a.tenure = newTenure(ctx, a)
 	err := a.beginTerm()
 	if err == nil {
-		a.seat.watchWindow()
-		a.seat.tellElected()
+		a.tenure.watchWindow()
+		a.tenure.tellElected()
 	} else {
-		a.seat.cancel(err)
+		a.tenure.cancel(err)
 		err = errors.Join(err, e.withdraw(ctx, a.session, a.claim.Entry))
 	}
 	elected(err)
@@ -183,9 +183,9 @@ func (a *attempt) take(ctx context.Context) error {
 }
 
 // beginTerm begins the term, unless the elector has been closed meanwhile, or the application is not fit. All is
-// under the lock, so that Close finds the seat, or this finds the elector closed.
+// under the lock, so that Close finds the tenure, or this finds the elector closed.
 func (a *attempt) beginTerm() error {
-	e, t := a.e, a.seat
+	e, t := a.e, a.tenure
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx.Err() != nil {
@@ -194,7 +194,7 @@ func (a *attempt) beginTerm() error {
 	if err := a.fit.admit(t); err != nil {
 		return err
 	}
-	e.seat = t
+	e.tenure = t
 	t.noteEntry(a.claim.Entry) // somebody may have asked before the candidate knew that it leads
 	if e.cfg.OnSuspend == StepDownOnSuspend {
 		e.wg.Go(t.endOnSuspend)
@@ -204,9 +204,9 @@ func (a *attempt) beginTerm() error {
 	return nil
 }
 
-// hold watches the seat's entry until the term ends, and then winds the term up. Beside it watchWindow ends the
+// hold watches the seat until the term ends, and then winds the term up. Beside it watchWindow ends the
 // term with the session's trust window, and endOnSuspend when the link is lost, if that is the policy.
-func (t *seat) hold() {
+func (t *tenure) hold() {
 	var writes sync.WaitGroup // and surveys
 	if t.claim.MarkLeader {
 		writes.Go(t.announce) // may take long, and must not keep hold from watching
@@ -219,7 +219,7 @@ func (t *seat) hold() {
 }
 
 // windUp reports the end of the term, after all that the term has reported before.
-func (t *seat) windUp(writes *sync.WaitGroup) {
+func (t *tenure) windUp(writes *sync.WaitGroup) {
 	t.noteEnd()
 	cause := context.Cause(t.ctx)
 	if !errors.Is(cause, ErrResigned) {

@@ -115,26 +115,26 @@ type elector struct {
 	opening   chan struct{}   // held while a session is looked up or opened; guards monitored:
 	monitored <-chan struct{} // closed when the monitor of sess has ended
 
-	mu       sync.Mutex         // taken before that of a seat, or of its fitness; guards the rest
+	mu       sync.Mutex         // taken before a tenure's and its fitness's; guards the rest
 	sess     *backend.Session   // the current one, which may be lost, or nil
-	seat     *seat              // the latest term's, which may be over, or nil
+	tenure   *tenure            // the latest term's, which may be over, or nil
 	leftover []*backend.Session // earlier ones in which an entry of this elector may exist
 	behind   string             // ID of sess, if it may show an older state than an earlier session has shown
 }
 
-// current returns the latest term's seat and the current session. Each is nil if there is none.
-func (e *elector) current() (*seat, *backend.Session) {
+// current returns the latest tenure and the current session. Each is nil if there is none.
+func (e *elector) current() (*tenure, *backend.Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.seat, e.sess
+	return e.tenure, e.sess
 }
 
 func (e *elector) Term() *Term {
-	seat, _ := e.current()
-	if seat == nil || !seat.valid() {
+	tenure, _ := e.current()
+	if tenure == nil || !tenure.valid() {
 		return nil
 	}
-	return seat.term
+	return tenure.term
 }
 
 // takeSlot takes the elector's slot for one campaign: an elector is one candidate. It also waits until the end
@@ -212,8 +212,8 @@ func (e *elector) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("campaign has not ended: %w", ctx.Err()))
 	}
-	seat, sess := e.current()
-	errs = append(errs, resignAndClose(ctx, seat, sess)...)
+	tenure, sess := e.current()
+	errs = append(errs, resignAndClose(ctx, tenure, sess)...)
 	errs = append(errs, e.clear(ctx))
 	done := make(chan struct{})
 	go func() { e.wg.Wait(); close(done) }()
@@ -235,7 +235,7 @@ func (e *elector) Close(ctx context.Context) error {
 
 // resignAndClose ends a term and a session; either may be nil. The session ends even if a hook that reports
 // the term's end panics; the panic continues to the caller.
-func resignAndClose(ctx context.Context, t *seat, s *backend.Session) (errs []error) {
+func resignAndClose(ctx context.Context, t *tenure, s *backend.Session) (errs []error) {
 	if s != nil {
 		defer func() { errs = append(errs, s.Close(ctx)) }()
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/elector-go/elector/strategy"
 )
 
-// seat is the elector's side of a Term: it holds the claim. The fields before the structs do not change.
-type seat struct {
+// A tenure is the elector's side of a Term: it holds the seat, the entry by which the leader leads. The fields
+// before the structs do not change.
+type tenure struct {
 	e       *elector
 	session *backend.Session
 	dir     string // the election's directory
@@ -71,10 +72,10 @@ type post struct {
 	heir  *layout.Heir // the candidate named to lead next, or nil
 }
 
-// newSeat returns the seat of an attempt's win. The seat has a term, which has not begun.
-func newSeat(ctx context.Context, a *attempt) *seat {
+// newTenure returns the tenure of an attempt's win. Its term has not begun.
+func newTenure(ctx context.Context, a *attempt) *tenure {
 	value := a.e.cfg.Value
-	t := &seat{
+	t := &tenure{
 		e: a.e, session: a.session, dir: a.dir, claim: a.claim,
 		told: make(chan struct{}), done: make(chan struct{}), handing: make(chan struct{}, 1),
 		life:    life{entry: a.claim.Entry, value: value, began: time.Now()},
@@ -89,13 +90,13 @@ func newSeat(ctx context.Context, a *attempt) *seat {
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
 		Get:    t.get,
 		Asked:  t.request.asked, Request: t.requested, Transfer: t.transfer,
-		seat: t,
+		tenure: t,
 	})
 	return t
 }
 
 // tellElected reports that the term has begun.
-func (t *seat) tellElected() {
+func (t *tenure) tellElected() {
 	defer close(t.told) // even if the hook panics
 	t.e.log.Info("elected", "token", t.claim.Token)
 	t.e.hooks.elected(t.term)
@@ -103,7 +104,7 @@ func (t *seat) tellElected() {
 
 // watchWindow ends the term when the session's trust window ends. The timer is set to the deadline known
 // now; if the deadline has moved when it fires, it is set again.
-func (t *seat) watchWindow() {
+func (t *tenure) watchWindow() {
 	t.life.mu.Lock()
 	defer t.life.mu.Unlock()
 	if t.ctx.Err() != nil {
@@ -126,7 +127,7 @@ func (t *seat) watchWindow() {
 
 // endOnSuspend ends the term when the session is suspended, if that is the policy. A lost session also ends
 // hold's wait. It runs on a goroutine of its own, because no hook may delay it.
-func (t *seat) endOnSuspend() {
+func (t *tenure) endOnSuspend() {
 	for state := t.session.State(); t.ctx.Err() == nil; {
 		switch {
 		case state == backend.Lost:
@@ -142,7 +143,7 @@ func (t *seat) endOnSuspend() {
 
 // valid reports whether the term holds, and ends it if its window has passed: a process that was paused asks
 // before its timers have run.
-func (t *seat) valid() bool {
+func (t *tenure) valid() bool {
 	if t.session.State() == backend.Lost || !time.Now().Before(t.session.Deadline()) {
 		t.cancel(ErrSessionLost) // before the timer, so that the caller finds the cause
 	}
@@ -151,14 +152,14 @@ func (t *seat) valid() bool {
 
 // untilReturned calls do, which runs as long as the term and may call the user's code: a layer of the
 // session, or the strategy. If that code ends its goroutine, the term ends.
-func (t *seat) untilReturned(do func()) {
+func (t *tenure) untilReturned(do func()) {
 	if !returned(do) {
 		returned(func() { t.lost(errEnded) })
 	}
 }
 
-// watch follows the seat's entry until the term ends.
-func (t *seat) watch(writes *sync.WaitGroup) {
+// watch follows the seat until the term ends.
+func (t *tenure) watch(writes *sync.WaitGroup) {
 	surveyor := t.e.election.NewSurveyor(t.session, t.e.cfg.SurveyEvery).Soon()
 	var surveying atomic.Bool
 	survey := func(ctx context.Context) error {
@@ -198,7 +199,7 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 }
 
 // noteEnd notes that the term is over: no request is reported any more.
-func (t *seat) noteEnd() {
+func (t *tenure) noteEnd() {
 	t.request.mu.Lock()
 	t.request.over = true
 	t.request.mu.Unlock()
@@ -211,7 +212,7 @@ func (t *seat) noteEnd() {
 }
 
 // noteEntry notes the leader's current entry, and any request in it.
-func (t *seat) noteEntry(now backend.Entry) {
+func (t *tenure) noteEntry(now backend.Entry) {
 	if r, asked := layout.Asked(now.Value); asked {
 		t.receive(Request(r)) // first: overwrite replaces an entry that is noted
 	}
@@ -223,14 +224,14 @@ func (t *seat) noteEntry(now backend.Entry) {
 }
 
 // lastEntry returns the entry as last seen.
-func (t *seat) lastEntry() backend.Entry {
+func (t *tenure) lastEntry() backend.Entry {
 	t.life.mu.Lock()
 	defer t.life.mu.Unlock()
 	return t.life.entry
 }
 
 // receive notes a request to go. Only the first one counts.
-func (t *seat) receive(r Request) {
+func (t *tenure) receive(r Request) {
 	t.request.mu.Lock()
 	defer t.request.mu.Unlock()
 	if t.request.first != nil || t.request.over {
@@ -246,7 +247,7 @@ func (t *seat) receive(r Request) {
 }
 
 // requested returns the request to go, if there is one.
-func (t *seat) requested() (Request, bool) {
+func (t *tenure) requested() (Request, bool) {
 	t.request.mu.Lock()
 	defer t.request.mu.Unlock()
 	if t.request.first == nil {
@@ -258,7 +259,7 @@ func (t *seat) requested() (Request, bool) {
 // lost ends the term because its entry cannot be watched any more. The normal reason is a lost session.
 // Any other reason, such as withdrawn rights, must not leave an entry that nobody holds: the session is
 // given up, and the entry goes with it.
-func (t *seat) lost(why error) {
+func (t *tenure) lost(why error) {
 	t.cancel(ErrSessionLost)
 	if t.session.State() == backend.Lost {
 		return
@@ -268,7 +269,7 @@ func (t *seat) lost(why error) {
 }
 
 // resign ends the term for the given cause and releases the seat.
-func (t *seat) resign(ctx context.Context, cause error) error {
+func (t *tenure) resign(ctx context.Context, cause error) error {
 	if t.valid() { // otherwise it has already ended for another cause
 		t.cancel(cause)
 	}
@@ -288,9 +289,9 @@ func (t *seat) resign(ctx context.Context, cause error) error {
 	return nil
 }
 
-// release deletes the seat's entry under the claim's conditions. If that is not confirmed, the session
+// release deletes the seat under the claim's conditions. If that is not confirmed, the session
 // continues to delete it in the background.
-func (t *seat) release(ctx context.Context) error {
+func (t *tenure) release(ctx context.Context) error {
 	returned := false
 	defer func() {
 		if !returned { // a layer of the session has panicked or ended the goroutine: the entry goes with the session
@@ -312,7 +313,7 @@ func (t *seat) release(ctx context.Context) error {
 
 // releaseOrphan releases the entry of a term that has ended without a resignation: it may live on with the
 // session, and nobody holds it.
-func (t *seat) releaseOrphan() {
+func (t *tenure) releaseOrphan() {
 	ctx, cancel := cleanup(t.ctx)
 	defer cancel()
 	if err := t.release(ctx); err != nil {
@@ -321,7 +322,7 @@ func (t *seat) releaseOrphan() {
 }
 
 // commit implements Term.Commit.
-func (t *seat) commit(ctx context.Context, writes ...Write) ([]backend.Entry, error) {
+func (t *tenure) commit(ctx context.Context, writes ...Write) ([]backend.Entry, error) {
 	began := time.Now()
 	var made []backend.Entry
 	err := t.checkWrites(writes)
@@ -342,7 +343,7 @@ func (t *seat) commit(ctx context.Context, writes ...Write) ([]backend.Entry, er
 
 // apply plans and commits until the plan is not outdated. Each repetition means that somebody else has
 // written.
-func (t *seat) apply(ctx context.Context, writes []Write) ([]backend.Entry, error) {
+func (t *tenure) apply(ctx context.Context, writes []Write) ([]backend.Entry, error) {
 	sorted := inOrder(writes)
 	planned, err := plan(ctx, t.session, sorted, false)
 	for err == nil {
@@ -383,7 +384,7 @@ func refutes(err error) bool {
 // write does a write under the claim's conditions while the term holds. If the service refuses it because
 // the claim is gone, the term ends. If nothing was written because the term is over, the error is
 // ErrDeposed and says why the term ended.
-func (t *seat) write(ctx context.Context, do func(context.Context) error) error {
+func (t *tenure) write(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() {
@@ -425,7 +426,7 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 }
 
 // endedBy ends the term if err says that its claim or its session is gone.
-func (t *seat) endedBy(err error) bool {
+func (t *tenure) endedBy(err error) bool {
 	switch {
 	case errors.Is(err, backend.ErrCondition):
 		t.cancel(ErrDeposed)
@@ -452,7 +453,7 @@ func deposed(cause, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-func (t *seat) proclaim(ctx context.Context, value []byte) error {
+func (t *tenure) proclaim(ctx context.Context, value []byte) error {
 	if len(value) > MaxValue {
 		return fmt.Errorf("elector: proclaim %s: value of %d bytes is too large: at most %d", t.e.cfg.Election, len(value), MaxValue)
 	}
@@ -467,7 +468,7 @@ func (t *seat) proclaim(ctx context.Context, value []byte) error {
 
 // revise applies change to the leader's entry and writes it. If the entry has already been written in this
 // term, it does nothing unless must is set.
-func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error {
+func (t *tenure) revise(ctx context.Context, must bool, change func(*post)) error {
 	d := &t.draft
 	select {
 	case d.writing <- struct{}{}:
@@ -502,7 +503,7 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 
 // overwrite replaces the leader's entry only in the state last seen, so that no request in it is lost
 // before it has been heard.
-func (t *seat) overwrite(ctx context.Context, payload []byte) error {
+func (t *tenure) overwrite(ctx context.Context, payload []byte) error {
 	for {
 		known := t.lastEntry()
 		conditions := append(slices.Clone(t.claim.Conditions), backend.IfUnchanged(known))
@@ -532,7 +533,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 }
 
 // renew publishes the value again whenever the strategy has a new payload.
-func (t *seat) renew() {
+func (t *tenure) renew() {
 	for t.claim.Renew(t.ctx) == nil {
 		var retry delay.Backoff
 		for t.ctx.Err() == nil {
@@ -548,12 +549,12 @@ func (t *seat) renew() {
 }
 
 // republish writes the leader's entry with its current value.
-func (t *seat) republish(ctx context.Context) error {
+func (t *tenure) republish(ctx context.Context) error {
 	return t.write(ctx, func(ctx context.Context) error { return t.revise(ctx, true, func(*post) {}) })
 }
 
 // announce writes the leader's mark with the elector's own value, unless the user has already proclaimed one.
-func (t *seat) announce() {
+func (t *tenure) announce() {
 	if err := t.revise(t.ctx, false, func(*post) {}); err != nil && t.ctx.Err() == nil {
 		// The leader leads anyway. Its successor will have to look around when its time comes.
 		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
@@ -561,7 +562,7 @@ func (t *seat) announce() {
 }
 
 // get implements Term.Get.
-func (t *seat) get(ctx context.Context, key string) (backend.Entry, error) {
+func (t *tenure) get(ctx context.Context, key string) (backend.Entry, error) {
 	found, err := t.read(ctx, key)
 	if err != nil {
 		return backend.Entry{}, fmt.Errorf("elector: get %s for %s, token %d: %w", key, t.e.cfg.Election, t.claim.Token, err)
@@ -570,7 +571,7 @@ func (t *seat) get(ctx context.Context, key string) (backend.Entry, error) {
 }
 
 // read reads a key while the term holds.
-func (t *seat) read(ctx context.Context, key string) (found backend.Entry, err error) {
+func (t *tenure) read(ctx context.Context, key string) (found backend.Entry, err error) {
 	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, err
 	}
@@ -595,7 +596,7 @@ func (t *seat) read(ctx context.Context, key string) (found backend.Entry, err e
 // waited wins by a notice. Before version 3.9, if the link breaks, the session may then continue at a
 // server that does not have what the notice was about, nor the last leader's earlier writes. A commit
 // prevents that, and each commit of the term has the claim as its condition.
-func (t *seat) catchUp(ctx context.Context) error {
+func (t *tenure) catchUp(ctx context.Context) error {
 	if t.caught.Load() {
 		return nil
 	}
@@ -610,7 +611,7 @@ func (t *seat) catchUp(ctx context.Context) error {
 }
 
 // transfer implements Term.Transfer.
-func (t *seat) transfer(ctx context.Context, id string, resign func() error) error {
+func (t *tenure) transfer(ctx context.Context, id string, resign func() error) error {
 	if err := t.prepareHeir(ctx, id); err != nil {
 		return fmt.Errorf("elector: transfer %s to %q: %w", t.e.cfg.Election, id, err)
 	}
@@ -618,7 +619,7 @@ func (t *seat) transfer(ctx context.Context, id string, resign func() error) err
 }
 
 // prepareHeir blocks until the candidate with the ID is next.
-func (t *seat) prepareHeir(ctx context.Context, id string) error {
+func (t *tenure) prepareHeir(ctx context.Context, id string) error {
 	transferrer, err := t.e.election.Transferrer()
 	if err != nil {
 		return err
@@ -676,7 +677,7 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 }
 
 // name writes into the leader's entry who should lead next, or that nobody is named.
-func (t *seat) name(ctx context.Context, heir *layout.Heir) error {
+func (t *tenure) name(ctx context.Context, heir *layout.Heir) error {
 	return t.write(ctx, func(ctx context.Context) error {
 		return t.revise(ctx, true, func(p *post) { p.heir = heir })
 	})
@@ -691,7 +692,7 @@ func (t *Term) makeWay(leading context.Context, id string) {
 	defer cancel()
 	errNext := errors.New("the heir is next")
 	err := t.Transfer(ctx, id, func() error { return errNext }) // Run stops the work and resigns
-	if !errors.Is(err, errNext) && leading.Err() == nil && t.c.seat != nil {
-		t.c.seat.e.log.Warn("going without an heir", "token", t.Token(), "to", id, "err", err)
+	if !errors.Is(err, errNext) && leading.Err() == nil && t.c.tenure != nil {
+		t.c.tenure.e.log.Warn("going without an heir", "token", t.Token(), "to", id, "err", err)
 	}
 }

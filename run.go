@@ -101,7 +101,7 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 			most = longestAsked
 		}
 		wait := pause.Next(shortest, most)
-		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
+		if cause := t.c.tenure.pause(ctx, &pause, wait, why); cause != nil {
 			return cause, nil // Hooks.Retry has had why
 		}
 	}
@@ -113,8 +113,8 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 func leadOnce(ctx context.Context, t *Term, inStandby *atomic.Bool, lead func(context.Context, *Term) error) (held bool, why, err error) {
 	leading, end := heed(ctx, t)
 	defer end()
-	returned := t.c.seat.busy()
-	stop := t.c.seat.remind(leading, inStandby)
+	returned := t.c.tenure.busy()
+	stop := t.c.tenure.remind(leading, inStandby)
 	err = errGoexitOfLead
 	defer func() {
 		returned()
@@ -125,7 +125,7 @@ func leadOnce(ctx context.Context, t *Term, inStandby *atomic.Bool, lead func(co
 			if p != nil {
 				err = fmt.Errorf("lead panicked: %v", p)
 			}
-			defer t.c.seat.leadFailed(ctx, err, p) // even if a hook panics
+			defer t.c.tenure.leadFailed(ctx, err, p) // even if a hook panics
 		}
 		held, why = t.resignAfter(ctx, leading, err)
 	}()
@@ -161,7 +161,7 @@ func (t *Term) resignAfter(ctx, leading context.Context, err error) (held bool, 
 	defer cancel()
 	// An error of a resignation says that the release is not confirmed yet. It continues in the background, and
 	// Close waits for it, or reports it.
-	if t.c.seat == nil { // a fake's
+	if t.c.tenure == nil { // a fake's
 		_ = t.Resign(done)
 		return held, why
 	}
@@ -172,14 +172,14 @@ func (t *Term) resignAfter(ctx, leading context.Context, err error) (held bool, 
 	if why != nil {
 		cause = fmt.Errorf("%w: %v", cause, why) // only the text: it may be about another session or term
 	}
-	_ = t.c.seat.resign(done, cause)
+	_ = t.c.tenure.resign(done, cause)
 	return held, why
 }
 
 // leadFailed logs that lead has panicked with p, or ended its goroutine if p is nil, and passes the panic on to
 // the caller of Run. It does so after the release: the process may then exit before the end of the term is
 // logged.
-func (t *seat) leadFailed(ctx context.Context, err error, p any) {
+func (t *tenure) leadFailed(ctx context.Context, err error, p any) {
 	if t != nil { // not a fake's
 		t.e.log.Error("lead failed", "token", t.claim.Token, "err", err)
 		asynclog.Flush(context.WithoutCancel(ctx), t.e.log, asynclog.LastWords)
@@ -195,7 +195,7 @@ var errGoexitOfLead = errors.New("lead has ended its goroutine (runtime.Goexit, 
 // remind logs, at growing intervals, that lead, or Config.Standby while inStandby is set, still runs although
 // its ctx has ended: nothing else would tell why this process does not stand. stop ends the reminders, and
 // returns a channel that is closed when they have ended.
-func (t *seat) remind(leading context.Context, inStandby *atomic.Bool) (stop func() <-chan struct{}) {
+func (t *tenure) remind(leading context.Context, inStandby *atomic.Bool) (stop func() <-chan struct{}) {
 	done := make(chan struct{})
 	running, returned := context.WithCancel(context.Background())
 	cancel := context.AfterFunc(leading, func() {
@@ -230,7 +230,7 @@ func reminders(running context.Context, log func(since time.Duration)) {
 }
 
 // pause waits before the next campaign, and reports why, if lead has failed.
-func (t *seat) pause(ctx context.Context, b *delay.Backoff, wait time.Duration, why error) error {
+func (t *tenure) pause(ctx context.Context, b *delay.Backoff, wait time.Duration, why error) error {
 	if t == nil { // a fake's
 		return delay.Sleep(ctx, wait)
 	}
@@ -466,7 +466,7 @@ type fitness struct {
 	mu      sync.Mutex
 	why     error         // the application cannot lead: nil if it can
 	changed chan struct{} // closed when why becomes nil or non-nil
-	seat    *seat         // what the campaign has won
+	tenure  *tenure       // what the campaign has won
 }
 
 // errUnasked says why an application that has not answered yet cannot lead.
@@ -572,7 +572,7 @@ func (e *elector) check(ctx context.Context, fit Fit) error {
 // candidate's hooks.
 func (f *fitness) set(why error) {
 	f.mu.Lock()
-	before, seat := f.why, f.seat
+	before, tenure := f.why, f.tenure
 	if before != errUnasked && (before == nil) == (why == nil) {
 		f.mu.Unlock()
 		return
@@ -581,14 +581,14 @@ func (f *fitness) set(why error) {
 	changed := f.changed
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
-	if why != nil && seat != nil { // before the strategy sees it, which may ask the leader to go without the reason
-		seat.receive(Request{By: f.e.id, Why: unfit(why).Error()})
+	if why != nil && tenure != nil { // before the strategy sees it, which may ask the leader to go without the reason
+		tenure.receive(Request{By: f.e.id, Why: unfit(why).Error()})
 	}
 	close(changed)
 	switch {
 	case why == nil && before != errUnasked:
 		f.e.log.Info("fit to lead again")
-	case why != nil && seat == nil:
+	case why != nil && tenure == nil:
 		f.e.noteError(f.e.ctx, unfit(why))
 		f.e.log.Warn("not fit to lead; standing aside", "err", why)
 		// The next answers wait for the hook, and a win waits for a good answer.
@@ -656,7 +656,7 @@ func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
 }
 
 // admit lets a term begin if the application is fit. After that, an unfit answer asks its leader to go.
-func (f *fitness) admit(t *seat) error {
+func (f *fitness) admit(t *tenure) error {
 	if f == nil {
 		return nil
 	}
@@ -665,7 +665,7 @@ func (f *fitness) admit(t *seat) error {
 	if f.why != nil {
 		return unfit(f.why)
 	}
-	f.seat = t
+	f.tenure = t
 	context.AfterFunc(t.ctx, f.end)
 	return nil
 }
@@ -677,7 +677,7 @@ func (f *fitness) endUnlessWon() {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.seat == nil {
+	if f.tenure == nil {
 		f.end()
 	}
 }

@@ -185,7 +185,7 @@ func (e *elector) surveyed(s *backend.Session) *backend.Session {
 	}})
 }
 
-// The functions below, and resign and release of a seat, remove an entry of this candidate, or end the session
+// The functions below, and resign and release of a tenure, remove an entry of this candidate, or end the session
 // that holds it. None leaves an entry behind that nobody removes. "Later" means that the call returns an error,
 // and the session continues to remove the entry in the background, for as long as it lives.
 //

@@ -219,7 +219,7 @@ func (e *elector) Status() Status {
 }
 
 // fill adds what the elector's latest term knows to a status.
-func (t *seat) fill(s *Status, now time.Time) {
+func (t *tenure) fill(s *Status, now time.Time) {
 	valid := t.valid()
 	l := &t.life
 	l.mu.Lock()
@@ -248,7 +248,7 @@ func (t *seat) fill(s *Status, now time.Time) {
 
 // busy notes that part of the term runs, so that its elector counts as leaving after the term's end; the
 // returned function notes that the part has ended.
-func (t *seat) busy() (done func()) {
+func (t *tenure) busy() (done func()) {
 	if t == nil { // a fake's
 		return func() {}
 	}
