@@ -194,6 +194,7 @@ type unfitStands struct{ recipe }
 func (unfitStands) UnfitStands() {}
 
 func (f foreign) Identify(id, election string) (string, error) { return f.f.Identify(id, election) }
+func (f foreign) Landmark(election string) string              { return f.f.Landmark(election) }
 
 type transferring struct {
 	recipe
