@@ -84,13 +84,14 @@ var imports = []struct{ of, may, why string }{
 	{"backend/consul/...", "backend backend/driver internal/asynclog github.com/hashicorp/consul/api/...", "it brings no client but its own"},
 	{"backend/meter", "backend", "it serves every service"},
 	{"backend/dial", "backend/... internal/asynclog internal/etcdclient github.com/hashicorp/consul/api/... go.etcd.io/etcd/... go.uber.org/zap/... google.golang.org/grpc/...", "it opens backends, and knows no elections"},
-	{"strategy/catalog", ". strategy/...", "a strategy serves every service"},
-	{"strategy/...", ". backend internal/layout strategy/entries", "a strategy serves every service, and what two share is in strategy/entries"},
+	{"strategy", "", "every user compiles it"},
+	{"strategy/catalog", ". strategy strategy/...", "a strategy serves every service"},
+	{"strategy/...", ". backend internal/layout strategy strategy/entries", "a strategy serves every service, and what two share is in strategy/entries"},
 	{"fence", ". backend", "the driver of the database is the user's own"},
 	{"health", ". backend", "it serves every service"},
 	{"inspect", ". backend internal/layout strategy/...", "it serves every service"},
 	{"lastwill", "backend internal/asynclog internal/companion golang.org/x/sys/unix", "it serves every service"},
-	{"conformance/...", "testing . backend backend/memory backend/meter conformance/... internal/asynclog/... internal/layout internal/wait " +
+	{"conformance/...", "testing . strategy backend backend/memory backend/meter conformance/... internal/asynclog/... internal/layout internal/wait " +
 		"github.com/anishathalye/porcupine golang.org/x/sys/unix", "it serves every service"},
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/elector-go/elector/conformance/internal/backendrules"
 	"github.com/elector-go/elector/conformance/internal/electionrules"
 	"github.com/elector-go/elector/conformance/kit"
+	"github.com/elector-go/elector/strategy"
 )
 
 // TestBackend tries every rule of package backend. For each rule newService makes a service with a Root
@@ -43,6 +44,8 @@ type (
 	Client = kit.Client
 	// ElectionConfig says what TestElection tries: [kit.ElectionConfig].
 	ElectionConfig = kit.ElectionConfig
+	// Traits tell strategies apart: [strategy.Traits].
+	Traits = strategy.Traits
 	// Ranking is a candidate's rank, and how an election uses ranks: [kit.Ranking].
 	Ranking = kit.Ranking
 	// Ability is a feature that another implementation of elector.Elector may lack: [kit.Ability].

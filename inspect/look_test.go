@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -89,7 +90,7 @@ func ids(v inspect.View) (all []string) {
 // each runs a test with each strategy, including those whose recorded name is not in the catalog.
 func each(t *testing.T, f func(s *stage, item catalog.Item)) {
 	t.Helper()
-	byID := catalog.Item{Strategy: ranked.Strategy{ByID: true}, Traits: catalog.Traits{Lists: true, Ranked: true}}
+	byID := catalog.Item{Strategy: ranked.Strategy{ByID: true}, Traits: strategy.Traits{Lists: true, Ranked: true}}
 	for _, item := range append(catalog.All(), byID) {
 		t.Run(item.Strategy.Name(), func(t *testing.T) {
 			bubble(t, inspect.Options{}, func(s *stage) { f(s, item) })
