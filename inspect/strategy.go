@@ -12,7 +12,6 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/entries"
-	"github.com/elector-go/elector/strategy/ranked"
 )
 
 // A Landmarked strategy has a layout of its own, without a record, and a key that identifies its
@@ -35,11 +34,10 @@ func all(own []elector.Strategy) (all []known) {
 	for _, s := range own {
 		all = append(all, known{use: s, lists: true})
 	}
-	for _, item := range catalog.All() {
+	for _, item := range slices.Concat(catalog.All(), catalog.Variants()) {
 		all = append(all, known{use: item.Strategy, lists: item.Lists})
 	}
-	// Its record has another name, and its candidates are in another order.
-	return append(all, known{use: ranked.Strategy{ByID: true}, lists: true})
+	return all
 }
 
 // named returns the strategy that a record names.

@@ -35,6 +35,14 @@ func All() []Item {
 	}
 }
 
+// Variants returns the strategies of All with a setting that changes their names, and traits: candidates with
+// and without it cannot stand in one election.
+func Variants() []Item {
+	return []Item{
+		{ranked.Strategy{ByID: true}, strategy.Traits{Lists: true, Seat: true, Ranked: true}},
+	}
+}
+
 // Names returns the names of all strategies, in the order of All.
 func Names() []string {
 	var names []string
@@ -44,11 +52,12 @@ func Names() []string {
 	return names
 }
 
-// Named returns the strategy with this name, or false if there is none.
+// Named returns the strategy or variant with this name, or false if there is none.
 func Named(name string) (Item, bool) {
-	i := slices.Index(Names(), name)
-	if i < 0 {
-		return Item{}, false
+	for _, item := range slices.Concat(All(), Variants()) {
+		if item.Strategy.Name() == name {
+			return item, true
+		}
 	}
-	return All()[i], true
+	return Item{}, false
 }
