@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -80,7 +81,7 @@ var recipeMutants = []Mutant{
 			}
 			return inner(ctx, c)
 		})),
-	mutant("cancelled campaign keeps its entry", rules{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
+	mutant("cancelled campaign keeps its entry", of(func(of strategy.Traits) bool { return of.Lists }, "leave/withdraw", "cancel/deadline", "cancel/handover"),
 		"A candidate that is cancelled while it waits leaves its entry in the line.",
 		ofTrusted(drops(func(context.Context, *backend.Session, backend.Entry) error { return nil }))),
 }
