@@ -56,8 +56,11 @@ SHORT = $(TEST) -short
 PARALLEL = 60
 ON_SERVERS = -count=1 -parallel $(PARALLEL)
 
+# What is in strategy/, except what needs a server.
+STRATEGIES = $(filter-out ./strategy/kafka,$(patsubst %/,./%,$(wildcard strategy/*/)))
+
 # Races are looked for in the library itself, so that not all is compiled twice.
-RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/zookeeper/internal/wire ./fence ./strategy/catalog ./strategy/entries ./strategy/parentwatch ./strategy/ranked ./strategy/unfair
+RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/zookeeper/internal/wire ./fence $(STRATEGIES)
 MEMORY = ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \
