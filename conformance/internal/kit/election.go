@@ -66,28 +66,17 @@ type Ranking struct {
 // ElectionConfig.Why does not name must be there.
 type Ability string
 
+// Package conformance documents them.
 const (
-	// AbilityHooks: Config.Hooks are called, except for Stage.
-	AbilityHooks Ability = "Hooks"
-	// AbilityStages: Hooks.Stage is called.
-	AbilityStages Ability = "Hooks.Stage"
-	// AbilityBackend: everything that is done in the service goes through Config.Backend.
-	AbilityBackend Ability = "Config.Backend"
-	// AbilityLayout: the record and directory in the service are this library's.
-	AbilityLayout Ability = "Layout"
-	// AbilityConfig: Config is checked as elector.New checks it.
-	AbilityConfig Ability = "Config.Validate"
-	// AbilitySuspend: Config.OnSuspend is obeyed.
-	AbilitySuspend Ability = "Config.OnSuspend"
-	// AbilityCommit: Term.Commit and Term.Guard do what they say, and Proclaim is fenced as Commit is.
-	AbilityCommit Ability = "Term.Commit"
-	// AbilityAsk: elector.Ask can write to the leader's entry, and Term.Asked reports it.
-	AbilityAsk Ability = "Term.Asked"
-	// AbilityTransfer: Term.Prepare and Transfer do what they say, with a strategy that is an
-	// elector.Transferrer.
+	AbilityHooks    Ability = "Hooks"
+	AbilityStages   Ability = "Hooks.Stage"
+	AbilityBackend  Ability = "Config.Backend"
+	AbilityLayout   Ability = "Layout"
+	AbilityConfig   Ability = "Config.Validate"
+	AbilitySuspend  Ability = "Config.OnSuspend"
+	AbilityCommit   Ability = "Term.Commit"
+	AbilityAsk      Ability = "Term.Asked"
 	AbilityTransfer Ability = "Term.Transfer"
-	// AbilityFit: Config.Fit is heeded.
-	AbilityFit Ability = "Config.Fit"
-	// AbilityStatus: Status reports what the elector is doing.
-	AbilityStatus Ability = "Status"
+	AbilityFit      Ability = "Config.Fit"
+	AbilityStatus   Ability = "Status"
 )
