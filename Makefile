@@ -10,7 +10,7 @@
 #               etcdctl and the browser Chromium, too
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make release VERSION=v0.1.0 tries a release out, and says how to publish it. TAG=1 makes
-#               the tags; nothing is ever pushed. CONTRIBUTING.md has the steps
+#               the tags; nothing is ever pushed. docs/internals/maintain.md has the steps
 # make dist VERSION=v0.1.0 makes archives of the command for six platforms, in dist/
 # make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #
