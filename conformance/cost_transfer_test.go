@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	transferDoc  = "../docs/operations.md"
+	transferDoc  = "../docs/performance.md"
 	transferHead = "| who, in a transfer with fair | wake-ups | watches set | reads | writes |\n|---|---|---|---|---|\n"
 )
 
 // TestTransferCosts checks that a transfer past other candidates costs what the table of
-// docs/operations.md says, and leaves no longer vacancy than a resignation.
+// docs/performance.md says, and leaves no longer vacancy than a resignation.
 func TestTransferCosts(t *testing.T) {
 	var tables []string
 	var vacant []time.Duration

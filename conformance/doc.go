@@ -9,10 +9,9 @@
 // One rule, soak/links, measures the heap. No other rule of this process runs meanwhile.
 // [TestBackendParallel] keeps other parallel tests away from it, too.
 //
-// With go test -short, on a service outside of the process, TestElection leaves out the rules that follow
-// from the contract of package backend, which TestBackend tries. TestBackend leaves out soak/links, which
-// takes long. A rule with more than seven states is tried in every fifth. The report says so of each,
-// with the reason. On a Virtual service nothing is left out.
+// With go test -short, on a service outside of the process, TestElection leaves out the rules that
+// follow from the contract of package backend, and TestBackend leaves out soak/links. A rule with more
+// than seven states is tried in every fifth. The report says so of each, with the reason.
 //
 // Rules mostly wait, so run many of them in parallel: go test -parallel 40 -timeout 60m.
 //

@@ -22,11 +22,10 @@
 //
 // # Notices
 //
-// A blocking query may hang at a frozen server while renewals get through. So with each renewal, about
-// every third of the TTL, one consistent read compares all awaited entries with what exists; if nothing
-// is awaited, it reads one key. A session is [backend.Live] only with that, and so learns of a change in
-// less than its TTL: see registry.look. With a Check, renewals are a quarter of the SessionTimeout
-// apart, so there are additional looks in between, and the limit is twice the TTL.
+// A blocking query may hang at a frozen server while renewals get through. So each renewal, about
+// every third of the TTL, comes with one consistent read that compares all awaited entries with what
+// exists: see registry.look. A session is [backend.Live] only with that, and so learns of a change in
+// less than its TTL; with a Check, in less than twice the Check.
 //
 // # What it does not guarantee
 //

@@ -135,23 +135,24 @@ func (t *Turns) Doubt(ops []backend.Op) (settled func()) {
 // Settled blocks while an earlier commit that might be done after the ops is in doubt. The errors are those
 // of Take.
 func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []backend.Op) error {
-	for _, d := range t.ahead(ops) { // doubts noted from now on are not of earlier commits
-		if err := await(ctx, lost, patience, d.settled, d.ops[0].Key); err != nil {
+	for d, key := range t.ahead(ops) { // doubts noted from now on are not of earlier commits
+		if err := await(ctx, lost, patience, d.settled, key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ahead returns the doubts that ops must wait for.
-func (t *Turns) ahead(ops []backend.Op) (all []*doubt) {
+// ahead returns the doubts that ops must wait for, each with a key that both write.
+func (t *Turns) ahead(ops []backend.Op) map[*doubt]string {
+	all := make(map[*doubt]string)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for d := range t.doubts {
-		if slices.ContainsFunc(ops, func(op backend.Op) bool {
-			return slices.ContainsFunc(d.ops, func(earlier backend.Op) bool { return waitsFor(op, earlier) })
-		}) {
-			all = append(all, d)
+		for _, op := range ops {
+			if slices.ContainsFunc(d.ops, func(earlier backend.Op) bool { return waitsFor(op, earlier) }) {
+				all[d] = op.Key
+			}
 		}
 	}
 	return all

@@ -48,7 +48,7 @@ func TestDoubtsAreWaitedFor(t *testing.T) {
 		const patience = 10 * time.Second
 		var turns driver.Turns
 		e, next := backend.Entry{Key: "/a", Rev: 1}, backend.Entry{Key: "/a", Rev: 2}
-		settled := turns.Doubt([]backend.Op{backend.Update(e, nil), backend.Enqueue("/d", nil)})
+		settled := turns.Doubt([]backend.Op{backend.Enqueue("/d", nil), backend.Update(e, nil)})
 		for _, op := range []backend.Op{backend.Delete(e), backend.CompareAndSet("/b", nil, 0), backend.Enqueue("/d", nil), backend.CompareAndSet("/d", nil, 0)} {
 			require.NoError(t, turns.Settled(t.Context(), nil, 0, []backend.Op{op}), "%v %s", op.Kind, op.Key)
 		}
@@ -56,6 +56,7 @@ func TestDoubtsAreWaitedFor(t *testing.T) {
 		for i, op := range []backend.Op{backend.Update(e, nil), backend.CompareAndSet("/a", nil, 1), backend.Delete(next)} {
 			_, err := turns.Take(t.Context(), nil, patience, []backend.Op{backend.CompareAndSet("/b", nil, 0), op})
 			require.ErrorIs(t, err, backend.ErrUnavailable, "%v %s", op.Kind, op.Key)
+			require.ErrorContains(t, err, "commit on /a", "the key that both write")
 			assert.Equal(t, time.Duration(i+1)*patience, time.Since(began))
 		}
 		time.AfterFunc(time.Second, settled)

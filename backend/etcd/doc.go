@@ -26,12 +26,12 @@
 //
 // # Lost replies
 //
-// A transaction whose reply was lost may be applied late. So each transaction has the condition that
-// another key, the fence, was not put since the last revision that the session had seen. When a reply
-// is lost, the session puts the fence, after which nothing of the transaction can be applied any
-// more, and reads the history of its keys, which etcd keeps. So the session knows exactly what was
-// done, even if others have written or deleted the keys since, and then does what was not done. When
-// a commit is given up, its fence is put in the background, and later commits on its keys wait for that.
+// A transaction whose reply was lost may be applied late. So each transaction has the condition
+// that another key, the fence, was not put since. When a reply is lost, the session puts the
+// fence, and reads the history of its keys, which etcd keeps. So the session knows exactly what
+// was done, even if others have written or deleted the keys since, and then does what was not
+// done. When a commit is given up, its fence is put in the background, and later commits on its
+// keys wait for that.
 //
 // # What it does not guarantee
 //

@@ -11,19 +11,15 @@
 //
 // # The trust window
 //
-// Session.Deadline is the instant at which the newest acknowledged heartbeat was sent, plus the timeout
-// that the server granted, minus a margin.
+// Session.Deadline is the instant at which the newest acknowledged heartbeat was sent, plus the
+// timeout that the server granted, minus a margin.
 //
-// It matters which server acknowledges a heartbeat. The leader expires sessions, but a follower replies
-// to a client's pings by itself, and reports later to the leader which sessions it heard from. A
-// follower that is cut off from the leader continues to reply for syncLimit ticks (10 s with the
-// servers' defaults), while the leader expires the session and another candidate wins. A leader that is
-// cut off from its followers continues for as long: it replies to syncs and resumes sessions, while its
-// successor expires them. So by default the leader and a quorum acknowledge a heartbeat: see
-// [HeartbeatLeader], and the comment on session.beat for the proof. On a new link a session counts from
-// the handshake, once a quorum has acknowledged a write since. When no replies come, the client
-// switches to another server while there is time. The margin, an eighth of the granted timeout, covers
-// differences in the clocks' rates and a leader that is late with its own heartbeats.
+// A follower that is cut off replies to pings for syncLimit ticks (10 s with the servers' defaults),
+// and a leader that is cut off replies to syncs and resumes sessions for as long, while the leader, or
+// its successor, expires the session. So by default the leader and a quorum acknowledge a heartbeat:
+// see [HeartbeatLeader], and the comment on session.beat for the proof. When no replies come, the
+// client switches to another server while there is time. The margin, an eighth of the granted timeout,
+// covers differences in the clocks' rates and a leader that is late with its own heartbeats.
 //
 // The quorum's part costs a transaction that changes nothing per half of the timeout, for all sessions
 // of a Backend together, and none where they write that often anyway. (On a standalone server, whose
@@ -36,8 +32,8 @@
 // follower that dies: it reports the sessions to the leader every half tick, and half a tick is a
 // quarter of the shortest session timeout. It does not cover a follower that is cut off.
 //
-// Guarded commits are safe either way: the leader decides about them. So are a user's own transactions,
-// on any connection, with the checks that [Checks] returns.
+// Guarded commits are safe either way: the leader decides about them. So are a user's own
+// transactions, on any connection, with the checks that [Checks] returns.
 //
 // # Servers
 //

@@ -1,11 +1,6 @@
 // Package deputy is a strategy in which the next leader is known before there is a vacancy: one
-// candidate is the leader's deputy, and the others wait to be the deputy.
-//
-// A leader change wakes only the deputy to lead, as with strategy/fair. The herd wakes after that,
-// when the deputy's place is vacant, and does not delay the new leader. An election has two entries
-// for any number of candidates, and no order of succession.
-//
-// It is the worked example of docs/internals/write-a-strategy.md.
+// candidate is the leader's deputy, and the others wait to be the deputy. It is the worked example of
+// docs/internals/write-a-strategy.md.
 package deputy
 
 import (

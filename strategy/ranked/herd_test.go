@@ -14,7 +14,7 @@ import (
 
 // With random ranks, and a new one for the leader at each return, a leader change wakes about ln N of N, and
 // a candidate that joins wakes nobody. go test ./strategy/ranked -run TestWakesFewOfRandomRanks -v prints the
-// table of docs/fair-or-herd.md.
+// figures of docs/fair-or-herd.md.
 func TestWakesFewOfRandomRanks(t *testing.T) {
 	const changes = 200
 	sizes := []int{3, 50, 500}

@@ -25,7 +25,7 @@ const hostile = `<img src=x onerror="document.title='broken into'"><script>docum
 // text is the page's text about elections. unnamed is what a screen reader could not name.
 const (
 	text    = `[...document.querySelectorAll("section")].map(s => s.innerText).join("\n")`
-	unnamed = `[...document.querySelectorAll("button, input, svg[role], [role=region], section")].filter(e =>
+	unnamed = `[...document.querySelectorAll("button, input, [role=img], [role=region], section")].filter(e =>
 		e.checkVisibility() && !(e.textContent.trim() && e.tagName === "BUTTON") && !e.getAttribute("aria-label") && !e.labels?.length &&
 		!document.getElementById(e.getAttribute("aria-labelledby"))?.textContent).map(e => e.outerHTML.slice(0, 80))`
 )

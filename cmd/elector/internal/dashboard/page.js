@@ -116,7 +116,7 @@ function newCard(path) {
   const q = selector => root.querySelector(selector);
   const card = {
     root, path, title: q("h2"), leader: q(".leader"), trouble: q(".trouble"), notes: q(".notes"), buttons: q(".buttons"), answer: q(".answer"),
-    bar: q("svg"), caption: q("figcaption"), rows: q(".candidates tbody"), table: q(".candidates"), spans: q(".spans tbody"), summary: q("summary"), candidates: new Map(),
+    bar: q(".strip"), caption: q("figcaption"), rows: q(".candidates tbody"), table: q(".candidates"), spans: q(".spans tbody"), summary: q("summary"), candidates: new Map(),
   };
   root.setAttribute("aria-label", path); // which may have spaces, as no ID may
   const [standing, terms] = root.querySelectorAll(".scroll");
@@ -194,10 +194,11 @@ function showCandidates(card, e) {
       row.append(make("td"), make("th"), make("td"), make("td"), make("td"));
       row.cells[1].scope = "row";
       row.cells[2].className = "rank";
-      row.cells[4].className = "value";
+      row.cells[3].className = "value";
       row.value = make("div"); // three lines of it, and all of it where one points at it
-      row.cells[4].append(row.value);
-      row.texts = [...row.cells].slice(0, 4);
+      row.cells[3].append(row.value);
+      row.cells[4].className = "session";
+      row.texts = [0, 1, 2, 4].map(i => row.cells[i]);
       if (mayChange) {
         const cell = make("td");
         row.transfer = button(cell, "Transfer", () => ask(card.path, "transfer", c.id));
@@ -211,6 +212,7 @@ function showCandidates(card, e) {
     row.className = c.leads ? "leads" : "";
     const texts = [n + 1, (c.id || "(no ID)") + (c.leads ? " (leads)" : "") + (c.designated ? " (designated)" : ""), c.rank || "–", c.session || "–"];
     texts.forEach((text, i) => put(row.texts[i], String(text)));
+    row.texts[3].title = c.session || "";
     put(row.value, c.value || "–");
     row.value.title = c.value || "";
     if (row.transfer) {
@@ -232,23 +234,17 @@ function draw(card, e, now) {
     const from = Math.max(at(s.from), began), to = s.to ? at(s.to) : now;
     if (s.kind === "vacant") gaps++, without += to - from;
     if (s.kind === "led") color = color === "a" ? "b" : "a";
-    const x = (from - began) / whole * 1000;
-    return { x, width: Math.min(1000 - x, Math.max(1, (to - from) / whole * 1000)), kind: s.kind === "led" ? color : s.kind, s, length: to - from };
+    const x = (from - began) / whole * 100;
+    return { x, width: Math.min(100 - x, Math.max(0.1, (to - from) / whole * 100)), kind: s.kind === "led" ? color : s.kind, s, length: to - from };
   });
-  // Many short spans are drawn as few: a bar is a pixel wide at least.
   while (card.bar.childNodes.length > bars.length) card.bar.lastChild.remove();
   bars.forEach((b, n) => {
-    let rect = card.bar.childNodes[n];
-    if (!rect) {
-      rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-      rect.append(document.createElementNS("http://www.w3.org/2000/svg", "title"));
-      rect.setAttribute("height", 26);
-      card.bar.append(rect);
-    }
-    rect.setAttribute("x", b.x.toFixed(2));
-    rect.setAttribute("width", b.width.toFixed(2));
-    rect.setAttribute("class", b.kind);
-    rect.firstChild.textContent = `${who(b.s)}, ${lasted(b.length)} from ${clock(b.s.from)}`;
+    const bar = card.bar.childNodes[n] || card.bar.appendChild(make("span"));
+    bar.style.left = `${b.x.toFixed(3)}%`;
+    bar.style.width = `${b.width.toFixed(3)}%`;
+    bar.className = b.kind;
+    bar.textContent = b.s.kind === "led" ? who(b.s) : ""; // cut where the bar ends
+    bar.title = `${who(b.s)}, ${lasted(b.length)} from ${clock(b.s.from)}`;
   });
   const text = `${terms(e)} since ${clock(e.spans.length ? e.spans[0].from : state.began)}` + // those of before are forgotten
     (gaps ? `; without a leader ${plural(gaps, "time", "times")}, ${lasted(without)} in all` : "; never seen without a leader");

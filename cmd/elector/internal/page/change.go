@@ -25,16 +25,20 @@ func (s service) glance() part {
 		}
 	}
 	// The main differences between strategies come first: a narrow screen shows two columns.
-	head := []string{"wake-ups", "order kept", "no leader: resigned", "crashed", "operations", "bytes", "Jain’s index"}
+	head := []string{"no leader", "wake-ups", "order kept", "after a crash", "operations", "bytes", "Jain’s index"}
 	ns, caption := sizes(last), "With the most candidates that each was tried with."
 	if len(ns) == 1 {
 		caption = "With " + plural(ns[0], "candidate") + "."
 	} else {
 		head = append(head, "N")
 	}
-	return part{Tables: []table{s.perStrategy(caption, head, last, func(run report.Run) []cell {
+	var notes []string
+	if n := sizes(s.runs); len(n) == 1 {
+		notes = []string{"There are no curves against the number of candidates: all runs had " + plural(n[0], "candidate") + "."}
+	}
+	return part{Notes: notes, Tables: []table{s.perStrategy(caption, head, last, func(run report.Run) []cell {
 		c := run.PerChange
-		cells := append(plain(count(c.WakeUps), percent(1-run.Fairness.Inversions), median(run.Resigned.Quantiles), median(run.Crashed.Quantiles),
+		cells := append(plain(median(run.Resigned.Quantiles), count(c.WakeUps), percent(1-run.Fairness.Inversions), median(run.Crashed.Quantiles),
 			count(c.Operations), size(c.Bytes)), s.jain(run), cell{count(float64(run.N))})
 		return cells[:len(head)]
 	})}}

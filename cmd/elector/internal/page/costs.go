@@ -19,8 +19,8 @@ type figure struct {
 	of          func(report.Run) point
 }
 
-// draw adds a panel with a curve for each strategy to a part's picture, or a sentence why there is none.
-func (s service) draw(p *part, f figure) {
+// draw adds a panel with a curve for each strategy to a part's picture, and reports whether there is one.
+func (s service) draw(p *part, f figure) bool {
 	desc := strings.ToUpper(f.note[:1]) + f.note[1:] + " against the number of candidates."
 	var curves []curve
 	lines := false
@@ -45,10 +45,18 @@ func (s service) draw(p *part, f figure) {
 		}
 	}
 	if !lines {
-		p.Missing = append(p.Missing, f.title+": there is no curve to draw, because no strategy has figures above 0 for more than one N. Of fewer than five times none is drawn.")
-		return
+		return false
 	}
 	p.Picture.panels = append(p.Picture.panels, panel{title: f.title, note: f.note, desc: desc, width: 360, tall: 310, draw: scaling(curves, f.format)})
+	return true
+}
+
+// undrawn is the sentence for figures without a curve. With one N there are none at all, which the page says once.
+func (s service) undrawn(titles []string) []string {
+	if len(titles) == 0 || len(sizes(s.runs)) == 1 {
+		return nil
+	}
+	return []string{"No curve for " + list(titles) + ": it takes figures above 0 for two N, and five times for each."}
 }
 
 // leaderless shows the time without a leader, by cause, against N.
@@ -56,6 +64,7 @@ func (s service) leaderless() part {
 	p := part{Beside: s.beside(), Picture: picture{name: "leaderless-" + s.slug, title: "Time without a leader, by number of candidates", Class: "large",
 		Caption: "Marks are medians. Whiskers reach up to p99, or to the longest of fewer than 100, with a tick at p90, of 10 or more. " +
 			"Both axes are logarithmic; strategies are drawn a little aside of one another."}}
+	var without []string
 	for _, kind := range []struct {
 		title, missing string
 		of             func(report.Run) report.Quantiles
@@ -63,11 +72,14 @@ func (s service) leaderless() part {
 		{"After a resignation", "No leader resigned in these runs.", func(r report.Run) report.Quantiles { return r.Resigned.Quantiles }},
 		{"After a crash", "No leader crashed in these runs.", func(r report.Run) report.Quantiles { return r.Crashed.Quantiles }},
 	} {
-		if samples := s.times(&p, kind.title+", without a leader for", kind.missing, kind.of); samples != "" {
-			s.draw(&p, figure{title: kind.title, note: "time without a leader; " + samples + " a mark", format: span,
-				of: func(r report.Run) point { return timed(kind.of(r)) }})
+		samples := s.times(&p, kind.title+", without a leader for", kind.missing, kind.of)
+		f := figure{title: kind.title, note: "time without a leader; " + samples + " a mark", format: span,
+			of: func(r report.Run) point { return timed(kind.of(r)) }}
+		if samples != "" && !s.draw(&p, f) {
+			without = append(without, strings.ToLower(f.title))
 		}
 	}
+	p.Missing = append(p.Missing, s.undrawn(without)...)
 	p.Notes = unnoticed(s.runs)
 	return p
 }
@@ -136,10 +148,14 @@ func slope(g report.Growth, format func(float64) string) string {
 func (s service) cost() part {
 	p := part{Picture: picture{name: "cost-" + s.slug, title: "What a leader change costs, by number of candidates", Class: "wide",
 		Caption: "Beside each name stands what every further candidate adds, if that is more than noise: the slope of the straight line through the figures."}}
+	var without []string
 	for _, f := range costs {
-		s.draw(&p, f)
+		if !s.draw(&p, f) {
+			without = append(without, strings.ToLower(f.title))
+		}
 		p.Tables = append(p.Tables, s.pivot(f.title+" per leader change.", func(r report.Run) cell { return cell{f.format(f.of(r).mid)} }))
 	}
+	p.Missing = s.undrawn(without)
 	if growth := s.growth(); len(growth.Rows) > 0 {
 		p.Tables = append(p.Tables, growth)
 	}

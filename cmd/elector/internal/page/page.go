@@ -105,7 +105,11 @@ func (v view) Facts() (all []fact) {
 		changes += fmt.Sprintf(", %s by a crash, the others by a resignation", count(float64(m.Crashes)))
 	}
 	add("Method", changes, m.Changes > 0)
-	add("Coming and going", count(m.Churn)+" candidates leave and join per leader change", m.Churn > 0)
+	churn := count(m.Churn) + " candidates leave and as many join per leader change"
+	if m.Churn <= 1 {
+		churn = "one candidate leaves and another joins at " + percent(m.Churn) + " of the leader changes"
+	}
+	add("Churn", churn, m.Churn > 0)
 	add("Round trip", span(float64(m.Delay))+", simulated, to the embedded service", m.Delay > 0)
 	add("Session timeout", span(float64(m.TTL)), m.TTL > 0)
 	add("Seed", fmt.Sprint(m.Seed), m.Command != "")

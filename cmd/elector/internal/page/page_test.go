@@ -68,8 +68,8 @@ func TestMissing(t *testing.T) {
 		{"resignations", each(func(r *report.Run) { r.Resigned = report.Leaderless{} }), "No leader resigned in these runs.", ""},
 		{"all but one N", func(r *report.Report) {
 			r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return r.N != 30 })
-		}, "After a resignation: there is no curve to draw", `id="leaderless-memory`},
-		{"all crashes but four", each(func(r *report.Run) { r.Crashed.N = min(r.Crashed.N, 4) }), "After a crash: there is no curve to draw", `<title id="leaderless-memory-2`},
+		}, "There are no curves against the number of candidates: all runs had 30 candidates.", "No curve for"},
+		{"all crashes but four", each(func(r *report.Run) { r.Crashed.N = min(r.Crashed.N, 4) }), "No curve for after a crash: ", `<title id="leaderless-memory-2`},
 		{"samples", each(func(r *report.Run) { r.Sample = nil }), "No leader change was recorded event by event.", `id="change-memory`},
 		{"one sample", each(func(r *report.Run) {
 			if r.Strategy == "kafka" {
