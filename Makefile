@@ -60,7 +60,8 @@ ON_SERVERS = -count=1 -parallel $(PARALLEL)
 STRATEGIES = $(filter-out ./strategy/kafka,$(patsubst %/,./%,$(wildcard strategy/*/)))
 
 # Races are looked for in the library itself, so that not all is compiled twice.
-RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/zookeeper/internal/wire ./fence $(STRATEGIES)
+RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/register ./backend/zookeeper/internal/wire ./fence \
+	./strategy $(STRATEGIES)
 MEMORY = ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \

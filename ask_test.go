@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -45,7 +46,7 @@ func TestAskALeaderThatPublishesOften(t *testing.T) {
 		}()
 		asking, end := context.WithTimeout(ctx, time.Minute)
 		defer end()
-		leader := must.Get(elector.Ask(asking, service, fair.Strategy{}, "/e", elector.Request{By: "anna", To: fmt.Sprint("host-", most-1)}))(t)
+		leader := must.Get(election.Ask(asking, service, fair.Strategy{}, "/e", election.Request{By: "anna", To: fmt.Sprint("host-", most-1)}))(t)
 		require.Equal(t, "host-0", leader.ID)
 		<-term.Asked()
 		require.Positive(t, published.Load())

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/delay"
+	"github.com/elector-go/elector/strategy"
 )
 
 func (e *elector) Campaign(ctx context.Context) (*Term, error) {
@@ -47,7 +48,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 			}
 		}()
 	}
-	var retry backoff
+	var retry delay.Backoff
 	for stood := false; ; {
 		var entered time.Time
 		seat, err := e.attempt(ctx, fit, &entered)
@@ -124,7 +125,7 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 	e.observations.setRole(RoleStanding)
 	observation := e.observations.follow(s)
 	defer observation.end()
-	claim, err := e.stand(ctx, e.candidacy(s, dir, fit, observation))
+	claim, err := e.stand(ctx, fit, e.candidacy(s, dir, fit, observation))
 	if err != nil {
 		e.observations.setRole(RoleEntering) // nothing of it stands, and repair may wait for long
 		return nil, e.repair(ctx, s, dir, err)
@@ -138,24 +139,43 @@ func (e *elector) repair(ctx context.Context, s *backend.Session, dir string, er
 	if errors.Is(err, backend.ErrNoParent) {
 		// The election, or only its directory, was deleted. A new directory
 		// needs a new name, so that no old guard matches entries in it.
-		err = errors.Join(err, e.refound(ctx, s, dir, err))
+		err = errors.Join(err, e.election.Refound(ctx, s, dir, err))
 	}
-	if errors.Is(err, backend.ErrUsedUp) { // refound may return that, too
-		err = errors.Join(err, e.moveOn(ctx, s, dir, err))
+	if errors.Is(err, backend.ErrUsedUp) { // Refound may return that, too
+		err = errors.Join(err, e.election.MoveOn(ctx, s, dir, err))
 	}
 	return err
 }
 
-func (e *elector) candidacy(s *backend.Session, dir string, fit *fitness, observation *observation) *Candidacy {
-	return &Candidacy{
-		Session: e.newSurveyor(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
-		hooks: e.hooks, log: e.log, fitness: fit, observation: observation,
-		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
+func (e *elector) candidacy(s *backend.Session, dir string, fit *fitness, seen *observation) *strategy.Candidacy {
+	host := strategy.Host{
+		Begin: func(stage Stage) func(error) {
+			seen.rests()
+			completed := e.hooks.begin(stage, nil)
+			return func(err error) {
+				seen.rests()
+				completed(err)
+			}
+		},
+		Sees: func(leader Leader, place int) {
+			seen.sees(leader, place)
+			seen.waits()
+		},
+		Withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
+		Aside: func(why error) {
+			e.observations.placeChanged()
+			e.log.Info("standing aside", "why", why)
+			e.hooks.aside(why)
+		},
 	}
+	if fit != nil {
+		host.Fit = fit.now
+	}
+	return &strategy.Candidacy{Session: e.newSurveyor(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value, Host: host}
 }
 
 // beginTerm begins the term of a claim. On an error the entry is withdrawn.
-func (e *elector) beginTerm(ctx context.Context, s *backend.Session, dir string, claim Claim, fit *fitness) (*seat, error) {
+func (e *elector) beginTerm(ctx context.Context, s *backend.Session, dir string, claim strategy.Claim, fit *fitness) (*seat, error) {
 	// A win that arrives as the session ends does not count.
 	if ctx.Err() != nil || s.State() == backend.Lost || !time.Now().Before(s.Deadline()) {
 		err := errors.Join(ctx.Err(), e.withdraw(ctx, s, claim.Entry))
@@ -171,8 +191,8 @@ func (e *elector) beginTerm(ctx context.Context, s *backend.Session, dir string,
 }
 
 // stand runs the strategy's campaign for as long as the application is fit.
-func (e *elector) stand(ctx context.Context, c *Candidacy) (claim Claim, err error) {
-	ctx, stop := c.fitness.whileFit(ctx)
+func (e *elector) stand(ctx context.Context, fit *fitness, c *strategy.Candidacy) (claim strategy.Claim, err error) {
+	ctx, stop := fit.whileFit(ctx)
 	defer stop()
 	claim, err = e.cfg.Strategy.Campaign(ctx, c)
 	return claim, whyUnfit(ctx, err)
@@ -237,13 +257,13 @@ func temporary(err error) bool {
 
 // backOff waits before the next attempt. entered is when the last one entered the
 // election, or zero: an attempt that lasted does not lengthen the wait before the next.
-func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r RetryEvent) error {
+func (e *elector) backOff(ctx context.Context, b *delay.Backoff, entered time.Time, r RetryEvent) error {
 	lo, hi := e.cfg.retry()
 	if !entered.IsZero() && time.Since(entered) > hi {
-		b.attempt = 0
+		b.Attempt = 0
 	}
-	r.Wait = b.next(lo, hi)
-	r.Attempt = b.attempt
+	r.Wait = b.Next(lo, hi)
+	r.Attempt = b.Attempt
 	e.logRetry(r)
 	e.noteError(ctx, r.Err)
 	defer e.observations.retries(b, r.Wait)()
@@ -252,7 +272,7 @@ func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r 
 		hooks = hooks.own
 	}
 	hooks.retry(r)
-	return sleep(ctx, r.Wait)
+	return delay.Sleep(ctx, r.Wait)
 }
 
 // logRetry logs a retry at Warn, but only some of many: a service that is down for a day would fill
@@ -299,16 +319,4 @@ func (o *logLimit) allow(now time.Time) (leftOut int, allowed bool) {
 	o.spent++
 	leftOut, o.leftOut = o.leftOut, 0
 	return leftOut, true
-}
-
-// backoff is an exponential backoff with equal jitter: half of it is random.
-type backoff struct{ attempt int }
-
-func (b *backoff) next(lo, hi time.Duration) time.Duration {
-	d := hi
-	if b.attempt < 30 && lo<<b.attempt < hi && lo<<b.attempt > 0 {
-		d = lo << b.attempt
-	}
-	b.attempt++
-	return d/2 + rand.N(d/2+1)
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Limits of what a candidate may store, the same on every backend.
@@ -44,7 +45,7 @@ type Config struct {
 
 	// Strategy decides who waits for whom and who wins. Required. All candidates
 	// of an election must use the same one (ErrStrategyMismatch).
-	Strategy Strategy
+	Strategy strategy.Strategy
 
 	// Election is the election's absolute path, such as "/jobs/reindex". Required.
 	// See backend.CheckKey. With a CustomLayout strategy it may be "/".
@@ -177,8 +178,8 @@ func (c Config) validate(prefix string) error {
 // identify returns the ID by which the election knows the candidate, and whether the
 // strategy has a CustomLayout.
 func (c Config) identify() (id string, foreign bool, err error) {
-	if s, ok := c.Strategy.(CustomLayout); ok && !isNil(c.Strategy) {
-		id, err = s.Identify(c)
+	if s, ok := c.Strategy.(strategy.CustomLayout); ok && !isNil(c.Strategy) {
+		id, err = s.Identify(c.ID, c.Election)
 		return id, true, err
 	}
 	return c.ID, false, nil

@@ -15,14 +15,15 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
 // strategies are the strategies that the fuzz targets choose from.
-var strategies = func() (all []elector.Strategy) {
+var strategies = func() (all []strategy.Strategy) {
 	for _, item := range catalog.All() {
-		if item.Strategy == elector.Strategy(kafka.Strategy{}) {
+		if item.Strategy == strategy.Strategy(kafka.Strategy{}) {
 			item.Strategy = kafka.ForBroker(7) // it takes any ID
 		}
 		all = append(all, item.Strategy)
@@ -115,7 +116,7 @@ func FuzzCommit(f *testing.F) {
 		own := append(service.Entries(backend.Parent(seat)), service.Entry(election))
 		was := service.Dump()
 
-		do := []elector.Op{elector.Create(key, value), elector.Put(key, value), elector.CompareAndSet(key, value, version), elector.Delete(key)}[op%4]
+		do := []elector.Write{elector.Create(key, value), elector.Put(key, value), elector.CompareAndSet(key, value, version), elector.Delete(key)}[op%4]
 		made, err := term.Commit(t.Context(), do)
 		if err != nil {
 			assert.Equal(t, was, service.Dump(), err)

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -22,7 +23,7 @@ func valid() elector.Config {
 }
 
 // nameless is a strategy without a name.
-type nameless struct{ elector.Strategy }
+type nameless struct{ strategy.Strategy }
 
 func (nameless) Name() string { return "" }
 

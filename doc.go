@@ -44,11 +44,11 @@
 // [Lead] combines [New], [Run] and Close. A program that also needs its Elector calls the three itself,
 // for example a server that checks on each request whether it leads ([Elector.Term]). [Elector.Campaign]
 // is the lower-level alternative to Run. [Elector.Observe] follows who leads, and [Elector.Status] returns
-// what the process knows. [Ask] asks a leader to go, and [Fit] asks the application whether it can lead.
-// [Remove] removes what an election leaves after its candidates have gone. [NewTerm] makes terms for fakes
+// what the process knows. [Fit] asks the application whether it can lead. [NewTerm] makes terms for fakes
 // in your own tests. docs/candidate.svg shows the states of a candidate, with the hooks and errors on the
 // way.
 //
-// Strategies are in strategy/…, coordination services in backend/…, and the suites that test each
-// combination in conformance.
+// Strategies are in strategy/…, and package strategy has what their authors need. Coordination services are
+// in backend/…. Package inspect is for operators: it shows elections, asks leaders to go, and removes what
+// an election leaves. The suites that test each combination are in conformance.
 package elector

@@ -12,6 +12,9 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/asynclog"
+	"github.com/elector-go/elector/internal/delay"
+	"github.com/elector-go/elector/internal/election"
+	"github.com/elector-go/elector/strategy"
 )
 
 // An Elector is one candidate in one election. It is safe for concurrent use.
@@ -23,7 +26,7 @@ type Elector interface {
 	// bounds the campaign only; the term lives until it ends (Term.Context).
 	//
 	// It waits while no server can be reached, and while somebody still stands in an old directory of the
-	// election that takes no more entries (backend.ErrUsedUp) or is gone (backend.ErrNoParent: see Remove);
+	// election that takes no more entries (backend.ErrUsedUp) or is gone (backend.ErrNoParent: it was removed);
 	// it reports this to Hooks.Retry and the log. It also waits while the application is unfit (Config.Fit,
 	// Hooks.Aside). After a lost session it starts again. It returns an error when ctx ends; when a retry
 	// is of no use (backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge, ErrStrategyMismatch,
@@ -63,42 +66,13 @@ type Elector interface {
 	Close(ctx context.Context) error
 }
 
-// A Leader describes who leads an election. The zero Leader means that nobody does.
-type Leader struct {
-	ID    string
-	Value []byte
-	// Token is the term's fencing token. It rises from term to term.
-	Token uint64
-	// Seat is the leader's entry in the service, as it was read.
-	Seat backend.Entry
-	// Since is when the leader was elected, by its own clock; zero if the
-	// strategy does not record it. It is for people: nothing may depend on it.
-	Since time.Time
-}
+// A Leader describes who leads an election: its ID, Value, Token, Seat and Since. The zero Leader means that
+// nobody does (Vacant).
+type Leader = strategy.Leader
 
-// Vacant reports whether nobody leads.
-func (l Leader) Vacant() bool { return l.Token == 0 }
-
-func (l Leader) equal(o Leader) bool {
-	return l.ID == o.ID && l.Token == o.Token && string(l.Value) == string(o.Value)
-}
-
-// A Candidate describes a candidate that stands in an election.
-type Candidate struct {
-	ID    string
-	Value []byte
-	// Leads is set for the candidate that is entitled to lead.
-	Leads bool
-	// Entry is the candidate's entry in the service, as it was read: Key and Rev distinguish it
-	// from another candidate with the same ID.
-	Entry backend.Entry
-	// Own is set for the candidate of the elector that returned the list: its place there is its place in line.
-	Own bool
-	// Rank is what a ranking strategy compares; nil with other strategies.
-	Rank []int64
-	// Designated is set for the candidate designated by an operator: see Designate.
-	Designated bool
-}
+// A Candidate describes a candidate that stands in an election: its ID, Value, Entry, Rank, and whether it
+// Leads, is the elector's Own, or is Designated by an operator.
+type Candidate = strategy.Candidate
 
 // cleanupTimeout bounds how long a call that has failed, or whose ctx has ended, waits for the service to
 // confirm that an entry is gone. After that the session continues in the background.
@@ -116,11 +90,12 @@ func New(cfg Config) (Elector, error) {
 		return nil, err
 	}
 	cfg.Value = bytes.Clone(cfg.Value)
-	id, foreign, _ := cfg.identify() // Validate has checked the error
+	id, _, _ := cfg.identify() // Validate has checked the error
 	e := &elector{
-		cfg: cfg, id: id, foreign: foreign, hooks: newHooks(cfg.Hooks),
+		cfg: cfg, id: id, election: election.New(cfg.Election, cfg.Strategy), hooks: newHooks(cfg.Hooks),
 		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1), checking: make(chan struct{}, 1),
 	}
+	e.election.Waits = e.reportWait
 	if err := electors.add(e); err != nil {
 		return nil, err
 	}
@@ -132,13 +107,13 @@ func New(cfg Config) (Elector, error) {
 
 // elector is the Elector that New makes.
 type elector struct {
-	cfg     Config
-	id      string // as the election knows it
-	foreign bool   // the strategy has a CustomLayout
-	hooks   *hooks
-	log     *slog.Logger
-	ctx     context.Context // ends with ErrClosed when Close begins
-	cancel  context.CancelCauseFunc
+	cfg      Config
+	id       string // as the election knows it
+	election *election.Election
+	hooks    *hooks
+	log      *slog.Logger
+	ctx      context.Context // ends with ErrClosed when Close begins
+	cancel   context.CancelCauseFunc
 
 	wg           sync.WaitGroup // monitors, terms and checks, except one that hangs
 	observations observations   // for Status
@@ -182,20 +157,11 @@ func (e *elector) fail(ctx context.Context, what string, err error) error {
 	case e.ctx.Err() != nil:
 		err = ErrClosed
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, backend.ErrStanding):
-		err = ended(ctx)
+		err = delay.Ended(ctx)
 	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", ended(ctx), err)
+		err = fmt.Errorf("%w: %w", delay.Ended(ctx), err)
 	}
 	return fmt.Errorf("elector: %s %s: %w", what, e.cfg.Election, err)
-}
-
-// ended returns the error of a ctx that has ended, with its cause if it has one.
-func ended(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
 }
 
 func (e *elector) Close(ctx context.Context) error {
@@ -391,15 +357,6 @@ func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
 	}
 	e.log.Debug("session opened", "session", s.ID(), "ttl", s.TTL())
 	return s, nil
-}
-
-// catchUp makes a new session read at least what was there when it was opened.
-func (e *elector) catchUp(ctx context.Context, s *backend.Session) error {
-	key := e.cfg.Election
-	if key == "/" { // Kafka's path; no entry can be there
-		key = "/controller"
-	}
-	return s.CatchUp(ctx, key)
 }
 
 // monitor reports the states of one session to the hook and the log until the session is lost.

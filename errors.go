@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/election"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Causes of a term's end, as context.Cause returns them for [Term.Context]. Compare with errors.Is.
@@ -14,12 +16,12 @@ var (
 	// ErrAsked: the leader was asked to go, and Run has told its lead function to stop. It is the cause of
 	// that function's ctx; the term lives until the function returns, and then ends with ErrResigned and
 	// ErrAsked.
-	ErrAsked = errors.New("asked to go")
+	ErrAsked = election.ErrAsked
 
 	// ErrDeposed: somebody else deleted the leader's entry, for example an operator who wants to move
 	// leadership. The session lives on. As the error of a write, it means that nothing was written,
 	// because the term is over.
-	ErrDeposed = errors.New("deposed")
+	ErrDeposed = strategy.ErrDeposed
 
 	// ErrSessionLost: the session's trust window passed, or the service ended the session. The entry is
 	// gone, or goes before anyone else can lead.
@@ -34,39 +36,39 @@ var (
 
 var (
 	// ErrNoLeader: nobody leads the election at the moment.
-	ErrNoLeader = errors.New("no leader")
+	ErrNoLeader = election.ErrNoLeader
 
 	// ErrStrategyMismatch: the election was founded with another strategy, or its path holds something
 	// else. Two strategies on one election could elect two leaders, so this is final: use another path for
 	// the election, or delete it.
-	ErrStrategyMismatch = errors.New("election belongs to another strategy")
+	ErrStrategyMismatch = strategy.ErrStrategyMismatch
 
 	// ErrOccupied: somebody else's candidates stand directly under the election's path, for example those
 	// of kazoo's Lock, `etcdctl elect` or `consul lock`. The error names them. They and this library's
 	// candidates do not see each other, so each side would have a leader. Use another path for the
 	// election, or stop them and delete what is left. It is final for a candidate that enters; a candidate
 	// that has entered tries again.
-	ErrOccupied = errors.New("somebody else's candidates stand at the election's path")
+	ErrOccupied = election.ErrOccupied
 
 	// ErrInUse: the election cannot be removed, because somebody stands in it, or its directory holds
 	// something else. The election continues.
-	ErrInUse = errors.New("election is in use")
+	ErrInUse = election.ErrInUse
 
 	// ErrNoElection: nobody has stood in the election yet, so that it is not founded, or somebody has
 	// removed it.
-	ErrNoElection = errors.New("no such election")
+	ErrNoElection = election.ErrNoElection
 
 	// ErrNoCandidate: the candidate named to lead next does not stand in the election.
-	ErrNoCandidate = errors.New("no such candidate")
+	ErrNoCandidate = strategy.ErrNoCandidate
 
 	// ErrNoTransfer: the strategy cannot make a chosen candidate the next leader.
-	ErrNoTransfer = errors.New("strategy cannot transfer leadership to a candidate of one's choice")
+	ErrNoTransfer = election.ErrNoTransfer
 
 	// ErrNoDesignation: the strategy ignores the candidate that an operator designates.
-	ErrNoDesignation = errors.New("strategy heeds no designation")
+	ErrNoDesignation = election.ErrNoDesignation
 
 	// ErrTransfer: a candidate stands aside for the candidate that the leader has named to lead next.
-	ErrTransfer = errors.New("leadership is transferred to another candidate")
+	ErrTransfer = strategy.ErrTransfer
 
 	// ErrUnfit: the application's own check says that it cannot lead: see Config.Fit.
 	ErrUnfit = errors.New("not fit")
@@ -80,7 +82,7 @@ var (
 	// Hooks.
 	ErrInHook = errors.New("called from a hook, for which it would have to wait: call it on another goroutine")
 
-	// ErrConflict: an entry is not as an op of Term.Commit expects it. Nothing was written.
+	// ErrConflict: an entry is not as a write of Term.Commit expects it. Nothing was written.
 	ErrConflict = backend.ErrConflict
 
 	// ErrIndeterminate: a write may or may not have happened, or may still happen.
@@ -91,5 +93,5 @@ var (
 	ErrStop = errors.New("stop running")
 
 	// ErrConfig is wrapped by every violation that New reports.
-	ErrConfig = errors.New("invalid config")
+	ErrConfig = strategy.ErrConfig
 )

@@ -41,12 +41,12 @@ func standInTerm(token uint64, written *[]string) (t *elector.Term, depose func(
 		Token:   token,
 		Context: ctx,
 		Valid:   func() bool { return ctx.Err() == nil },
-		Commit: func(_ context.Context, ops ...elector.Op) ([]backend.Entry, error) {
+		Commit: func(_ context.Context, writes ...elector.Write) ([]backend.Entry, error) {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			*written = append(*written, fmt.Sprintf("%d ops with token %d", len(ops), token))
-			return make([]backend.Entry, len(ops)), nil
+			*written = append(*written, fmt.Sprintf("%d writes with token %d", len(writes), token))
+			return make([]backend.Entry, len(writes)), nil
 		},
 		Proclaim: func(context.Context, []byte) error { return context.Cause(ctx) },
 		Guard:    func() elector.Guard { return elector.Guard{} },
@@ -77,5 +77,5 @@ func ExampleNewTerm() {
 	fmt.Println(written)
 	// Output:
 	// step 3: deposed: stop running
-	// [1 ops with token 7 1 ops with token 7]
+	// [1 writes with token 7 1 writes with token 7]
 }

@@ -48,8 +48,8 @@ func ExampleTerm_Transfer() {
 		}
 	}
 
-	// The leader's work has stopped.
-	if err := term.Transfer(ctx, "host-3"); err != nil {
+	stop := func() error { return nil } // it blocks until the leader's work has stopped
+	if err := term.Transfer(ctx, "host-3", stop); err != nil {
 		fmt.Println("leads on:", err)
 	}
 	fmt.Println(<-aside)

@@ -18,13 +18,14 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 // An application is an application whose fitness the test sets.
 type application struct {
 	logbook
-	strategy elector.Strategy // fair, if nil
+	strategy strategy.Strategy // fair, if nil
 
 	mu      sync.Mutex
 	check   func(ctx context.Context) error

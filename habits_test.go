@@ -70,13 +70,17 @@ func within(at string, list ...string) bool {
 // Imports go down only. A program that uses one backend compiles no other backend and none of their
 // clients.
 var imports = []struct{ of, may, why string }{
-	{".", "backend internal/asynclog internal/layout", "every user compiles it"},
+	{".", "backend strategy internal/asynclog internal/delay internal/election internal/layout", "every user compiles it"},
+	{"strategy", "backend internal/delay", "every user compiles it"},
 	{"backend", "", "every user compiles it"},
 	{"internal/asynclog", "", "every user compiles it"},
+	{"internal/election", "backend strategy internal/delay internal/layout", "every user compiles it"},
+	{"internal/delay", "", "every user compiles it"},
 	{"internal/layout", "", "every user compiles it"},
 	{"internal/companion", "", "every user compiles it"},
 	{"backend/driver", "backend internal/asynclog internal/companion", "backends build on it"},
 	{"backend/memory", "backend backend/driver", "users' tests compile it"},
+	{"backend/register", "backend backend/driver", "it serves every store"},
 	{"backend/zookeeper/internal/wire", "github.com/go-zookeeper/zk", "it knows no entries and no elections"},
 	{"backend/zookeeper/internal/wire/wiretest", "testing github.com/stretchr/testify/... internal/must", "tests use it"},
 	{"backend/zookeeper/...", "backend backend/driver internal/asynclog github.com/go-zookeeper/zk", "it brings no client but its own"},
@@ -84,14 +88,13 @@ var imports = []struct{ of, may, why string }{
 	{"backend/consul/...", "backend backend/driver internal/asynclog github.com/hashicorp/consul/api/...", "it brings no client but its own"},
 	{"backend/meter", "backend", "it serves every service"},
 	{"backend/dial", "backend/... internal/asynclog internal/etcdclient github.com/hashicorp/consul/api/... go.etcd.io/etcd/... go.uber.org/zap/... google.golang.org/grpc/...", "it opens backends, and knows no elections"},
-	{"strategy", "", "every user compiles it"},
-	{"strategy/catalog", ". strategy strategy/...", "a strategy serves every service"},
-	{"strategy/...", ". backend internal/layout strategy strategy/entries", "a strategy serves every service, and what two share is in strategy/entries"},
+	{"strategy/catalog", "strategy/...", "a strategy serves every service"},
+	{"strategy/...", "strategy backend internal/layout strategy/entries", "a strategy serves every service, and what two share is in strategy/entries"},
 	{"fence", ". backend", "the driver of the database is the user's own"},
 	{"health", ". backend", "it serves every service"},
-	{"inspect", ". backend internal/layout strategy/...", "it serves every service"},
+	{"inspect", ". backend internal/election internal/layout strategy strategy/...", "it serves every service"},
 	{"lastwill", "backend internal/asynclog internal/companion golang.org/x/sys/unix", "it serves every service"},
-	{"conformance/...", "testing . strategy backend backend/memory backend/meter conformance/... internal/asynclog/... internal/layout internal/wait " +
+	{"conformance/...", "testing . strategy backend backend/memory backend/meter conformance/... internal/asynclog/... internal/election internal/layout internal/wait " +
 		"github.com/anishathalye/porcupine golang.org/x/sys/unix", "it serves every service"},
 }
 
@@ -125,11 +128,12 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// TestBackends checks that the suite tests each backend, and that a URL opens it.
+// TestBackends checks that the suite tests each backend, and that a URL opens it. A register is opened with a
+// store of the user's own.
 func TestBackends(t *testing.T) {
 	packages := list(t)
 	for at, p := range packages {
-		if path.Dir(at) != "backend" || within(at, "backend/dial", "backend/driver", "backend/meter") {
+		if path.Dir(at) != "backend" || within(at, "backend/dial", "backend/driver", "backend/meter", "backend/register") {
 			continue
 		}
 		if !slices.Contains(slices.Concat(p.TestImports, p.XTestImports), module+"/conformance") {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Hooks report every transition of an elector. All are optional.
@@ -40,8 +41,8 @@ type Hooks struct {
 	// Ended is called once per term that was Elected, after its Context was cancelled with cause.
 	Ended func(t *Term, cause error)
 
-	// Asked is called once in a term whose leader is asked to go, after Elected and before Ended: see Ask
-	// and Term.Asked.
+	// Asked is called once in a term whose leader is asked to go, after Elected and before Ended: see
+	// Term.Asked.
 	Asked func(t *Term, r Request)
 
 	// Session is called with each change of the session's state, beginning with Live for a new session.
@@ -160,32 +161,19 @@ func (w Work) String() string {
 	return fmt.Sprintf("Work(%d)", int(w))
 }
 
-// A Stage is a state of the ZooKeeper leader election recipe.
+// A Stage is a state of the ZooKeeper leader election recipe. Its String is the recipe's name of it.
 // Source: LeaderElectionSupport in Apache ZooKeeper's recipes.
-type Stage int
+type Stage = strategy.Stage
 
 const (
-	StageStart     Stage = iota + 1 // open a session, find or found the election
-	StageOffer                      // enter the election
-	StageDetermine                  // find out which candidates come before this one
-	StageReady                      // wait for the predecessor, or for the seat
-	StageElected                    // begin the term
-	StageFailed                     // abandon an attempt and clean up after it
-	StageStop                       // resign or withdraw
+	StageStart     = strategy.StageStart     // open a session, find or found the election
+	StageOffer     = strategy.StageOffer     // enter the election
+	StageDetermine = strategy.StageDetermine // find out which candidates come before this one
+	StageReady     = strategy.StageReady     // wait for the predecessor, or for the seat
+	StageElected   = strategy.StageElected   // begin the term
+	StageFailed    = strategy.StageFailed    // abandon an attempt and clean up after it
+	StageStop      = strategy.StageStop      // resign or withdraw
 )
-
-var stageNames = [...]string{
-	StageStart: "start", StageOffer: "offer", StageDetermine: "determine", StageReady: "ready",
-	StageElected: "elected", StageFailed: "failed", StageStop: "stop",
-}
-
-// String returns the recipe's name of the stage.
-func (s Stage) String() string {
-	if s >= StageStart && int(s) < len(stageNames) {
-		return stageNames[s]
-	}
-	return fmt.Sprintf("Stage(%d)", int(s))
-}
 
 // A StageEvent reports that a stage began or completed.
 type StageEvent struct {
@@ -228,9 +216,9 @@ type CommitEvent struct {
 	// Began is when Commit was called, and Took is how long it took.
 	Began time.Time
 	Took  time.Duration
-	// Ops is the number of ops, and Err is what Commit returns.
-	Ops int
-	Err error
+	// Writes is their number, and Err is what Commit returns.
+	Writes int
+	Err    error
 }
 
 // hooks are the Hooks of one elector.

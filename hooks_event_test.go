@@ -87,7 +87,7 @@ func TestCommitHook(t *testing.T) {
 		began := time.Now()
 		must.Get(term.Commit(ctx, elector.Put("/a", nil), elector.Put("/b", nil)))(t)
 		require.Len(t, heard, 1)
-		assert.Equal(t, elector.CommitEvent{Context: ctx, Term: term, Began: began, Took: time.Since(began), Ops: 2}, heard[0])
+		assert.Equal(t, elector.CommitEvent{Context: ctx, Term: term, Began: began, Took: time.Since(began), Writes: 2}, heard[0])
 
 		require.NoError(t, term.Resign(t.Context()))
 		_, err := term.Commit(t.Context(), elector.Put("/a", nil))

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -64,7 +65,7 @@ func tour(t *testing.T, ctx context.Context, hooks elector.Hooks, win func(e ele
 	must.Get(stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil)))(t) // Occupied
 	time.Sleep(2 * time.Second)
 	require.NoError(t, stranger.Close(ctx))
-	must.Get(elector.Ask(ctx, service, fair.Strategy{}, "/e", elector.Request{}))(t)
+	must.Get(election.Ask(ctx, service, fair.Strategy{}, "/e", election.Request{}))(t)
 	<-first.Asked()
 	synctest.Wait()
 	client.Suspend()
@@ -168,7 +169,7 @@ func TestLayerThatEndsItsGoroutine(t *testing.T) {
 			time.Sleep(time.Minute)
 			go func() { next <- wins(t, ctx, b) }()
 			time.Sleep(time.Minute)
-			_, err := elector.Ask(ctx, service, fair.Strategy{}, "/e", elector.Request{To: "b"})
+			_, err := election.Ask(ctx, service, fair.Strategy{}, "/e", election.Request{To: "b"})
 			if err != nil {
 				require.ErrorIs(t, err, elector.ErrNoCandidate, "call %d", nth) // b leads: a's session was lost
 			}

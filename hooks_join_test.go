@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -121,7 +122,7 @@ func TestHooksGetWhatTheyAreAbout(t *testing.T) {
 			}
 		})
 		term := leads(t, e)
-		must.Get(elector.Ask(t.Context(), b, fair.Strategy{}, "/e", elector.Request{}))(t)
+		must.Get(election.Ask(t.Context(), b, fair.Strategy{}, "/e", election.Request{}))(t)
 		synctest.Wait()
 		id := e.Status().Session
 		require.NoError(t, term.Resign(t.Context()))
@@ -151,7 +152,7 @@ func TestRetrySaysWhat(t *testing.T) {
 			case 1, 2:
 				return broken
 			case 3: // it stops as asked
-				_, err := elector.Ask(ctx, service, fair.Strategy{}, "/e", elector.Request{})
+				_, err := election.Ask(ctx, service, fair.Strategy{}, "/e", election.Request{})
 				if err != nil {
 					return err
 				}
@@ -197,7 +198,7 @@ func TestALifeIsLogged(t *testing.T) {
 		synctest.Wait()
 		client.Resume()
 		synctest.Wait()
-		must.Get(elector.Ask(t.Context(), client, fair.Strategy{}, "/e", elector.Request{By: "anna"}))(t)
+		must.Get(election.Ask(t.Context(), client, fair.Strategy{}, "/e", election.Request{By: "anna"}))(t)
 		time.Sleep(time.Minute)
 		client.Expire()
 		time.Sleep(time.Minute)

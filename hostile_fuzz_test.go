@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/layout"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 )
 
 const besieged = "/jobs/e"
@@ -25,7 +26,7 @@ const besieged = "/jobs/e"
 // anything that the bytes of a script say.
 type siege struct {
 	t        *testing.T
-	strategy elector.Strategy
+	strategy strategy.Strategy
 	svc      *memory.Service
 	players  []*player
 	hostile  *memory.Client

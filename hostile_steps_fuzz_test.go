@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/kafka"
 )
 
-var brokers elector.Strategy = kafka.Strategy{}
+var brokers strategy.Strategy = kafka.Strategy{}
 
 // step does what three bytes say.
 func (s *siege) step(do, where, what byte) {

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -55,15 +56,15 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 		defer catchUp()
 		leader := standing(t, service.Client("leader"), "leader")
 		leads(t, leader)
-		assert.ErrorIs(t, elector.Remove(t.Context(), service, fair.Strategy{}, "/e"), elector.ErrInUse)
+		assert.ErrorIs(t, election.Remove(t.Context(), service, fair.Strategy{}, "/e"), elector.ErrInUse)
 		require.NoError(t, leader.Close(t.Context()))
-		assert.NoError(t, elector.Remove(t.Context(), service, fair.Strategy{}, "/e"))
+		assert.NoError(t, election.Remove(t.Context(), service, fair.Strategy{}, "/e"))
 		assert.Empty(t, service.Dump(), "nothing is left")
 	})
 }
 
-// Prepare finds an heir that the leader's server does not know of yet.
-func TestPrepareAtAServerThatIsBehind(t *testing.T) {
+// Transfer finds an heir that the leader's server does not know of yet.
+func TestTransferAtAServerThatIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
 		var behind atomic.Bool // until a commit
@@ -87,7 +88,7 @@ func TestPrepareAtAServerThatIsBehind(t *testing.T) {
 		behind.Store(true)
 		campaigns(t, standing(t, service, "heir"))
 		require.Len(t, must.Get(leader.Candidates(t.Context()))(t), 1)
-		assert.NoError(t, term.Prepare(t.Context(), "heir"))
+		assert.NoError(t, term.Transfer(t.Context(), "heir", nil))
 	})
 }
 

@@ -11,14 +11,16 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/delay"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // seat is the elector's side of a Term: it holds the claim.
 type seat struct {
 	e       *elector
 	session *backend.Session
-	claim   Claim
+	claim   strategy.Claim
 	term    *Term
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -48,7 +50,7 @@ type seat struct {
 }
 
 // seated begins a term. It fails if the elector has been closed meanwhile, or the application is not fit.
-func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c Claim, fit *fitness) (*seat, error) {
+func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c strategy.Claim, fit *fitness) (*seat, error) {
 	t := &seat{
 		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
 		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
@@ -62,7 +64,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
 		Get:    t.get,
-		Asked:  t.asked, Request: t.requested, Prepare: t.prepare,
+		Asked:  t.asked, Request: t.requested, Transfer: t.transfer,
 		seat: t,
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.
@@ -337,13 +339,13 @@ func (t *seat) release(ctx context.Context) error {
 }
 
 // commit implements Term.Commit.
-func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
+func (t *seat) commit(ctx context.Context, writes ...Write) ([]backend.Entry, error) {
 	began := time.Now()
 	var made []backend.Entry
-	err := t.checkOps(ops)
+	err := t.checkWrites(writes)
 	if err == nil {
 		err = t.write(ctx, func(ctx context.Context) error {
-			made, err = t.apply(ctx, ops)
+			made, err = t.apply(ctx, writes)
 			return err
 		})
 	}
@@ -351,21 +353,21 @@ func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 		made, err = nil, fmt.Errorf("elector: commit for %s, token %d: %w", t.e.cfg.Election, t.claim.Token, err)
 	}
 	t.e.hooks.commit(CommitEvent{
-		Context: ctx, Term: t.term, Began: began, Took: time.Since(began), Ops: len(ops), Err: err,
+		Context: ctx, Term: t.term, Began: began, Took: time.Since(began), Writes: len(writes), Err: err,
 	})
 	return made, err
 }
 
 // apply plans and commits until the plan is not outdated. Each repetition means that somebody else has
 // written.
-func (t *seat) apply(ctx context.Context, ops []Op) ([]backend.Entry, error) {
-	sorted := inOrder(ops)
+func (t *seat) apply(ctx context.Context, writes []Write) ([]backend.Entry, error) {
+	sorted := inOrder(writes)
 	planned, err := plan(ctx, t.session, sorted, false)
 	for err == nil {
 		var done []backend.Entry
 		done, err = t.session.Commit(ctx, t.claim.Conditions, planned...)
 		if err == nil {
-			return asGiven(ops, done), nil
+			return asGiven(writes, done), nil
 		}
 		if !refutes(err) {
 			break
@@ -378,15 +380,15 @@ func (t *seat) apply(ctx context.Context, ops []Op) ([]backend.Entry, error) {
 	return nil, err
 }
 
-// asGiven sorts entries into the order of the ops.
-func asGiven(ops []Op, entries []backend.Entry) []backend.Entry {
+// asGiven sorts entries into the order of the writes.
+func asGiven(writes []Write, entries []backend.Entry) []backend.Entry {
 	at := make(map[string]backend.Entry, len(entries))
 	for _, e := range entries {
 		at[e.Key] = e
 	}
-	given := make([]backend.Entry, len(ops))
-	for i, op := range ops {
-		given[i] = at[op.key]
+	given := make([]backend.Entry, len(writes))
+	for i, w := range writes {
+		given[i] = at[w.key]
 	}
 	return given
 }
@@ -559,7 +561,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 // renew publishes the value again whenever the strategy has a new payload.
 func (t *seat) renew() {
 	for t.claim.Renew(t.ctx) == nil {
-		var retry backoff
+		var retry delay.Backoff
 		for t.ctx.Err() == nil {
 			err := t.republish(t.ctx)
 			if err == nil || t.ctx.Err() != nil {
@@ -634,16 +636,17 @@ func (t *seat) catchUp(ctx context.Context) error {
 	return err
 }
 
-// prepare implements Term.Prepare.
-func (t *seat) prepare(ctx context.Context, id string) error {
+// transfer implements Term.Transfer.
+func (t *seat) transfer(ctx context.Context, id string, resign func() error) error {
 	if err := t.prepareHeir(ctx, id); err != nil {
 		return fmt.Errorf("elector: transfer %s to %q: %w", t.e.cfg.Election, id, err)
 	}
-	return nil
+	return resign()
 }
 
+// prepareHeir blocks until the candidate with the ID is next.
 func (t *seat) prepareHeir(ctx context.Context, id string) error {
-	strategy, err := t.e.transferrer()
+	transferrer, err := t.e.election.Transferrer()
 	if err != nil {
 		return err
 	}
@@ -660,16 +663,16 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 	case !t.valid():
 		return deposed(context.Cause(t.ctx), nil)
 	case ctx.Err() != nil:
-		return ended(ctx)
+		return delay.Ended(ctx)
 	}
 	named := false
-	err = t.e.catchUp(ctx, t.session) // its server may not know yet of a candidate that has just come
+	err = t.e.election.CatchUp(ctx, t.session) // its server may not know yet of a candidate that has just come
 	if err == nil {
 		var heir Candidate
-		if heir, err = t.e.heir(ctx, t.session, t.dir, t.claim.Entry, id); err == nil {
-			err = strategy.Transfer(ctx, &Handover{
+		if heir, err = t.e.election.Heir(ctx, t.session, t.dir, t.claim.Entry, id); err == nil {
+			err = transferrer.Transfer(ctx, &strategy.Handover{
 				Session: t.session, Dir: t.dir, Seat: t.lastEntry(), Heir: heir,
-				name: func(ctx context.Context) error {
+				Name: func(ctx context.Context) error {
 					named = true
 					return t.name(ctx, &layout.Heir{Key: heir.Entry.Key, Rev: heir.Entry.Rev, ID: id})
 				},
@@ -706,38 +709,6 @@ func (t *seat) name(ctx context.Context, heir *layout.Heir) error {
 	})
 }
 
-// transferrer returns the strategy as a Transferrer, if it is one.
-func (e *elector) transferrer() (Transferrer, error) {
-	if t, is := e.cfg.Strategy.(Transferrer); is {
-		return t, nil
-	}
-	return nil, fmt.Errorf("strategy %q: %w", e.cfg.Strategy.Name(), ErrNoTransfer)
-}
-
-// heir finds the candidate that should lead after the leader that holds seat: the first in line with the ID.
-func (e *elector) heir(ctx context.Context, s *backend.Session, dir string, seat backend.Entry, id string) (Candidate, error) {
-	if id == "" { // an entry that is not of this library's candidates has an empty ID
-		return Candidate{}, fmt.Errorf("%w: the ID is empty", ErrNoCandidate)
-	}
-	all, err := e.cfg.Strategy.Candidates(ctx, s, dir)
-	if err != nil {
-		return Candidate{}, err
-	}
-	why := ""
-	for _, c := range all {
-		switch {
-		case c.ID != id:
-		case c.Entry.Key == seat.Key && c.Entry.Rev == seat.Rev:
-			why = " leads already, and nobody else has that ID"
-		case len(c.Rank) > 0 && c.Rank[0] < 0: // no leader goes for a candidate that never leads
-			why = fmt.Sprintf(" has rank %v, and never leads", c.Rank)
-		default:
-			return c, nil
-		}
-	}
-	return Candidate{}, fmt.Errorf("%w: %q%s", ErrNoCandidate, id, why)
-}
-
 // makeWay makes the candidate that a request names the next, while lead still works.
 func (t *Term) makeWay(leading context.Context, id string) {
 	// A line of a hundred candidates takes about a second, one hop each. A frozen candidate in it must not
@@ -745,7 +716,9 @@ func (t *Term) makeWay(leading context.Context, id string) {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(leading, patience)
 	defer cancel()
-	if err := t.Prepare(ctx, id); err != nil && leading.Err() == nil && t.c.seat != nil {
+	errNext := errors.New("the heir is next")
+	err := t.Transfer(ctx, id, func() error { return errNext }) // Run stops the work and resigns
+	if !errors.Is(err, errNext) && leading.Err() == nil && t.c.seat != nil {
 		t.c.seat.e.log.Warn("going without an heir", "token", t.Token(), "to", id, "err", err)
 	}
 }

@@ -3,15 +3,15 @@ package elector
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/delay"
+	"github.com/elector-go/elector/internal/election"
 )
 
 func (e *elector) Leader(ctx context.Context) (Leader, error) {
@@ -22,27 +22,12 @@ func (e *elector) Leader(ctx context.Context) (Leader, error) {
 	var leader Leader
 	if err == nil {
 		asked := time.Now()
-		leader, err = e.leader(ctx, s, dir)
+		leader, err = e.election.Leader(ctx, s, dir)
 		if err == nil || errors.Is(err, ErrNoLeader) {
 			e.observations.sawLeader(leader, asked)
 		}
 	}
 	return leader, e.fail(caller, "leader of", err)
-}
-
-// leader reads who leads in a directory. dir is "" if there is none.
-func (e *elector) leader(ctx context.Context, s *backend.Session, dir string) (leader Leader, err error) {
-	if dir == "" {
-		return Leader{}, ErrNoLeader
-	}
-	err = ErrNoLeader
-	for leader, err = range e.cfg.Strategy.Observe(ctx, s, dir) {
-		break // the first is the current one
-	}
-	if err == nil && leader.Vacant() {
-		err = ErrNoLeader
-	}
-	return leader, err
 }
 
 func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
@@ -73,10 +58,10 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 		var (
 			last  Leader
 			told  bool
-			retry backoff
+			retry delay.Backoff
 		)
 		tell := func(l Leader) bool {
-			if told && l.equal(last) {
+			if told && l.ID == last.ID && l.Token == last.Token && string(l.Value) == string(last.Value) {
 				return true
 			}
 			last, told = l, true
@@ -108,7 +93,7 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 	}
 	*entered = time.Now()
 	switch {
-	case e.foreign: // there is no record to follow
+	case e.election.Foreign: // there is no record to follow
 		return e.follow(ctx, s, dir, tell)
 	case dir == "":
 		observation := e.observations.follow(s)
@@ -152,10 +137,8 @@ func (e *elector) follow(ctx context.Context, s *backend.Session, dir string, te
 		}
 		observation.waits()
 	}
-	return true, errStopped
+	return true, election.ErrStopped
 }
-
-var errStopped = errors.New("strategy stopped observing without an error")
 
 // locate finds the election without founding it. It fails while no server can be reached.
 func (e *elector) locate(ctx context.Context) (s *backend.Session, dir string, record backend.Entry, err error) {
@@ -163,7 +146,7 @@ func (e *elector) locate(ctx context.Context) (s *backend.Session, dir string, r
 		err = e.notBefore(ctx, s)
 	}
 	if err == nil {
-		dir, record, err = e.read(ctx, s)
+		dir, record, err = e.election.Read(ctx, s)
 	}
 	return s, dir, record, err
 }
@@ -177,7 +160,7 @@ func (e *elector) notBefore(ctx context.Context, s *backend.Session) error {
 	if !behind {
 		return nil
 	}
-	if err := e.catchUp(ctx, s); err != nil {
+	if err := e.election.CatchUp(ctx, s); err != nil {
 		return err
 	}
 	e.mu.Lock()
@@ -186,23 +169,6 @@ func (e *elector) notBefore(ctx context.Context, s *backend.Session) error {
 		e.behind = ""
 	}
 	return nil
-}
-
-// occupied returns the error of a candidate that finds strangers, or nil if there are none.
-func occupied(strangers []string) error {
-	const most = 5
-	var named []string
-	for i, key := range strangers {
-		if i == most {
-			named = append(named, fmt.Sprintf("and %d more", len(strangers)-most))
-			break
-		}
-		named = append(named, fmt.Sprintf("%.200q", key)) // somebody else chose the name
-	}
-	if named == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %s: take another path, or stop them and delete what is left", ErrOccupied, strings.Join(named, ", "))
 }
 
 // minSurveyEvery leaves a wait the time to find out that it need not wait: each survey makes the wait begin
@@ -227,7 +193,7 @@ func (e *elector) newSurveyor(s *backend.Session) *surveyor {
 	if v.every == 0 {
 		v.every = time.Minute
 	}
-	if v.every < 0 || e.foreign { // with a custom layout, others may stand there
+	if v.every < 0 || e.election.Foreign { // with a custom layout, others may stand there
 		return nil
 	}
 	v.schedule()
@@ -262,7 +228,7 @@ func (v *surveyor) due() time.Time {
 func (v *surveyor) survey(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
-	if _, _, err := v.e.find(ctx, v.s); errors.Is(err, ErrOccupied) {
+	if _, _, err := v.e.election.Find(ctx, v.s); errors.Is(err, ErrOccupied) {
 		return err
 	}
 	return nil

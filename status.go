@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/delay"
 )
 
 // A Role is what an elector is doing.
@@ -285,7 +286,7 @@ type observations struct {
 
 	err   error
 	errAt time.Time
-	tries map[*backoff]time.Time // when the pending retries begin
+	tries map[*delay.Backoff]time.Time // when the pending retries begin
 }
 
 // A snapshot is what was current at one instant.
@@ -367,11 +368,11 @@ func (s *observations) failed(err error) {
 }
 
 // retries notes when the next try of b begins; the returned function notes that it has begun.
-func (s *observations) retries(b *backoff, wait time.Duration) (over func()) {
+func (s *observations) retries(b *delay.Backoff, wait time.Duration) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tries == nil {
-		s.tries = make(map[*backoff]time.Time)
+		s.tries = make(map[*delay.Backoff]time.Time)
 	}
 	s.tries[b] = time.Now().Add(wait)
 	return func() {

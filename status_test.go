@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/ranked"
@@ -177,7 +178,7 @@ func TestStatusGoesNotBack(t *testing.T) {
 // leader; otherwise it knows its place after it has read the list.
 func TestStatusOfOneThatWaits(t *testing.T) {
 	for _, c := range []struct {
-		strategy elector.Strategy
+		strategy strategy.Strategy
 		second   int // the place that is known of the second one
 		third    bool
 	}{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
 )
 
 // A Term is one period of leadership. It is safe for concurrent use.
@@ -21,7 +22,7 @@ type TermConfig struct {
 	// The other functions do what the methods of Term say.
 	Valid    func() bool
 	Proclaim func(ctx context.Context, value []byte) error
-	Commit   func(ctx context.Context, ops ...Op) ([]backend.Entry, error)
+	Commit   func(ctx context.Context, writes ...Write) ([]backend.Entry, error)
 	Guard    func() Guard
 	Resign   func(ctx context.Context) error
 	// Get may be nil: then Term.Get reads through the session of Guard, and calls Valid to find out
@@ -30,15 +31,16 @@ type TermConfig struct {
 	// Asked may be nil if nobody ever asks. Otherwise Request must be set.
 	Asked   <-chan struct{}
 	Request func() (Request, bool)
-	// Prepare may be nil: then Term.Prepare returns ErrNoTransfer.
-	Prepare func(ctx context.Context, id string) error
+	// Transfer makes the candidate with the ID the next leader, and then returns what resign returns: resign
+	// is the rest of Term.Transfer. It may be nil: then Term.Transfer returns ErrNoTransfer.
+	Transfer func(ctx context.Context, id string, resign func() error) error
 
 	// seat is what Run reports to; nil in a Term that NewTerm made for a user.
 	seat *seat
 }
 
 // NewTerm makes a Term for fakes of Elector, and for adapters around another implementation. All fields
-// except Get, Asked, Request and Prepare must be set.
+// except Get, Asked, Request and Transfer must be set.
 func NewTerm(c TermConfig) *Term { return &Term{c} }
 
 // Token returns the fencing token. It rises strictly from term to term of an election, even across
@@ -60,17 +62,17 @@ func (t *Term) Valid() bool { return t.c.Valid() }
 func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Proclaim(ctx, value) }
 
 // Commit writes to the service only while this term holds. The service checks the term's claim and applies
-// the ops in one atomic step, so it refuses the write of a process that was paused while it was deposed.
-// The caller may choose any keys except the election's own; no two ops may have the same key. Commit
-// returns the resulting entry of each op, in the order of the ops.
+// the writes in one atomic step, so it refuses the write of a process that was paused while it was deposed.
+// The caller may choose any keys except the election's own; no two writes may have the same key. Commit
+// returns the resulting entry of each write, in their order.
 //
 // The errors, for errors.Is:
 //
 //   - ErrDeposed: nothing was written, because the term is over. If the term had not ended yet, it has
 //     now. The error also wraps the cause of the term's end.
 //   - ErrConflict, backend.ErrNoEntry, backend.ErrNoParent (below an ephemeral entry): nothing was
-//     written, because an entry is not as one of the ops needs it. The term continues.
-//   - backend.ErrTooLarge: nothing was sent, because the service does not accept as many ops or bytes at
+//     written, because an entry is not as one of the writes needs it. The term continues.
+//   - backend.ErrTooLarge: nothing was sent, because the service does not accept as many writes or bytes at
 //     once. The error names the limit.
 //   - backend.ErrUnavailable: nothing was written, because the service refused all requests for one
 //     session timeout, or did not answer for up to three, or has no space. The term continues.
@@ -82,8 +84,8 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Pr
 // It blocks until there is an answer, even while out of touch with the service: at most until ctx or the
 // term ends. If the term ends because its entry was deleted, Commit blocks until the service has refused
 // the write or the session is lost.
-func (t *Term) Commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
-	return t.c.Commit(ctx, ops...)
+func (t *Term) Commit(ctx context.Context, writes ...Write) ([]backend.Entry, error) {
+	return t.c.Commit(ctx, writes...)
 }
 
 // Get reads the entry at a key; it returns backend.ErrNoEntry if there is none. The entry is never older
@@ -123,21 +125,16 @@ func (t *Term) Guard() Guard { return t.c.Guard() }
 // ended is harmless.
 func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 
-// Transfer makes the candidate with this ID the next leader: it calls Prepare and then, at once, Resign.
-// So call it when the leader's work has stopped, as with Resign. If Prepare fails, the leader continues to
-// lead.
-func (t *Term) Transfer(ctx context.Context, id string) error {
-	if err := t.Prepare(ctx, id); err != nil {
-		return err
-	}
-	return t.Resign(ctx)
-}
-
-// Prepare blocks until the candidate with this ID is next, so that it leads when this term ends. The
-// leader continues to lead, and may work meanwhile. Of several candidates with the ID, other than the
-// leader, Prepare chooses the first in the order of succession, as Elector.Candidates lists them.
+// Transfer makes the candidate with this ID the next leader, and resigns. It blocks until the candidate is
+// next, so that it leads when this term ends; meanwhile the leader continues to lead, and may work. Then it
+// calls stop, which must block until the work has stopped, and at once resigns as Resign does. A nil stop
+// means that no work runs. If stop returns an error, because the work may still run, Transfer returns that
+// error and does not resign: the leader continues to lead, and the candidate remains next.
 //
-// On an error the term continues, and the candidates' order may have changed:
+// Of several candidates with the ID, other than the leader, Transfer chooses the first in the order of
+// succession, as Elector.Candidates lists them.
+//
+// On an error before it calls stop the term continues, and the candidates' order may have changed:
 //
 //   - ErrNoTransfer: the strategy cannot do it.
 //   - ErrNoCandidate: no other candidate with the ID stands, or it has gone meanwhile.
@@ -146,19 +143,26 @@ func (t *Term) Transfer(ctx context.Context, id string) error {
 //     deadline.
 //   - an error of package backend.
 //
-// If the term has ended, the error is ErrDeposed, with the cause. Prepare reads all candidates once.
-// Concurrent calls run one after the other.
-func (t *Term) Prepare(ctx context.Context, id string) error {
-	if t.c.Prepare == nil {
+// If the term has ended, the error is ErrDeposed, with the cause. Transfer reads all candidates once.
+// Concurrent calls make their candidates next one after the other: the last one is next.
+func (t *Term) Transfer(ctx context.Context, id string, stop func() error) error {
+	if t.c.Transfer == nil {
 		return ErrNoTransfer
 	}
-	return t.c.Prepare(ctx, id)
+	return t.c.Transfer(ctx, id, func() error {
+		if stop != nil {
+			if err := stop(); err != nil {
+				return err
+			}
+		}
+		return t.Resign(ctx)
+	})
 }
 
-// Asked returns a channel that is closed when the leader is asked to go: see Ask. If Request.To names a
-// candidate, call Prepare while the work continues, as Run does. Then stop the work and call Resign, even
-// if Prepare has failed. The leader may ignore the request: the term continues until it resigns. A term
-// gets at most one request. The channel stays open if the term ends without one.
+// Asked returns a channel that is closed when the leader is asked to go: see inspect.Inspector.Ask. If
+// Request.To names a candidate, call Transfer; otherwise, or if Transfer fails, stop the work and call
+// Resign. Run does all this. The leader may ignore the request: the term continues until it resigns. A
+// term gets at most one request. The channel stays open if the term ends without one.
 func (t *Term) Asked() <-chan struct{} { return t.c.Asked }
 
 // Request returns the request that closed Asked, or false if there is none. It does not block.
@@ -168,6 +172,19 @@ func (t *Term) Request() (Request, bool) {
 	}
 	return t.c.Request()
 }
+
+// A Request asks a leader to go: see inspect.Inspector.Ask. It applies only to the term that it was written in.
+type Request struct {
+	// By is who asks, and Why is the reason: for people, in the leader's log and hooks.
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
+	// To is the ID of the candidate that should lead next, or "" for any: see Term.Transfer.
+	To string `json:"to,omitempty"`
+}
+
+// String returns, for example, `by "anna": "deploy"`. It quotes the texts because somebody else wrote
+// them.
+func (r Request) String() string { return layout.Request(r).String() }
 
 // A Guard is the condition that a term holds, for a transaction of your own with the service's native
 // client, on any connection. zookeeper.Checks, etcd.Cmps and consul.Checks convert its Conditions for

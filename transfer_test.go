@@ -2,6 +2,7 @@ package elector_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,9 +12,39 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
+
+// Transfer stops the work when the heir is next, and resigns only if the work has stopped.
+func TestTransferStopsTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		term := leads(t, standing(t, service, "a"))
+		campaigns(t, standing(t, service, "b"))
+		heir := standing(t, service, "c")
+		campaigns(t, heir)
+		stops := func(id string, result error) error {
+			called := false
+			err := term.Transfer(t.Context(), id, func() error {
+				called = true
+				assert.True(t, term.Valid())
+				return result
+			})
+			assert.Equal(t, id != "nobody", called)
+			return err
+		}
+		require.ErrorIs(t, stops("nobody", nil), elector.ErrNoCandidate)
+		errWorks := errors.New("the work goes on")
+		require.Equal(t, errWorks, stops("c", errWorks))
+		require.True(t, term.Valid())
+		require.NoError(t, stops("c", nil))
+		require.ErrorIs(t, context.Cause(term.Context()), elector.ErrResigned)
+		synctest.Wait()
+		assert.NotNil(t, heir.Term())
+	})
+}
 
 // If a frozen candidate before the heir does not step aside, the leader goes all the same.
 func TestRunGoesWithoutAnHeir(t *testing.T) {
@@ -34,7 +65,7 @@ func TestRunGoesWithoutAnHeir(t *testing.T) {
 		campaigns(t, standing(t, service, "c"))
 		defer frozen.HoldWakeups()()
 		asked := time.Now()
-		must.Get(elector.Ask(t.Context(), service, fair.Strategy{}, "/e", elector.Request{To: "c"}))(t)
+		must.Get(election.Ask(t.Context(), service, fair.Strategy{}, "/e", election.Request{To: "c"}))(t)
 		require.ErrorIs(t, <-done, elector.ErrStop)
 		assert.Equal(t, 10*time.Second, going.Sub(asked))
 	})

@@ -14,7 +14,9 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 )
@@ -40,7 +42,7 @@ var fairConfig = elector.Config{Strategy: fair.Strategy{}, Election: "/jobs/rein
 func TestCommitInAnyOrder(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, _ *memory.Service, term *elector.Term) {
 		keys := []string{"/data/a/b", "/data/a", "/data/a/c", "/data"}
-		var puts, deletes []elector.Op
+		var puts, deletes []elector.Write
 		for i, key := range keys {
 			puts = append(puts, elector.Put(key, []byte(strconv.Itoa(i))))
 			deletes = append(deletes, elector.Delete(key))
@@ -51,7 +53,7 @@ func TestCommitInAnyOrder(t *testing.T) {
 			assert.Equal(t, strconv.Itoa(i), string(e.Value))
 			assert.EqualValues(t, 1, e.Version, "written once")
 		}
-		made = must.Get(term.Commit(t.Context(), append([]elector.Op{elector.Create("/more", nil)}, deletes...)...))(t)
+		made = must.Get(term.Commit(t.Context(), append([]elector.Write{elector.Create("/more", nil)}, deletes...)...))(t)
 		assert.Equal(t, "/more", made[0].Key)
 		for i, e := range made[1:] {
 			assert.Equal(t, backend.Entry{Key: keys[i]}, e)
@@ -82,7 +84,7 @@ func TestCommitSaysWhatIsThere(t *testing.T) {
 	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, svc *memory.Service, term *elector.Term) {
 		require.NoError(t, svc.Put("/there", nil))
 		for _, c := range []struct {
-			op   elector.Op
+			op   elector.Write
 			want string
 		}{
 			{elector.Create("/there", nil), "/there exists already, at version 1:"},
@@ -136,7 +138,7 @@ type renewing struct {
 	word chan struct{}
 }
 
-func (r renewing) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (r renewing) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	claim, err := r.Strategy.Campaign(ctx, c)
 	claim.Renew = func(ctx context.Context) error {
 		select {
@@ -217,7 +219,7 @@ func TestTriesASecond(t *testing.T) {
 			} else {
 				ctx, cancel := context.WithTimeout(t.Context(), seconds*time.Second)
 				defer cancel()
-				_, err := elector.Ask(ctx, b, strategy, "/e", elector.Request{})
+				_, err := election.Ask(ctx, b, strategy, "/e", election.Request{})
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			refusing.Store(false)

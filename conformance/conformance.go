@@ -78,10 +78,9 @@ const (
 	AbilitySuspend = kit.AbilitySuspend
 	// AbilityCommit: Term.Commit and Term.Guard do what they say, and Proclaim is fenced as Commit is.
 	AbilityCommit = kit.AbilityCommit
-	// AbilityAsk: elector.Ask can write to the leader's entry, and Term.Asked reports it.
+	// AbilityAsk: inspect.Inspector.Ask can write to the leader's entry, and Term.Asked reports it.
 	AbilityAsk = kit.AbilityAsk
-	// AbilityTransfer: Term.Prepare and Transfer do what they say, with a strategy that is an
-	// elector.Transferrer.
+	// AbilityTransfer: Term.Transfer does what it says, with a strategy that is a strategy.Transferrer.
 	AbilityTransfer = kit.AbilityTransfer
 	// AbilityFit: Config.Fit is heeded.
 	AbilityFit = kit.AbilityFit

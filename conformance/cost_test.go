@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/strategies"
+	"github.com/elector-go/elector/strategy"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/strategies.md")
@@ -98,7 +99,7 @@ var costlyChanges = []costlyChange{
 type costElection struct {
 	t        *testing.T
 	service  *memory.Service
-	strategy elector.Strategy
+	strategy strategy.Strategy
 	elected  chan *elector.Term
 	all      []*costCandidate
 }
@@ -110,7 +111,7 @@ type costCandidate struct {
 }
 
 // newCostElection returns an election with n waiting candidates.
-func newCostElection(t *testing.T, strategy elector.Strategy, n int) *costElection {
+func newCostElection(t *testing.T, strategy strategy.Strategy, n int) *costElection {
 	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n+1)}
 	for range n + 1 {
 		e.join()
@@ -157,7 +158,7 @@ func (e *costElection) settle() {
 const theWinner = "the winner"
 
 // costs makes the rows of one change with n waiting candidates.
-func costs(t *testing.T, change costlyChange, strategy elector.Strategy, n int) string {
+func costs(t *testing.T, change costlyChange, strategy strategy.Strategy, n int) string {
 	e := newCostElection(t, strategy, n)
 	var before []meter.Counts
 	for _, c := range e.all {

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -12,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/strategy/fair"
@@ -71,7 +72,8 @@ func transferCosts(t *testing.T, between int) (table string, vacant time.Duratio
 	}
 	heir := between + 1
 	began := time.Now()
-	require.NoError(t, leader.Prepare(t.Context(), strconv.Itoa(heir+1)))
+	errWorks := errors.New("the work goes on")
+	require.ErrorIs(t, leader.Transfer(t.Context(), strconv.Itoa(heir+1), func() error { return errWorks }), errWorks)
 	// A commit for each hop, one that names the heir, and one that asks whether the server is behind.
 	if took, most := time.Since(began), time.Duration(between+2)*time.Millisecond; took > most {
 		t.Errorf("to make way past %d took %v, want %v at most, where a commit takes a millisecond", between, took, most)
@@ -109,7 +111,7 @@ func TestAskingCosts(t *testing.T) {
 				e := newCostElection(t, cfg.Strategy, 3)
 				leader := <-e.elected
 				before, watches := e.all[0].meter.Counts(), e.service.Stats().Watches
-				if _, err := elector.Ask(t.Context(), e.service.Client("operator"), cfg.Strategy, "/election", elector.Request{By: "operator"}); err != nil {
+				if _, err := election.Ask(t.Context(), e.service.Client("operator"), cfg.Strategy, "/election", election.Request{By: "operator"}); err != nil {
 					t.Fatal(err)
 				}
 				<-leader.Asked()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/layout"
 )
 
@@ -131,15 +132,19 @@ func (e found) view(at time.Time) View {
 	v := View{Election: e.path, At: at}
 	if e.strategy.use != nil {
 		v.Strategy, v.Unknown, v.Hidden = e.strategy.use.Name(), e.strategy.unknown, !e.strategy.lists
-		v.Designated = (*elector.Designation)(e.record.Designated)
+		v.Designated = (*Designation)(e.record.Designated)
 	}
 	return v
 }
 
+// election returns the election as its strategy knows it.
+func (e found) election() *election.Election { return election.New(e.path, e.strategy.use) }
+
 // leader reads who leads; the zero Leader if nobody does.
-func (e found) leader(ctx context.Context, s *backend.Session) (leader elector.Leader, err error) {
-	for leader, err = range e.strategy.use.Observe(ctx, s, e.dir) {
-		break // the first is the current one
+func (e found) leader(ctx context.Context, s *backend.Session) (elector.Leader, error) {
+	leader, err := e.election().Leader(ctx, s, e.dir)
+	if errors.Is(err, elector.ErrNoLeader) {
+		err = nil
 	}
 	return leader, err
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Options configure an Inspector. The zero value is usable.
 type Options struct {
 	// Strategies are your own strategies, such as those with a CustomLayout. The name in an election's
 	// record is looked up here first, and then in strategy/catalog.
-	Strategies []elector.Strategy
+	Strategies []strategy.Strategy
 	// TTL is the session timeout to ask for; zero means the backend's default.
 	TTL time.Duration
 

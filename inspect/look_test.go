@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -50,7 +51,7 @@ func inspector(t *testing.T, b backend.Backend, o inspect.Options) *inspect.Insp
 }
 
 // run makes a candidate stand until the test ends or end is called: it leads until it is asked to go.
-func run(t *testing.T, b backend.Backend, s elector.Strategy, election, id string) (end func()) {
+func run(t *testing.T, b backend.Backend, s strategy.Strategy, election, id string) (end func()) {
 	t.Helper()
 	e := must.Get(elector.New(elector.Config{Backend: b, Strategy: s, Election: election, ID: id, Value: []byte("at " + id)}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -68,7 +69,7 @@ func run(t *testing.T, b backend.Backend, s elector.Strategy, election, id strin
 }
 
 // stand makes a candidate stand, and waits until the bubble is quiet.
-func (s *stage) stand(strategy elector.Strategy, id string) (end func()) {
+func (s *stage) stand(strategy strategy.Strategy, id string) (end func()) {
 	s.Helper()
 	end = run(s.T, s.service.Client(id), strategy, path, id)
 	synctest.Wait()
@@ -149,7 +150,7 @@ func TestAskEach(t *testing.T) {
 		before := must.Get(s.in.Leader(s.Context(), path))(s)
 
 		asked, err := s.in.Transfer(s.Context(), path, "9", elector.Request{By: "anna", Why: "deploy"})
-		if _, can := item.Strategy.(elector.Transferrer); can {
+		if _, can := item.Strategy.(strategy.Transferrer); can {
 			require.NoError(s, err)
 			assert.Equal(s, "7", asked.ID)
 			assert.Nil(s, asked.Asked)
@@ -161,7 +162,7 @@ func TestAskEach(t *testing.T) {
 		after := must.Get(s.in.Leader(s.Context(), path))(s)
 		require.NotNil(s, after.Leader)
 		assert.Greater(s, after.Leader.Token, before.Leader.Token)
-		if _, can := item.Strategy.(elector.Transferrer); can {
+		if _, can := item.Strategy.(strategy.Transferrer); can {
 			assert.Equal(s, "9", after.Leader.ID)
 		}
 	})
@@ -189,9 +190,9 @@ func TestDesignate(t *testing.T) {
 		s.stand(item.Strategy, "7")
 		s.stand(item.Strategy, "8")
 		s.stand(item.Strategy, "9")
-		d := elector.Designation{ID: "9", By: "anna", Why: "deploy"}
+		d := inspect.Designation{ID: "9", By: "anna", Why: "deploy"}
 		err := s.in.Designate(s.Context(), path, d)
-		if _, heeds := item.Strategy.(elector.Designator); !heeds {
+		if _, heeds := item.Strategy.(strategy.Designator); !heeds {
 			require.ErrorIs(s, err, elector.ErrNoDesignation)
 			return
 		}
@@ -204,7 +205,7 @@ func TestDesignate(t *testing.T) {
 		v = must.Get(s.in.Candidates(s.Context(), path))(s)
 		assert.Nil(s, v.Designated)
 		assert.Equal(s, []string{"7", "8", "9"}, ids(v))
-		require.ErrorIs(s, s.in.Designate(s.Context(), path, elector.Designation{}), elector.ErrConfig)
+		require.ErrorIs(s, s.in.Designate(s.Context(), path, inspect.Designation{}), elector.ErrConfig)
 	})
 }
 
@@ -212,7 +213,7 @@ func TestRemove(t *testing.T) {
 	each(t, func(s *stage, item catalog.Item) {
 		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{})), elector.ErrNoElection)
 		end := s.stand(item.Strategy, "7")
-		if _, custom := item.Strategy.(elector.CustomLayout); custom {
+		if _, custom := item.Strategy.(strategy.CustomLayout); custom {
 			require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), elector.ErrConfig, "kafka's tokens must not restart")
 			assert.NotNil(s, must.Get(s.in.Leader(s.Context(), path))(s).Leader)
 			return
@@ -279,10 +280,10 @@ func TestUnknownStrategy(t *testing.T) {
 		_, err := s.in.Ask(s.Context(), path, elector.Request{})
 		require.ErrorIs(s, err, inspect.ErrUnknownStrategy)
 		assert.ErrorContains(s, err, "Options.Strategies")
-		require.ErrorIs(s, s.in.Designate(s.Context(), path, elector.Designation{ID: "ben"}), inspect.ErrUnknownStrategy)
+		require.ErrorIs(s, s.in.Designate(s.Context(), path, inspect.Designation{ID: "ben"}), inspect.ErrUnknownStrategy)
 		require.ErrorIs(s, must.Err(s.in.Remove(s.Context(), path, inspect.RemoveOptions{Evict: true})), inspect.ErrUnknownStrategy)
 
-		told := inspector(s.T, s.service, inspect.Options{Strategies: []elector.Strategy{own{}}})
+		told := inspector(s.T, s.service, inspect.Options{Strategies: []strategy.Strategy{own{}}})
 		v = must.Get(told.Candidates(s.Context(), path))(s)
 		assert.False(s, v.Unknown)
 		assert.Equal(s, []string{"anna", "ben"}, ids(v))
@@ -331,7 +332,7 @@ func TestWhatIsNoElection(t *testing.T) {
 
 func TestNew(t *testing.T) {
 	b := memory.New(memory.Options{})
-	_, err := inspect.New(nil, inspect.Options{Strategies: []elector.Strategy{nil, own{}, own{}}})
+	_, err := inspect.New(nil, inspect.Options{Strategies: []strategy.Strategy{nil, own{}, own{}}})
 	require.ErrorIs(t, err, elector.ErrConfig)
 	for _, says := range []string{"backend is nil", "Strategies[0] is nil", `second one named "own"`} {
 		assert.ErrorContains(t, err, says)

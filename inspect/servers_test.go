@@ -102,7 +102,7 @@ func onServer(t *testing.T, url string) {
 		return last.Leader != nil && last.Leader.ID == "9" && last.Trouble == nil
 	}, wait.Patience, 50*time.Millisecond, "the watch has heard of it")
 
-	d := elector.Designation{ID: "8", By: "anna"}
+	d := inspect.Designation{ID: "8", By: "anna"}
 	require.NoError(t, in.Designate(ctx, "/jobs/ranked", d))
 	assert.Equal(t, &d, must.Get(in.Leader(ctx, "/jobs/ranked"))(t).Designated)
 	require.NoError(t, in.Undesignate(ctx, "/jobs/ranked"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/entries"
 )
@@ -17,20 +18,20 @@ import (
 // A Landmarked strategy has a layout of its own, without a record, and a key that identifies its
 // elections. Elections of other strategies with a CustomLayout are not found.
 type Landmarked interface {
-	elector.CustomLayout
+	strategy.CustomLayout
 	// Landmark returns the key that exists in the service if there is such an election at a path.
 	Landmark(election string) (key string)
 }
 
 // known is a strategy, and what it shows.
 type known struct {
-	use     elector.Strategy
+	use     strategy.Strategy
 	lists   bool // Candidates also lists those who wait
 	unknown bool // what is known comes only from the entries
 }
 
 // all returns the caller's own strategies, and then those of the library.
-func all(own []elector.Strategy) (all []known) {
+func all(own []strategy.Strategy) (all []known) {
 	for _, s := range own {
 		all = append(all, known{use: s, lists: true})
 	}
@@ -43,7 +44,7 @@ func all(own []elector.Strategy) (all []known) {
 // named returns the strategy that a record names.
 func (i *Inspector) named(name string) known {
 	at := slices.IndexFunc(i.strategies, func(k known) bool {
-		_, foreign := k.use.(elector.CustomLayout) // it keeps no record
+		_, foreign := k.use.(strategy.CustomLayout) // it keeps no record
 		return k.use.Name() == name && !foreign
 	})
 	if at < 0 {
@@ -57,12 +58,12 @@ func (i *Inspector) named(name string) known {
 // leader's mark.
 type stranger string
 
-var _ elector.Strategy = stranger("")
+var _ strategy.Strategy = stranger("")
 
 func (s stranger) Name() string { return string(s) }
 
-func (s stranger) Campaign(context.Context, *elector.Candidacy) (elector.Claim, error) {
-	return elector.Claim{}, fmt.Errorf("strategy %q: %w", string(s), ErrUnknownStrategy)
+func (s stranger) Campaign(context.Context, *strategy.Candidacy) (strategy.Claim, error) {
+	return strategy.Claim{}, fmt.Errorf("strategy %q: %w", string(s), ErrUnknownStrategy)
 }
 
 // lookAgain is how often to look if nothing shows what to wait for.

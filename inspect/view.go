@@ -28,7 +28,7 @@ type View struct {
 	// Candidates and Count include only the leader.
 	Hidden bool `json:"hidden,omitempty"`
 	// Designated is the candidate that an operator wants to lead, or nil.
-	Designated *elector.Designation `json:"designated,omitempty"`
+	Designated *Designation `json:"designated,omitempty"`
 	// At is when the request was made, by this process's clock: the View was true then or later. In a
 	// watch it is when the last change was noticed: while there is no Trouble, nothing newer is known.
 	At time.Time `json:"at"`

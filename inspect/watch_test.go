@@ -18,7 +18,9 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -108,7 +110,7 @@ func TestWatchEach(t *testing.T) {
 		assert.Empty(s, last.Candidates)
 		assert.Zero(s, last.Count)
 		assert.Equal(s, item.Strategy.Name(), last.Strategy)
-		if _, custom := item.Strategy.(elector.CustomLayout); !custom {
+		if _, custom := item.Strategy.(strategy.CustomLayout); !custom {
 			must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{}))(s)
 			synctest.Wait()
 			time.Sleep(time.Second)
@@ -131,7 +133,7 @@ func TestWatchEach(t *testing.T) {
 func TestWatchStrategyChanges(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		l := s.watch(inspect.WatchOptions{Candidates: true})
-		for n, strategy := range []elector.Strategy{fair.Strategy{}, unfair.Strategy{}, own{}, ranked.Strategy{}} {
+		for n, strategy := range []strategy.Strategy{fair.Strategy{}, unfair.Strategy{}, own{}, ranked.Strategy{}} {
 			end := s.stand(strategy, fmt.Sprint(n))
 			time.Sleep(time.Second)
 			assert.Equal(s, strategy.Name(), l.last().Strategy)
@@ -139,7 +141,7 @@ func TestWatchStrategyChanges(t *testing.T) {
 			end()
 			time.Sleep(10 * time.Second)
 			assert.Nil(s, l.last().Leader)
-			require.NoError(s, elector.Remove(s.Context(), s.service, strategy, path))
+			require.NoError(s, election.Remove(s.Context(), s.service, strategy, path))
 			time.Sleep(time.Second)
 			assert.Empty(s, l.last().Strategy)
 		}
@@ -393,7 +395,7 @@ func TestWatchTellsOfRequests(t *testing.T) {
 		term := must.Get(e.Campaign(s.Context()))(s)
 		l := s.watch(inspect.WatchOptions{})
 		synctest.Wait()
-		d := elector.Designation{ID: "other", By: "anna"}
+		d := inspect.Designation{ID: "other", By: "anna"}
 		require.NoError(s, s.in.Designate(s.Context(), path, d))
 		time.Sleep(time.Second)
 		assert.Equal(s, &d, l.last().Designated)

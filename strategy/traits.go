@@ -1,4 +1,3 @@
-// Package strategy has what is said of every strategy: its traits.
 package strategy
 
 // Traits are the promises of a strategy beyond those that all strategies keep. The zero value promises

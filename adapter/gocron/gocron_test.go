@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	electorgocron "github.com/elector-go/elector/adapter/gocron"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -121,7 +122,7 @@ func TestSeatWaitsForTheJob(t *testing.T) {
 			return nil
 		}))
 		time.Sleep(10 * time.Second)
-		must.Get(elector.Ask(t.Context(), service, fair.Strategy{}, "/jobs", elector.Request{}))(t)
+		must.Get(election.Ask(t.Context(), service, fair.Strategy{}, "/jobs", election.Request{}))(t)
 		assert.ErrorIs(t, <-told, elector.ErrAsked)
 		assert.ErrorIs(t, a.IsLeader(t.Context()), electorgocron.ErrNotLeader, "no other job begins meanwhile")
 		time.Sleep(10 * time.Second)

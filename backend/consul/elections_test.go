@@ -19,14 +19,16 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 // stand makes a candidate in an election, with sessions of b.
-func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election string) elector.Elector {
+func (f *fixture) stand(b backend.Backend, strategy strategy.Strategy, election string) elector.Elector {
 	f.t.Helper()
 	e, err := elector.New(elector.Config{
 		Backend: b, Strategy: strategy, Election: election, ID: strconv.FormatUint(roots.Add(1), 10),
@@ -239,18 +241,18 @@ func TestSlotsOfCancelledCampaigns(t *testing.T) {
 func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	for _, item := range catalog.All() {
-		strategy := item.Strategy
-		if _, custom := strategy.(elector.CustomLayout); custom {
+		tried := item.Strategy
+		if _, custom := tried.(strategy.CustomLayout); custom {
 			continue // Remove refuses its elections
 		}
-		t.Run(strategy.Name(), func(t *testing.T) {
+		t.Run(tried.Name(), func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
-			election := f.dir + "/e"
+			path := f.dir + "/e"
 			waits := make(chan error, 100)
 			candidate := func(id string) elector.Elector {
 				e, err := elector.New(elector.Config{
-					Backend: f.another().Backend, Strategy: strategy, Election: election, ID: id,
+					Backend: f.another().Backend, Strategy: tried, Election: path, ID: id,
 					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) { waits <- r.Err }},
 				})
 				require.NoError(t, err)
@@ -268,7 +270,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 				assert.NoError(t, err)
 				return r.Send()
 			})
-			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)
+			require.ErrorIs(t, election.Remove(f.ctx, f.Backend, tried, path), elector.ErrInUse)
 			term = must.Get(enter())(t)
 			assert.Greater(t, term.Token(), founded)
 
@@ -276,7 +278,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			<-waits // it learns that it cannot enter
 			l := must.Get(late.Leader(f.ctx))(t)
 			assert.Equal(t, "early", l.ID)
-			require.ErrorIs(t, elector.Remove(f.ctx, f.Backend, strategy, election), elector.ErrInUse)
+			require.ErrorIs(t, election.Remove(f.ctx, f.Backend, tried, path), elector.ErrInUse)
 			select {
 			case <-winning:
 				t.Fatal("two candidates lead")
@@ -287,8 +289,8 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			f.succeeds(winning, term)
 			require.NoError(t, late.Close(f.ctx))
 			require.NoError(t, early.Close(f.ctx))
-			require.NoError(t, elector.Remove(f.ctx, f.Backend, strategy, election))
-			left := must.First(f.operator().KV().Keys(election[1:], "", nil))(t)
+			require.NoError(t, election.Remove(f.ctx, f.Backend, tried, path))
+			left := must.First(f.operator().KV().Keys(path[1:], "", nil))(t)
 			assert.Empty(t, left)
 		})
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy"
 )
 
 var roots atomic.Uint64
@@ -244,7 +245,7 @@ func (f *fixture) beats() {
 }
 
 // newElector makes a candidate.
-func newElector(f *fixture, b backend.Backend, strategy elector.Strategy, election, id string) elector.Elector {
+func newElector(f *fixture, b backend.Backend, strategy strategy.Strategy, election, id string) elector.Elector {
 	f.t.Helper()
 	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, TTL: 30 * time.Second})
 	require.NoError(f.t, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -28,7 +29,7 @@ import (
 type cut struct {
 	name     string
 	ttl      time.Duration
-	strategy elector.Strategy
+	strategy strategy.Strategy
 
 	// stay is how many of the others stay with the old leader. It is cut off from the rest.
 	stay int

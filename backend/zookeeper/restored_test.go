@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -67,7 +68,7 @@ func (p *past) reach(zxid uint64) {
 }
 
 // process returns a process with a session that no test waits for, and an elector.
-func (p *past) process(strategy elector.Strategy, id string) (*fixture, elector.Elector) {
+func (p *past) process(strategy strategy.Strategy, id string) (*fixture, elector.Elector) {
 	p.t.Helper()
 	f := setUpOn(p.t, p.server, sessionTimeout(time.Minute))
 	e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/restored", ID: id})
@@ -103,7 +104,7 @@ func TestRestoredUnderALeader(t *testing.T) {
 
 // deposes runs the test once. With atOne it tries to make the next leader's entry at the zxid of the
 // old one's, and returns whether that succeeded.
-func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
+func deposes(t *testing.T, strategy strategy.Strategy, atOne bool) (same bool) {
 	t.Helper()
 	p := startPast(t)
 	_, founder := p.process(strategy, "1")

@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/strategy"
 )
 
 type phase string
@@ -131,9 +132,9 @@ func (c *candidate) lead(of *elector.Term) {
 		case <-t.over:
 			return
 		case <-t.Asked():
-			if r, _ := t.Request(); r.To != "" {
-				_ = t.Prepare(w.ctx, r.To) // if that fails the term resigns all the same
-			}
+			if r, _ := t.Request(); r.To != "" && t.Transfer(w.ctx, r.To, nil) == nil {
+				return
+			} // if that fails the term resigns all the same
 		case <-t.resign:
 		}
 		_ = t.Resign(w.ctx) // the error means that the release continues in the background
@@ -193,9 +194,9 @@ func (c *candidate) onRetry(elector.RetryEvent) {
 }
 
 // watched parks each win of a strategy before the elector hears of it, and checks that it is one.
-func watched(s elector.Strategy, c *candidate) elector.Strategy {
+func watched(s strategy.Strategy, c *candidate) strategy.Strategy {
 	o := observed{s, c}
-	_, stands := s.(elector.UnfitStands)
+	_, stands := s.(strategy.UnfitStands)
 	switch s := s.(type) {
 	case identifier:
 		return foreign{o, s}
@@ -212,7 +213,7 @@ func watched(s elector.Strategy, c *candidate) elector.Strategy {
 }
 
 type observed struct {
-	elector.Strategy
+	strategy.Strategy
 	by *candidate
 }
 
@@ -235,17 +236,17 @@ type ranking struct{ transferring }
 
 func (ranking) UnfitStands() {}
 
-// identifier is what an elector.CustomLayout has besides the methods of every strategy.
+// identifier is what a strategy.CustomLayout has besides the methods of every strategy.
 type identifier interface {
-	Identify(elector.Config) (string, error)
+	Identify(id, election string) (string, error)
 }
 
-// transferrer is what an elector.Transferrer has besides the methods of every strategy.
+// transferrer is what a strategy.Transferrer has besides the methods of every strategy.
 type transferrer interface {
-	Transfer(context.Context, *elector.Handover) error
+	Transfer(context.Context, *strategy.Handover) error
 }
 
-func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (o observed) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	w := o.by.world
 	w.set(func() {
 		if !o.by.cut {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/election"
+	"github.com/elector-go/elector/strategy"
 )
 
 // A choice is one thing that may happen next.
@@ -157,7 +159,7 @@ func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool 
 }
 
 func (w *world) designates() bool {
-	_, ok := w.cfg.Strategy().(elector.Designator)
+	_, ok := w.cfg.Strategy().(strategy.Designator)
 	return ok
 }
 
@@ -382,14 +384,14 @@ func (w *world) execute(c *candidate) {
 func (w *world) designate(c *candidate) {
 	w.set(func() { w.designated = c })
 	b := w.svc.Client("operator")
-	if err := elector.Designate(w.ctx, b, w.cfg.Strategy(), Election, elector.Designation{ID: c.id}); err != nil {
+	if err := election.Designate(w.ctx, b, w.cfg.Strategy(), Election, election.Designation{ID: c.id}); err != nil {
 		w.broken("campaign", "designating %s failed: %v", c, err)
 	}
 }
 
 // ask asks the leader to go, as an operator does.
 func (w *world) ask(leader *candidate, kind Fault) {
-	r := elector.Request{By: "operator"}
+	r := election.Request{By: "operator"}
 	t := leader.term()
 	w.set(func() {
 		t.asked = true
@@ -399,7 +401,7 @@ func (w *world) ask(leader *candidate, kind Fault) {
 		}
 	})
 	b := w.svc.Client("operator")
-	_, err := elector.Ask(w.ctx, b, w.cfg.Strategy(), Election, r)
+	_, err := election.Ask(w.ctx, b, w.cfg.Strategy(), Election, r)
 	switch {
 	case errors.Is(err, elector.ErrAsked), errors.Is(err, elector.ErrNoCandidate): // another request was first, or a candidate has gone
 		w.set(func() { t.heir = nil })

@@ -7,6 +7,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Election is the path of the election that is explored.
@@ -16,7 +17,7 @@ const Election = "/election"
 type Config struct {
 	// Strategy makes the strategy of one candidate. Required. The IDs of the candidates are "0", "1", and
 	// so on, which every strategy of this module accepts.
-	Strategy func() elector.Strategy
+	Strategy func() strategy.Strategy
 
 	// Backend, if set, wraps the backend of each candidate. Its calls on the wrapped backend are the
 	// steps: an operation that makes two calls is two steps.
@@ -38,7 +39,7 @@ type Config struct {
 	Kinds  []Fault
 
 	// Found makes the candidates found the election, in all orders. Otherwise the election exists from
-	// the start, which is much less to explore. It makes no difference to an elector.CustomLayout.
+	// the start, which is much less to explore. It makes no difference to a strategy.CustomLayout.
 	Found bool
 
 	// Ordered says that candidates lead in the order in which they have enrolled: nobody is elected
@@ -83,7 +84,7 @@ const maxSteps = 1000
 func (c Config) check(t *testing.T) {
 	t.Helper()
 	if c.Strategy == nil {
-		t.Fatal("explore: Config.Strategy is nil: give a function that makes the strategy, such as func() elector.Strategy { return fair.Strategy{} }")
+		t.Fatal("explore: Config.Strategy is nil: give a function that makes the strategy, such as func() strategy.Strategy { return fair.Strategy{} }")
 	}
 	if c.Candidates > MaxCandidates {
 		t.Fatalf("explore: Config.Candidates is %d, and may be %d at most", c.Candidates, MaxCandidates)
@@ -130,10 +131,10 @@ const (
 	// Ask: an operator asks the leader to go while its commit is pending. It resigns.
 	Ask Fault = 'A'
 	// AskTo: the same, but the candidate that came last is to lead next. The leader resigns when that
-	// candidate is next, or cannot be. It is for strategies that are an elector.Transferrer.
+	// candidate is next, or cannot be. It is for strategies that are a strategy.Transferrer.
 	AskTo Fault = 'T'
 	// Designate: an operator designates the candidate, and does not take that back. It is for
-	// strategies that are an elector.Designator.
+	// strategies that are a strategy.Designator.
 	Designate Fault = 'G'
 	// Delete: an operator deletes the candidate's entry.
 	Delete Fault = 'D'

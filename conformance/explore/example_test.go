@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/explore"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -23,7 +23,7 @@ func (m *metered) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 func ExampleExhaustive() {
 	test := func(t *testing.T) {
 		explore.Exhaustive(t, explore.Config{
-			Strategy:   func() elector.Strategy { return fair.Strategy{} },
+			Strategy:   func() strategy.Strategy { return fair.Strategy{} },
 			Backend:    func(b backend.Backend) backend.Backend { return &metered{b} },
 			Ordered:    true,
 			Candidates: 2,
@@ -37,7 +37,7 @@ func ExampleExhaustive() {
 // Replay runs a failure again, with its trace, from the schedule that it has printed.
 func ExampleReplay() {
 	test := func(t *testing.T) {
-		cfg := explore.Config{Strategy: func() elector.Strategy { return fair.Strategy{} }}
+		cfg := explore.Config{Strategy: func() strategy.Strategy { return fair.Strategy{} }}
 		explore.Replay(t, cfg, "fair/2/anabakapbnbbadbwbbbk")
 	}
 	_ = test

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -26,7 +26,7 @@ var (
 
 var strategies = func() (all []explored) {
 	for _, item := range catalog.All() {
-		cfg := Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Seat}
+		cfg := Config{Strategy: func() strategy.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Seat}
 		if item.Dense {
 			cfg.Invariant = Dense
 		}
@@ -46,9 +46,9 @@ func exhaust(t *testing.T, cfg Config) {
 	}
 }
 
-// designable reports whether the strategy is an elector.Designator. Such a strategy has far more orders.
+// designable reports whether the strategy is a strategy.Designator. Such a strategy has far more orders.
 func (e explored) designable() bool {
-	_, heeds := e.Strategy.(elector.Designator)
+	_, heeds := e.Strategy.(strategy.Designator)
 	return heeds
 }
 
@@ -63,7 +63,7 @@ func TestExhausted(t *testing.T) {
 		{name: "three candidates", cfg: Config{Candidates: 3}},
 		{name: "each leads, and stands again", cfg: Config{Terms: 2}},
 		{name: "the election does not exist at first", cfg: Config{Candidates: 3, Found: true}, of: func(s explored) bool {
-			_, foreign := s.Strategy.(elector.CustomLayout)
+			_, foreign := s.Strategy.(strategy.CustomLayout)
 			return !foreign // its election needs no founding
 		}},
 		{"a fault", Config{Faults: 1}, undesignable, false},

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/internal/mutants"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -109,7 +109,7 @@ func hunt(t *testing.T, cfg Config, rules string, length int) {
 // mutated returns the Config of the strategy with a mutant.
 func (e explored) mutated(m mutants.Mutant) Config {
 	cfg := e.cfg
-	cfg.Strategy = func() elector.Strategy { return m.Strategy(e.cfg.Strategy()) }
+	cfg.Strategy = func() strategy.Strategy { return m.Strategy(e.cfg.Strategy()) }
 	cfg.Backend, cfg.New = m.Backend, m.New
 	return cfg
 }

@@ -6,23 +6,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
 // byNumber is the strategy ranked with the candidate's ID as its rank.
 type byNumber struct{ ranked.Strategy }
 
-func (s byNumber) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (s byNumber) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	n, err := strconv.Atoi(c.ID)
 	if err != nil {
-		return elector.Claim{}, err
+		return strategy.Claim{}, err
 	}
 	s.Rank = ranked.NewRank(int64(n))
 	return s.Strategy.Campaign(ctx, c)
 }
 
-var ranks = Config{Strategy: func() elector.Strategy { return byNumber{} }, Distinct: true}
+var ranks = Config{Strategy: func() strategy.Strategy { return byNumber{} }, Distinct: true}
 
 // No rule is broken when candidates have ranks of their own, and may wait for each other because of a
 // designation, a named heir, or a rank that falls below zero and rises again. The test explores as much
@@ -55,7 +55,7 @@ func TestRanks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := ranks
-			cfg.Strategy = func() elector.Strategy { return byNumber{s} }
+			cfg.Strategy = func() strategy.Strategy { return byNumber{s} }
 			cfg.Candidates, cfg.Faults, cfg.Terms, cfg.Quorum = 5, 4, 2, s.Quorum
 			Random(t, cfg, 1, 60)
 		})

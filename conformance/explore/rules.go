@@ -9,6 +9,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy"
 )
 
 // rules are the texts that a failure prints.
@@ -129,7 +130,7 @@ func (w *world) check(held map[*term]bool) {
 
 // checkUnfit looks for entries of unfit candidates that do nothing about them.
 func (w *world) checkUnfit() {
-	if _, stand := w.cfg.Strategy().(elector.UnfitStands); stand {
+	if _, stand := w.cfg.Strategy().(strategy.UnfitStands); stand {
 		return
 	}
 	for _, c := range w.candidates {

@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 const (
@@ -115,7 +115,7 @@ func newWorld(cfg Config, tell bool) *world {
 }
 
 func (w *world) foreign() bool {
-	_, ok := w.cfg.Strategy().(elector.CustomLayout)
+	_, ok := w.cfg.Strategy().(strategy.CustomLayout)
 	return ok
 }
 

@@ -55,7 +55,7 @@ func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
 		return r.Start(e)
 	}
 	return elector.NewTerm(elector.TermConfig{
-		Token: t.Token(), Context: t.Context(), Guard: t.Guard, Get: t.Get, Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
+		Token: t.Token(), Context: t.Context(), Guard: t.Guard, Get: t.Get, Asked: t.Asked(), Request: t.Request, Transfer: t.Transfer,
 		Valid: func() bool { _, valid := w.look(); return valid },
 		Proclaim: func(ctx context.Context, value []byte) error {
 			e := call(Proclaim, nil)
@@ -63,9 +63,9 @@ func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
 			r.Finish(e, err)
 			return err
 		},
-		Commit: func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
-			e := call(Commit, Writes(ops...))
-			made, err := t.Commit(ctx, ops...)
+		Commit: func(ctx context.Context, writes ...elector.Write) ([]backend.Entry, error) {
+			e := call(Commit, Writes(writes...))
+			made, err := t.Commit(ctx, writes...)
 			e.Writes = slices.Clone(e.Writes) // the original is recorded, and may be read
 			for i := range min(len(made), len(e.Writes)) {
 				e.Writes[i].Version = made[i].Version
@@ -83,16 +83,16 @@ func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
 }
 
 var opNames = [...]Op{
-	elector.OpCreate: Create, elector.OpPut: Put, elector.OpCompareAndSet: CompareAndSet, elector.OpDelete: Delete,
+	elector.WriteCreate: Create, elector.WritePut: Put, elector.WriteCompareAndSet: CompareAndSet, elector.WriteDelete: Delete,
 }
 
-// Writes returns what ops do. An op that is none of elector's has no name.
-func Writes(ops ...elector.Op) []Write {
-	writes := make([]Write, len(ops))
-	for i, op := range ops {
-		writes[i] = Write{Op: opNames[op.Kind()], Key: Text([]byte(op.Key())), Value: Text(op.Value()), Expected: op.Version()}
+// Writes returns what writes do. One that is none of elector's has no name.
+func Writes(writes ...elector.Write) []Write {
+	all := make([]Write, len(writes))
+	for i, w := range writes {
+		all[i] = Write{Op: opNames[w.Kind()], Key: Text([]byte(w.Key())), Value: Text(w.Value()), Expected: w.Version()}
 	}
-	return writes
+	return all
 }
 
 // Hooks returns hooks that record when the candidate enrols, which Options.Ordered needs, and then call

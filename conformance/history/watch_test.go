@@ -29,7 +29,7 @@ func newFake(token uint64) *fakeTerm {
 		Valid:    func() bool { return f.valid },
 		Guard:    func() elector.Guard { return elector.Guard{} },
 		Proclaim: func(context.Context, []byte) error { return nil },
-		Commit:   func(context.Context, ...elector.Op) ([]backend.Entry, error) { return nil, nil },
+		Commit:   func(context.Context, ...elector.Write) ([]backend.Entry, error) { return nil, nil },
 		Resign:   func(context.Context) error { return nil },
 	})
 	return f

@@ -7,15 +7,15 @@ import (
 	"context"
 	"errors"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
 // Strategy is the deputy strategy. Its zero value is ready to use.
 type Strategy struct{ entries.Seat }
 
-var _ elector.Strategy = Strategy{}
+var _ strategy.Strategy = Strategy{}
 
 // Name returns "deputy".
 func (Strategy) Name() string { return "deputy" }
@@ -25,7 +25,7 @@ func (Strategy) Name() string { return "deputy" }
 //  1. Create the deputy's entry, me. Taken: wait until it is gone; back to 1.
 //  2. In one step, create the seat and delete me. Done: I lead.
 //  3. The seat is taken: wait until it is gone; back to 2. Me is gone: back to 1.
-func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (Strategy) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	var me backend.Entry
 	for {
 		seat, err := offer(ctx, c, &me)
@@ -43,7 +43,7 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 			err = errors.Join(err, c.Withdraw(ctx, me))
 		}
 		if err != nil {
-			return elector.Claim{}, err
+			return strategy.Claim{}, err
 		}
 	}
 }
@@ -51,8 +51,8 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 func deputyKey(dir string) string { return dir + "/deputy" }
 
 // offer makes the candidate the deputy, unless it is already, and then the leader.
-func offer(ctx context.Context, c *elector.Candidacy, me *backend.Entry) (seat backend.Entry, err error) {
-	completed := c.Begin(elector.StageOffer)
+func offer(ctx context.Context, c *strategy.Candidacy, me *backend.Entry) (seat backend.Entry, err error) {
+	completed := c.Begin(strategy.StageOffer)
 	defer func() { completed(err) }()
 	if !me.Exists() {
 		made, err := c.Session.Commit(ctx, nil, backend.CreateEphemeral(deputyKey(c.Dir), entries.Payload(c, false)))
@@ -71,8 +71,8 @@ func offer(ctx context.Context, c *elector.Candidacy, me *backend.Entry) (seat b
 }
 
 // ready blocks until the entry under key is gone.
-func ready(ctx context.Context, c *elector.Candidacy, key string) (err error) {
-	completed := c.Begin(elector.StageReady)
+func ready(ctx context.Context, c *strategy.Candidacy, key string) (err error) {
+	completed := c.Begin(strategy.StageReady)
 	defer func() { completed(err) }()
 	for taken := backend.Unknown(key); taken.Exists(); {
 		now, err := c.Session.Await(ctx, taken)

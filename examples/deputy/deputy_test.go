@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/conformance/explore"
 	"github.com/elector-go/elector/conformance/memtest"
+	"github.com/elector-go/elector/strategy"
 )
 
 // TestElection tests each promise of an election.
@@ -29,7 +30,7 @@ func TestElection(t *testing.T) {
 // TestExplore runs every order of steps of two candidates, with one fault anywhere.
 func TestExplore(t *testing.T) {
 	report := explore.Exhaustive(t, explore.Config{
-		Strategy: func() elector.Strategy { return Strategy{} },
+		Strategy: func() strategy.Strategy { return Strategy{} },
 		Faults:   1,
 	})
 	if !report.Exhausted() {

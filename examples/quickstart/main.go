@@ -29,6 +29,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/lastwill"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -40,7 +41,7 @@ func main() {
 	name := flag.String("strategy", "fair", "fair or unfair")
 	flag.Parse()
 
-	strategies := map[string]elector.Strategy{"fair": fair.Strategy{}, "unfair": unfair.Strategy{}}
+	strategies := map[string]strategy.Strategy{"fair": fair.Strategy{}, "unfair": unfair.Strategy{}}
 	strategy, ok := strategies[*name]
 	if !ok {
 		exit(fmt.Errorf("strategy %q is neither fair nor unfair", *name))
@@ -54,7 +55,7 @@ func main() {
 }
 
 // candidate runs one candidate among processes, until the process is told to stop.
-func candidate(ctx context.Context, url, election, id string, strategy elector.Strategy) (err error) {
+func candidate(ctx context.Context, url, election, id string, strategy strategy.Strategy) (err error) {
 	say := newSayer()
 	// If this process dies, its companion ends its session at once. The companion is this program, executed
 	// again: it does not get past this call.
@@ -87,7 +88,7 @@ func candidate(ctx context.Context, url, election, id string, strategy elector.S
 }
 
 // demo runs three candidates, on a service in this process.
-func demo(ctx context.Context, say sayer, election string, strategy elector.Strategy) error {
+func demo(ctx context.Context, say sayer, election string, strategy strategy.Strategy) error {
 	say("", "three candidates, one seat; session timeout 1s; strategy %s", strategy.Name())
 	service := memory.New(memory.Options{DefaultTTL: time.Second})
 	leads := make(chan *memory.Client) // the process that has just begun to lead
@@ -136,7 +137,7 @@ func demo(ctx context.Context, say sayer, election string, strategy elector.Stra
 }
 
 // stand returns a candidate that reports its events.
-func stand(say sayer, b backend.Backend, election, id string, strategy elector.Strategy) (elector.Elector, error) {
+func stand(say sayer, b backend.Backend, election, id string, strategy strategy.Strategy) (elector.Elector, error) {
 	return elector.New(elector.Config{
 		Backend: b, Strategy: strategy, Election: election, ID: id,
 		Hooks: elector.Hooks{

@@ -23,10 +23,10 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/ranked"
 )
 
 var all = []string{"n1", "n2", "n3"}
@@ -205,7 +205,9 @@ func TestNothingIsLost(t *testing.T) {
 		})
 		asking, cancel := context.WithTimeout(c.Context(), 30*time.Second)
 		defer cancel()
-		leader := must.Get(elector.Ask(asking, c.service.Client("operator"), ranked.Strategy{}, election, elector.Request{To: lags}))(c)
+		in := must.Get(inspect.New(c.service.Client("operator"), inspect.Options{}))(c)
+		leader := must.Get(in.Transfer(asking, election, lags, elector.Request{}))(c)
+		require.NoError(c, in.Close(asking))
 		require.Equal(c, advanced, leader.ID)
 		c.latency.Store(0)
 		time.Sleep(2 * time.Second)

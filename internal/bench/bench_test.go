@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/crowd"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -17,7 +17,7 @@ import (
 // BenchmarkHandover measures handovers on memory in the format that benchstat reads, and counts their
 // allocations. Use -benchtime 200x or so: the default of a second ends after a few.
 func BenchmarkHandover(b *testing.B) {
-	for _, s := range []elector.Strategy{fair.Strategy{}, unfair.Strategy{}} {
+	for _, s := range []strategy.Strategy{fair.Strategy{}, unfair.Strategy{}} {
 		for _, n := range []int{3, 50, 500, 5000} {
 			b.Run(fmt.Sprintf("%s/N=%d", s.Name(), n), func(b *testing.B) {
 				service := memory.New(memory.Options{})

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/program"
+	"github.com/elector-go/elector/strategy"
 )
 
 // A field is the candidates of one election, in this process.
@@ -23,7 +24,7 @@ type field struct {
 }
 
 // newField makes n candidates, each on the result of open. The caller closes the field.
-func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (seat, error)) (*field, error) {
+func newField(ctx context.Context, n int, s strategy.Strategy, path string, open func() (seat, error)) (*field, error) {
 	f := &field{Crowd: crowd.New(ctx, n, patience)}
 	hooks := elector.Hooks{
 		Session: func(_ string, state backend.State) {

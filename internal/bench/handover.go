@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/internal/program"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -36,7 +36,7 @@ func strategyParts() (all []part) {
 	return all
 }
 
-func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (section, error) {
+func handovers(ctx context.Context, l *lab, s strategy.Strategy, most int) (section, error) {
 	r, err := l.newRawPair(ctx)
 	if err != nil {
 		return section{}, err
@@ -69,7 +69,7 @@ func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (secti
 	return section{fmt.Sprintf("%s: handover, %s", l.facts.title, s.Name()), []table{t}}, nil
 }
 
-func (l *lab) handoverTable(s elector.Strategy) table {
+func (l *lab) handoverTable(s strategy.Strategy) table {
 	cfg, facts := l.cfg, l.facts
 	t := table{Head: []string{"N", "all in", "samples", "raw p50", "p90", "p99", "handover p50", "p90", "p99", "p50 / raw p50", "messages", "re-entry", "allocations", "bytes"}}
 	if s.Name() != "fair" && cfg.parts["fair"] {
@@ -95,7 +95,7 @@ type handoverRow struct {
 
 // handoversAt enrols n candidates and measures handovers. If the strategy's waiting candidates must claim
 // the seat, it also measures bare clients that do so.
-func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n int) (row handoverRow, err error) {
+func (l *lab) handoversAt(ctx context.Context, r *rawPair, s strategy.Strategy, n int) (row handoverRow, err error) {
 	l.say("%s: N = %d: enrolling", s.Name(), n)
 	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
 		return row, err
@@ -141,7 +141,7 @@ func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n
 }
 
 // claimsSeat reports whether a waiting candidate must write before it leads.
-func claimsSeat(s elector.Strategy) bool {
+func claimsSeat(s strategy.Strategy) bool {
 	item, _ := catalog.Named(s.Name()) // s comes from the catalog
 	return item.Seat
 }

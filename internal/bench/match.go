@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/internal/crowd"
+	"github.com/elector-go/elector/strategy"
 )
 
 // countCycles is how often messages are counted.
@@ -21,7 +21,7 @@ type match struct {
 }
 
 // newMatch makes a match of n candidates, which do not campaign yet.
-func (l *lab) newMatch(ctx context.Context, r *rawPair, n int, s elector.Strategy, path string) (*match, error) {
+func (l *lab) newMatch(ctx context.Context, r *rawPair, n int, s strategy.Strategy, path string) (*match, error) {
 	f, err := newField(ctx, n, s, path, l.opener())
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/internal/crowd"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -24,7 +25,7 @@ func writesPart(ctx context.Context, l *lab) (section, error) {
 			min(countCycles, l.cfg.samples), l.facts.messages, l.cfg.idle, l.facts.sync),
 		Head: []string{"", "strategy", "round trips", "requests", "watch requests", "messages", "p50", "p90", "raw p50", "p50 / raw p50"},
 	}
-	for _, s := range []elector.Strategy{fair.Strategy{}, unfair.Strategy{}, kafka.Strategy{}} { // parentwatch writes like fair
+	for _, s := range []strategy.Strategy{fair.Strategy{}, unfair.Strategy{}, kafka.Strategy{}} { // parentwatch writes like fair
 		l.say("writes: %s", s.Name())
 		m, err := l.newMatch(ctx, r, 2, s, "/bench-writes/"+s.Name())
 		if err != nil {
@@ -61,9 +62,9 @@ type writer struct {
 
 func (w *writer) bouts() []bout {
 	value := []byte("value")
-	put := func() elector.Op { return elector.Put(writeKey, value) }
-	compareAndSet := func() elector.Op { return elector.CompareAndSet(writeKey, value, w.version) }
-	commit := func(op func() elector.Op) sampler { return timed(func() error { return w.commit(op()) }) }
+	put := func() elector.Write { return elector.Put(writeKey, value) }
+	compareAndSet := func() elector.Write { return elector.CompareAndSet(writeKey, value, w.version) }
+	commit := func(op func() elector.Write) sampler { return timed(func() error { return w.commit(op()) }) }
 	proclaim := timed(func() error { return w.Leader.Term.Proclaim(w.Context(), value) })
 	return []bout{
 		{"claim of a vacant seat", nothing, w.resign, timed(w.claim), w.rawClaim},
@@ -76,7 +77,7 @@ func (w *writer) bouts() []bout {
 	}
 }
 
-func (w *writer) commit(op elector.Op) error {
+func (w *writer) commit(op elector.Write) error {
 	made, err := w.Leader.Term.Commit(w.Context(), op)
 	if err == nil {
 		w.version = made[0].Version

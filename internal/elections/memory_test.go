@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/conformance/memtest"
 	"github.com/elector-go/elector/internal/strategies"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/ranked"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -43,7 +44,7 @@ func TestMemory(t *testing.T) {
 // The options of strategies that keep the strategy's promises pass all rules. (ranked's ByID has another
 // order, and a quorum of more than one waits for others: the tests of package ranked cover them.)
 func TestMemoryOptions(t *testing.T) {
-	for name, strategy := range map[string]elector.Strategy{
+	for name, strategy := range map[string]strategy.Strategy{
 		"unfair": unfair.Strategy{Jitter: 10 * time.Millisecond},
 		"ranked": ranked.Strategy{Quorum: 1, Preempt: true, HoldOff: time.Second},
 	} {
@@ -107,7 +108,7 @@ func (e commitless) Campaign(ctx context.Context) (*elector.Term, error) {
 	}
 	return elector.NewTerm(elector.TermConfig{
 		Token: t.Token(), Context: t.Context(), Valid: t.Valid, Proclaim: t.Proclaim, Resign: t.Resign,
-		Commit: func(context.Context, ...elector.Op) ([]backend.Entry, error) { return nil, errors.ErrUnsupported },
+		Commit: func(context.Context, ...elector.Write) ([]backend.Entry, error) { return nil, errors.ErrUnsupported },
 		Guard:  func() elector.Guard { return elector.Guard{} },
 	}), nil
 }

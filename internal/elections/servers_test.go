@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/consultest"
@@ -18,6 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy"
 )
 
 // notPromised returns the rules about what a strategy with these traits does not promise.
@@ -28,7 +28,7 @@ func notPromised(cfg conformance.ElectionConfig) []string {
 			rules = append(rules, names...)
 		}
 	}
-	_, custom := cfg.Strategy.(elector.CustomLayout)
+	_, custom := cfg.Strategy.(strategy.CustomLayout)
 	leaveOut(custom, noRecord...)
 	leaveOut(!cfg.Dense, noEpoch...)
 	leaveOut(!cfg.Lists, "data/used-up", "data/waiting-deleted")
@@ -40,7 +40,7 @@ func notPromised(cfg conformance.ElectionConfig) []string {
 	leaveOut(!cfg.Ranked, ofRanks...)
 	leaveOut(!cfg.Herd, "recipe/herd")
 	leaveOut(cfg.Ordered && cfg.Herd, "recipe/joining-wakes-nobody")
-	_, transfers := cfg.Strategy.(elector.Transferrer)
+	_, transfers := cfg.Strategy.(strategy.Transferrer)
 	leaveOut(transfers, "transfer/refused")
 	leaveOut(!transfers, "transfer/heir", "transfer/twice", "transfer/unknown", "transfer/same-id")
 	leaveOut(!cfg.StepsAside, hops...)

@@ -147,6 +147,22 @@ type Request struct {
 	To  string `json:"to,omitempty"`
 }
 
+// String returns, for example, `by "anna": "deploy"`. It quotes the texts because somebody else wrote
+// them.
+func (r Request) String() string {
+	s := "by somebody"
+	if r.By != "" {
+		s = fmt.Sprintf("by %q", r.By)
+	}
+	if r.Why != "" {
+		s += fmt.Sprintf(": %q", r.Why)
+	}
+	if r.To != "" {
+		s += fmt.Sprintf(", for %q to lead", r.To)
+	}
+	return s
+}
+
 // Fields in the payload of a leader's entry that the candidate's strategy does not write.
 const (
 	asked = "asked"

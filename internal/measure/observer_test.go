@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -120,7 +121,7 @@ func TestCounts(t *testing.T) {
 
 		must.Get(term.Commit(t.Context(), elector.Put("/k", nil)))(t)
 		require.ErrorIs(t, must.Err(term.Commit(t.Context(), elector.Create("/k", nil))), elector.ErrConflict)
-		must.Get(elector.Ask(t.Context(), service, fair.Strategy{}, "/e", elector.Request{}))(t)
+		must.Get(election.Ask(t.Context(), service, fair.Strategy{}, "/e", election.Request{}))(t)
 		<-term.Asked()
 		w.client.Suspend()
 		synctest.Wait()

@@ -44,7 +44,7 @@ type Mutant struct {
 	session  *opener                               // the same, for one session
 	trusted  *opener                               // between the suites and the elector
 	campaign campaigner
-	strategy func(elector.Strategy) elector.Strategy // with other settings
+	strategy func(strategy.Strategy) strategy.Strategy // with other settings
 	config   func(*elector.Config)
 	refusal  func(error) error // of New
 	elector  electorOf
@@ -81,7 +81,7 @@ func ofSession(worse ...worsening) fault { return func(m *Mutant) { m.session = 
 func ofOpened(worse opener) fault        { return func(m *Mutant) { m.session = &worse } }
 func ofTrusted(worse ...worsening) fault { return func(m *Mutant) { m.trusted = calls(worse...) } }
 func ofCampaign(worse campaigner) fault  { return func(m *Mutant) { m.campaign = worse } }
-func ofStrategy(worse func(elector.Strategy) elector.Strategy) fault {
+func ofStrategy(worse func(strategy.Strategy) strategy.Strategy) fault {
 	return func(m *Mutant) { m.strategy = worse }
 }
 func ofConfig(worse func(*elector.Config)) fault { return func(m *Mutant) { m.config = worse } }
@@ -98,12 +98,12 @@ const Backend = "backend"
 type opener func(b backend.Backend, s *backend.Session) *backend.Session
 
 // A campaigner is a faulty Campaign of a strategy; inner is the correct one.
-type campaigner func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error)
+type campaigner func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error)
 
 // An electorOf returns a faulty elector instead of the one that New has made.
 type electorOf func(cfg elector.Config, e elector.Elector) elector.Elector
 
-type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, error)
+type campaign func(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error)
 
 // All returns every mutant.
 func All() []Mutant {
@@ -155,12 +155,12 @@ func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 }
 
 // Strategy returns s with the mutant's fault.
-func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
+func (m Mutant) Strategy(s strategy.Strategy) strategy.Strategy {
 	if m.strategy != nil {
 		s = m.strategy(s)
 	}
 	r := recipe{s, m.campaign}
-	if s, custom := s.(elector.CustomLayout); custom {
+	if s, custom := s.(strategy.CustomLayout); custom {
 		return struct {
 			recipe
 			identifies
@@ -214,13 +214,13 @@ func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
 	return r
 }
 
-// What a strategy may have besides the methods of elector.Strategy.
+// What a strategy may have besides the methods of strategy.Strategy.
 type (
 	identifies interface {
-		Identify(elector.Config) (string, error)
+		Identify(id, election string) (string, error)
 	}
 	transfers interface {
-		Transfer(context.Context, *elector.Handover) error
+		Transfer(context.Context, *strategy.Handover) error
 	}
 	heeds       interface{ HeedsDesignation() }
 	unfitStands interface{ UnfitStands() }
@@ -228,11 +228,11 @@ type (
 
 // A recipe is a strategy with another Campaign.
 type recipe struct {
-	elector.Strategy
+	strategy.Strategy
 	worse campaigner
 }
 
-func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (r recipe) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	if r.worse == nil {
 		return r.Strategy.Campaign(ctx, c)
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // over is a session with some methods replaced: those that are set.
@@ -178,7 +178,7 @@ func calls(worse ...worsening) *opener {
 
 // inSession is the campaign of a mutant whose recipe is correct, but whose session is faulty.
 func inSession(worsen worsening) campaigner {
-	return func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+	return func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error) {
 		with := *c
 		with.Session = worsened(c.Session, worsen)
 		return inner(ctx, &with)
@@ -186,8 +186,8 @@ func inSession(worsen worsening) campaigner {
 }
 
 // claiming is the campaign of a mutant that changes a claim.
-func claiming(worsen func(c *elector.Claim)) campaigner {
-	return func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+func claiming(worsen func(c *strategy.Claim)) campaigner {
+	return func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error) {
 		claim, err := inner(ctx, c)
 		if err == nil {
 			worsen(&claim)

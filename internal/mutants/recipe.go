@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
 	"github.com/elector-go/elector/strategy"
@@ -26,7 +25,7 @@ var recipeMutants = []Mutant{
 		ofCampaign(anyChange)),
 	mutant("mark that nobody needs", rules{"unfair": {"recipe/herd"}},
 		"A candidate that takes the seat writes to it once more, which wakes everybody a second time.",
-		ofCampaign(claiming(func(c *elector.Claim) {
+		ofCampaign(claiming(func(c *strategy.Claim) {
 			time.Sleep(time.Millisecond) // of a fake clock: the others hear of the seat before the mark, not of both at once
 			c.MarkLeader = true
 		}))),
@@ -41,7 +40,7 @@ var recipeMutants = []Mutant{
 		}))),
 	mutant("one step back at each wake-up", rules{"fair": {"term/order", "run/failing-candidates"}},
 		"Every second candidate enrols again, at the end of the line, when it is woken.",
-		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+		ofCampaign(func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error) {
 			steps := c.ID[len(c.ID)-1]%2 == 0
 			return inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 				now, err := s.Await(ctx, known...)
@@ -67,10 +66,10 @@ var recipeMutants = []Mutant{
 		ofCampaign(inSession(told(backend.ErrNoParent, errors.New("no such directory"))))),
 	mutant("equal ID taken for the own earlier self", rules{"fair": {"term/same-id"}},
 		"A candidate that enters removes the entries of other candidates with its ID.",
-		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+		ofCampaign(func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error) {
 			l, err := c.Session.List(ctx, c.Dir)
 			if err != nil {
-				return elector.Claim{}, err
+				return strategy.Claim{}, err
 			}
 			for _, key := range l.Keys {
 				e, err := c.Session.Get(ctx, key)
@@ -199,8 +198,8 @@ var rankedMutants = []Mutant{
 }
 
 // settings is a fault of configuration: the strategy is correct, but has other settings.
-func settings(set func(s *ranked.Strategy)) func(elector.Strategy) elector.Strategy {
-	return func(s elector.Strategy) elector.Strategy {
+func settings(set func(s *ranked.Strategy)) func(strategy.Strategy) strategy.Strategy {
+	return func(s strategy.Strategy) strategy.Strategy {
 		is := s.(ranked.Strategy)
 		set(&is)
 		return is

@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/conformance/memtest"
 	"github.com/elector-go/elector/internal/strategies"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -56,7 +57,7 @@ func (m Mutant) try(t *testing.T, suite string, without []string) conformance.Re
 	cfg.Service = m.service(without, 2*time.Minute)
 	cfg.Strategy = m.Strategy(cfg.Strategy)
 	if rank := cfg.Rank; rank != nil {
-		cfg.Rank = func(r conformance.Ranking) (elector.Strategy, func(...int64)) {
+		cfg.Rank = func(r conformance.Ranking) (strategy.Strategy, func(...int64)) {
 			s, change := rank(r)
 			return m.Strategy(s), change
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // termMutants break rules about what is reported of a term.
@@ -102,7 +103,7 @@ var termMutants = []Mutant{
 var tokenMutants = []Mutant{
 	mutant("token repeats", rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
 		"Two consecutive terms can have the same token.",
-		ofCampaign(claiming(func(c *elector.Claim) { c.Token = c.Token/4 + 1 }))),
+		ofCampaign(claiming(func(c *strategy.Claim) { c.Token = c.Token/4 + 1 }))),
 	mutant("epoch begins anew with each founder", rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
 		"A candidate that has seen no leader counts from 1 again.",
 		ofCampaign(inSession(func(s *backend.Session, o *over) {
@@ -159,7 +160,7 @@ var fenceMutants = []Mutant{
 // commitTells is the elector of a mutant whose terms return another error from Commit.
 func commitTells(err, as error) electorOf {
 	return onTerm(func(t *elector.Term, c *elector.TermConfig) {
-		c.Commit = func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
+		c.Commit = func(ctx context.Context, ops ...elector.Write) ([]backend.Entry, error) {
 			made, failed := t.Commit(ctx, ops...)
 			return made, instead(err, as)(failed)
 		}
@@ -305,7 +306,7 @@ func onTerm(worsen func(t *elector.Term, c *elector.TermConfig)) electorOf {
 		c := elector.TermConfig{
 			Token: t.Token(), Context: t.Context(), Valid: t.Valid,
 			Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign, Get: t.Get,
-			Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
+			Asked: t.Asked(), Request: t.Request, Transfer: t.Transfer,
 		}
 		worsen(t, &c)
 		return elector.NewTerm(c), nil

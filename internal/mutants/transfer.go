@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // transferMutants break rules about leadership that is transferred.
@@ -21,15 +22,16 @@ var transferMutants = []Mutant{
 		},
 		"A transfer only resigns, and the next candidate leads.",
 		ofElector(onTerm(func(_ *elector.Term, c *elector.TermConfig) {
-			c.Prepare = func(context.Context, string) error { return nil }
+			c.Transfer = func(_ context.Context, _ string, resign func() error) error { return resign() }
 		}))),
 	mutant("leader goes though the heir is not next",
 		rules{"fair": {"transfer/fails", "transfer/unknown"}, "unfair": {"transfer/refused"}},
 		"A transfer that fails ends the term anyway.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
-			c.Prepare = func(ctx context.Context, id string) error {
-				err := t.Prepare(ctx, id)
-				if err != nil {
+			c.Transfer = func(ctx context.Context, id string, resign func() error) error {
+				next := false
+				err := t.Transfer(ctx, id, func() error { next = true; return resign() })
+				if !next {
 					err = errors.Join(err, t.Resign(context.WithoutCancel(ctx)))
 				}
 				return err
@@ -38,11 +40,8 @@ var transferMutants = []Mutant{
 	mutant("transfer prepared twice", rules{"fair": {"transfer/next"}},
 		"A leader prepares a transfer a second time when the heir is next.",
 		ofElector(onTerm(func(t *elector.Term, c *elector.TermConfig) {
-			c.Prepare = func(ctx context.Context, id string) error {
-				if err := t.Prepare(ctx, id); err != nil {
-					return err
-				}
-				return t.Prepare(ctx, id)
+			c.Transfer = func(ctx context.Context, id string, resign func() error) error {
+				return t.Transfer(ctx, id, func() error { return t.Transfer(ctx, id, resign) })
 			}
 		}))),
 	mutant("steps aside for one that has gone", rules{"fair": {"transfer/fails"}},
@@ -61,7 +60,7 @@ var transferMutants = []Mutant{
 		}, backend.CallPredecessor)))),
 	mutant("fenced by nothing once it has stepped aside", rules{"fair": {"transfer/heir", "transfer/prepare", "transfer/fails"}},
 		"If a candidate has stepped aside before it leads, its writes have no conditions.",
-		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+		ofCampaign(func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error) {
 			aside := false
 			claim, err := inSession(answering(func(c *backend.Call) { aside = aside || stepsAside(c.Ops) }, backend.CallCommit))(ctx, c, inner)
 			if aside {
@@ -163,7 +162,7 @@ var fitMutants = []Mutant{
 		}))),
 	mutant("unfit candidate waits on", rules{"fair": {"fit/withdraws"}, "parentwatch": {"fit/withdraws"}},
 		"A candidate that becomes unfit while it waits keeps its entry until it would lead.",
-		ofCampaign(func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+		ofCampaign(func(ctx context.Context, c *strategy.Candidacy, inner campaign) (strategy.Claim, error) {
 			ill, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 			defer cancel(nil)
 			defer context.AfterFunc(ctx, func() {

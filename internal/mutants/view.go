@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // viewMutants break rules about what others see.
@@ -151,7 +152,7 @@ func (o *oneOf) Is(target error) bool { return target == elector.ErrConfig }
 type distinct struct{ backend.Backend }
 
 type named struct {
-	elector.Strategy
+	strategy.Strategy
 	name string
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -38,7 +39,7 @@ func BehindItself(t *testing.T, start func(t *testing.T) Service) {
 	}
 }
 
-func behindItself(t *testing.T, s Service, strategy elector.Strategy) {
+func behindItself(t *testing.T, s Service, strategy strategy.Strategy) {
 	p := &play{terms: make(chan *elector.Term)}
 	p.again()
 	ctx, cancel := context.WithCancel(t.Context())

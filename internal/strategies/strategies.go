@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -38,14 +38,14 @@ func config(item catalog.Item) conformance.ElectionConfig {
 }
 
 // rankings give a candidate of a strategy a rank of its own. A strategy without ranks needs none.
-var rankings = map[string]func(conformance.Ranking) (s elector.Strategy, change func(...int64)){
-	"ranked": func(r conformance.Ranking) (elector.Strategy, func(...int64)) {
+var rankings = map[string]func(conformance.Ranking) (s strategy.Strategy, change func(...int64)){
+	"ranked": func(r conformance.Ranking) (strategy.Strategy, func(...int64)) {
 		rank := ranked.NewRank(r.Rank...)
 		return ranked.Strategy{Rank: rank, Quorum: r.Quorum, Preempt: r.Preempt, HoldOff: r.HoldOff}, rank.Set
 	},
 }
 
-// layouts read the candidates' entries of a strategy that is an elector.CustomLayout. TestElection fails for
+// layouts read the candidates' entries of a strategy that is an strategy.CustomLayout. TestElection fails for
 // a missing one. A strategy with this library's layout needs none.
 var layouts = map[string]func(context.Context, *backend.Session, string) ([]backend.Entry, error){
 	"kafka": controller,

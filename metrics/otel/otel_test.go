@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/measure"
 	"github.com/elector-go/elector/internal/must"
 	electorotel "github.com/elector-go/elector/metrics/otel"
@@ -227,7 +228,7 @@ func TestSpans(t *testing.T) {
 		assert.Equal(t, int64(2), v.AsInt64())
 		assert.Equal(t, codes.Unset, commit.Status().Code)
 
-		must.Get(elector.Ask(t.Context(), f.service, fair.Strategy{}, "/e", elector.Request{}))(t)
+		must.Get(election.Ask(t.Context(), f.service, fair.Strategy{}, "/e", election.Request{}))(t)
 		<-term.Asked()
 		synctest.Wait()
 		f.client.Suspend()

@@ -123,7 +123,7 @@ func (s *spans) commits(c elector.CommitEvent) {
 	outcome := measure.CommitOutcome(c.Err)
 	span := s.start(c.Context, "commit", trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(c.Began),
 		trace.WithLinks(s.link(c.Term)), trace.WithAttributes(
-			token(c.Term), attribute.Int("elector.ops", c.Ops), attribute.String("elector.outcome", outcome)))
+			token(c.Term), attribute.Int("elector.ops", c.Writes), attribute.String("elector.outcome", outcome)))
 	if !slices.Contains([]string{measure.OK, "conflict", "cancelled"}, outcome) {
 		fail(span, outcome, c.Err)
 	}

@@ -8,7 +8,6 @@ package catalog
 import (
 	"slices"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -20,7 +19,7 @@ import (
 // An Item is a strategy and the promises it makes beyond those of all strategies.
 type Item struct {
 	// Strategy serves any number of electors, as every strategy does.
-	Strategy elector.Strategy
+	Strategy strategy.Strategy
 	strategy.Traits
 }
 

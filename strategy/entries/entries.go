@@ -15,23 +15,23 @@ import (
 	"context"
 	"errors"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Payload returns the payload of the candidate's entry: its ID and value. leads sets the leader's mark, which
 // tells others that this candidate has been elected: see Marked.
-func Payload(c *elector.Candidacy, leads bool) []byte {
+func Payload(c *strategy.Candidacy, leads bool) []byte {
 	return layout.Candidate{ID: c.ID, Value: c.Value, Leads: leads}.Encode()
 }
 
 // Marked reports whether an entry bears the leader's mark. A leader's entry may lack it: the mark is written
-// when the term has begun, if at all (elector.Claim.MarkLeader).
+// when the term has begun, if at all (strategy.Claim.MarkLeader).
 func Marked(e backend.Entry) bool { return layout.DecodeCandidate(e.Value).Leads }
 
 // Heir returns the entry that the leader has named in its own, seat, to lead next: see elector.Term.Transfer
-// and elector.Handover.Name. It has only Key and Rev, and may be gone. It is the zero Entry if the leader has
+// and strategy.Handover.Name. It has only Key and Rev, and may be gone. It is the zero Entry if the leader has
 // named none in the directory. id is the heir's ID, for people.
 func Heir(seat backend.Entry) (heir backend.Entry, id string) {
 	h, named := layout.Named(seat.Value)
@@ -49,8 +49,8 @@ func Heir(seat backend.Entry) (heir backend.Entry, id string) {
 // Set MarkLeader in the result if others learn from the mark.
 //
 //go:noinline // it is no part of the stack of who waits
-func Claim(c *elector.Candidacy, seat backend.Entry) elector.Claim {
-	return elector.Claim{
+func Claim(c *strategy.Candidacy, seat backend.Entry) strategy.Claim {
+	return strategy.Claim{
 		Entry:      seat,
 		Token:      seat.Rev,
 		Conditions: []backend.Condition{backend.IfExists(seat)},
@@ -72,17 +72,17 @@ func Get(ctx context.Context, s *backend.Session, key string) (backend.Entry, er
 // Leader reads the leader from its entry. It returns the zero Leader if the entry does not exist or no
 // session holds it: no candidate has made it then. If it cannot read the payload, it sets only the token and
 // the seat.
-func Leader(e backend.Entry) elector.Leader {
+func Leader(e backend.Entry) strategy.Leader {
 	if e.Session == "" {
-		return elector.Leader{}
+		return strategy.Leader{}
 	}
 	c := layout.DecodeCandidate(e.Value)
-	return elector.Leader{ID: c.ID, Value: c.Value, Token: e.Rev, Seat: e}
+	return strategy.Leader{ID: c.ID, Value: c.Value, Token: e.Rev, Seat: e}
 }
 
 // Candidate reads a candidate from its entry, which a session holds. leads is whether it is entitled to lead:
 // the caller must know, as the mark does not tell.
-func Candidate(e backend.Entry, leads bool) elector.Candidate {
+func Candidate(e backend.Entry, leads bool) strategy.Candidate {
 	c := layout.DecodeCandidate(e.Value)
-	return elector.Candidate{ID: c.ID, Value: c.Value, Leads: leads, Entry: e}
+	return strategy.Candidate{ID: c.ID, Value: c.Value, Leads: leads, Entry: e}
 }

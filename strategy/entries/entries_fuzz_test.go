@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // FuzzLeader holds that a candidate is read from its entry as it was written there, that the token is the
@@ -19,7 +19,7 @@ func FuzzLeader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id string, value []byte, rev uint64, session string) {
 		id = strings.ToValidUTF8(id, "?")
 		rev = max(rev, 1)
-		c := &elector.Candidacy{ID: id, Value: value}
+		c := &strategy.Candidacy{ID: id, Value: value}
 		seat := backend.Entry{Key: "/e/seat", Rev: rev, Version: 1, Session: session, Value: Payload(c, true)}
 		claim := Claim(c, seat)
 		if claim.Token != rev || !claim.Entry.Same(seat) || len(claim.Conditions) != 1 || claim.Conditions[0].Entry.Rev != rev {
@@ -32,7 +32,7 @@ func FuzzLeader(f *testing.F) {
 			seat.Value = payload
 			leader := Leader(seat)
 			switch {
-			case session == "" && !reflect.DeepEqual(leader, elector.Leader{}):
+			case session == "" && !reflect.DeepEqual(leader, strategy.Leader{}):
 				t.Errorf("a persistent entry leads: %+v", leader)
 			case session != "" && leader.Token != rev:
 				t.Errorf("token %d of an entry of revision %d", leader.Token, rev)

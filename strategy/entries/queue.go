@@ -6,8 +6,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // A Queue has the methods by which outsiders see a strategy whose candidates have an entry each and whose
@@ -18,13 +18,13 @@ type Queue struct{}
 // the one that replaced it (Requeue). The caller relies on it: if Wait returns to two candidates, both lead.
 // Its error is backend.ErrNoEntry if the entry is gone, and otherwise what kept it from waiting, such as the
 // end of ctx.
-type Wait func(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error)
+type Wait func(ctx context.Context, c *strategy.Candidacy, me backend.Entry) (backend.Entry, error)
 
 // QueueUp is the campaign of a candidate in a queue: it enqueues an entry, blocks in wait, and returns the
 // claim to that entry (see Claim). If somebody deletes the entry meanwhile, it enqueues another, at the end.
-// If wait fails otherwise, it withdraws the entry and returns the error. It reports elector.StageOffer; wait
+// If wait fails otherwise, it withdraws the entry and returns the error. It reports strategy.StageOffer; wait
 // reports the stages that follow.
-func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (claim elector.Claim, err error) {
+func QueueUp(ctx context.Context, c *strategy.Candidacy, wait Wait) (claim strategy.Claim, err error) {
 	for {
 		me, err := offer(ctx, c, nil)
 		if err != nil {
@@ -44,20 +44,20 @@ func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (claim electo
 // withdraw withdraws an entry because of err.
 //
 //go:noinline
-func withdraw(ctx context.Context, c *elector.Candidacy, me backend.Entry, err error) error {
+func withdraw(ctx context.Context, c *strategy.Candidacy, me backend.Entry, err error) error {
 	return errors.Join(err, c.Withdraw(ctx, me))
 }
 
 // Requeue replaces me by an entry at the end of the queue, in one step, if the conditions hold. It is for a
 // candidate that waits. After an error, me is usually unchanged, except: after backend.ErrNoEntry it was gone
 // before, and after backend.ErrIndeterminate it may be gone.
-func Requeue(ctx context.Context, c *elector.Candidacy, me backend.Entry, conditions ...backend.Condition) (backend.Entry, error) {
+func Requeue(ctx context.Context, c *strategy.Candidacy, me backend.Entry, conditions ...backend.Condition) (backend.Entry, error) {
 	return offer(ctx, c, conditions, backend.Delete(me))
 }
 
 // offer enqueues the candidate's entry, and commits the other ops in the same step.
-func offer(ctx context.Context, c *elector.Candidacy, conditions []backend.Condition, beside ...backend.Op) (backend.Entry, error) {
-	completed := c.Begin(elector.StageOffer)
+func offer(ctx context.Context, c *strategy.Candidacy, conditions []backend.Condition, beside ...backend.Op) (backend.Entry, error) {
+	completed := c.Begin(strategy.StageOffer)
 	made, err := c.Session.Commit(ctx, conditions, append([]backend.Op{backend.Enqueue(c.Dir, Payload(c, false))}, beside...)...)
 	completed(err)
 	if err != nil {
@@ -66,10 +66,10 @@ func offer(ctx context.Context, c *elector.Candidacy, conditions []backend.Condi
 	return made[0], nil
 }
 
-// Observe follows the oldest entry, by the contract of elector.Strategy. It reads the entries that it
+// Observe follows the oldest entry, by the contract of strategy.Strategy. It reads the entries that it
 // remembers to be next, and lists the directory when all of these are gone.
-func (Queue) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
-	return func(yield func(elector.Leader, error) bool) {
+func (Queue) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[strategy.Leader, error] {
+	return func(yield func(strategy.Leader, error) bool) {
 		q := line{session: s, dir: dir, most: remembered}
 		oldest, err := q.oldest(ctx)
 		for yield(Leader(oldest), err) && err == nil {
@@ -88,13 +88,13 @@ func (Queue) Observe(ctx context.Context, s *backend.Session, dir string) iter.S
 }
 
 // Candidates lists the candidates. The first has the oldest entry, and leads.
-func (Queue) Candidates(ctx context.Context, s *backend.Session, dir string) ([]elector.Candidate, error) {
+func (Queue) Candidates(ctx context.Context, s *backend.Session, dir string) ([]strategy.Candidate, error) {
 	q := line{session: s, dir: dir}
 	oldest, err := q.oldest(ctx)
 	if err != nil || !oldest.Exists() {
 		return nil, err
 	}
-	all := []elector.Candidate{Candidate(oldest, true)}
+	all := []strategy.Candidate{Candidate(oldest, true)}
 	for _, key := range q.keys {
 		switch e, err := s.Get(ctx, key); {
 		case errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "": // gone since, or no candidate's

@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/layout"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
@@ -40,7 +40,7 @@ func TestObserverOfALongQueue(t *testing.T) {
 		for range candidates {
 			enqueue()
 		}
-		seen := make(chan elector.Leader, 1)
+		seen := make(chan strategy.Leader, 1)
 		go func() {
 			for l, err := range (entries.Queue{}).Observe(t.Context(), viewer, "/e") {
 				if err != nil {

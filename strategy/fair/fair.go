@@ -14,15 +14,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
 // Strategy is the fair strategy. Its zero value is ready.
 type Strategy struct{ entries.Queue }
 
-var _ elector.Transferrer = Strategy{}
+var _ strategy.Transferrer = Strategy{}
 
 // Name is "fair".
 func (Strategy) Name() string { return "fair" }
@@ -51,7 +51,7 @@ func (Strategy) Name() string { return "fair" }
 // second ends the term, with ErrDeposed. No guarded write of the term takes effect, as the entry is gone. But
 // the term is valid for that moment, and the candidate behind me may have been elected already. A read before
 // each win would tell, but would make each handover longer by a round trip.
-func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (claim elector.Claim, err error) {
+func (Strategy) Campaign(ctx context.Context, c *strategy.Candidacy) (claim strategy.Claim, err error) {
 	claim, err = entries.QueueUp(ctx, c, wait)
 	claim.MarkLeader = true
 	return claim, err
@@ -67,12 +67,12 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (claim elect
 // behind it sees its predecessor go without a mark, finds the leader's entry with the name as its new
 // predecessor, and steps aside in turn. So the name passes from one to the next, up to the heir, a hop each,
 // while the leader still leads. Candidates that come meanwhile are behind the heir.
-func (Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
+func (Strategy) Transfer(ctx context.Context, h *strategy.Handover) error {
 	for named := false; ; {
 		before, err := h.Session.Predecessor(ctx, h.Heir.Entry)
 		switch {
 		case errors.Is(err, backend.ErrNoEntry):
-			return elector.ErrNoCandidate
+			return strategy.ErrNoCandidate
 		case err != nil:
 			return err
 		case before.Key == h.Seat.Key || !before.Exists(): // gone: the term ends
@@ -89,7 +89,7 @@ func (Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 		case err != nil:
 			return fmt.Errorf("candidate %q stands in between, and has not stepped aside: %w", entries.Candidate(before, false).ID, err)
 		case !now[0].Exists():
-			return elector.ErrNoCandidate
+			return strategy.ErrNoCandidate
 		}
 		h.Heir.Entry = now[0]
 	}
@@ -97,7 +97,7 @@ func (Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 
 // wait blocks until the candidate's entry is the oldest, and returns it: me, or the one that replaced it. The
 // error is ErrNoEntry if it is gone.
-func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
+func wait(ctx context.Context, c *strategy.Candidacy, me backend.Entry) (backend.Entry, error) {
 	p := &place{c: c, me: me}
 	err := p.wait(ctx)
 	return p.me, err
@@ -105,7 +105,7 @@ func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.
 
 // A place is a candidate's place in line. It is not on the stack, which stays while the candidate waits.
 type place struct {
-	c      *elector.Candidacy
+	c      *strategy.Candidacy
 	me     backend.Entry
 	before backend.Entry // the predecessor; none: me is the oldest
 	past   backend.Entry // an heir that no longer counts
@@ -129,7 +129,7 @@ func (p *place) wait(ctx context.Context) error {
 }
 
 func (p *place) determine(ctx context.Context) (err error) {
-	completed := p.c.Begin(elector.StageDetermine)
+	completed := p.c.Begin(strategy.StageDetermine)
 	p.before, err = p.c.Session.Predecessor(ctx, p.me)
 	completed(err)
 	return err
@@ -138,7 +138,7 @@ func (p *place) determine(ctx context.Context) (err error) {
 // ready blocks until the predecessor is gone, and reports whether it led. It also returns, with false, when
 // the predecessor exists and names an heir behind me.
 func (p *place) ready(ctx context.Context) (led bool, err error) {
-	completed := p.c.Begin(elector.StageReady)
+	completed := p.c.Begin(strategy.StageReady)
 	defer func() { completed(err) }()
 	for now := []backend.Entry{p.me, p.before}; ; {
 		if led = led || entries.Marked(p.before); led {
@@ -173,6 +173,6 @@ func (p *place) aside(ctx context.Context) error {
 		return err
 	}
 	p.me = last
-	p.c.Aside(fmt.Errorf("%w: %q", elector.ErrTransfer, id))
+	p.c.Aside(fmt.Errorf("%w: %q", strategy.ErrTransfer, id))
 	return nil
 }

@@ -23,8 +23,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
@@ -39,16 +39,16 @@ type Strategy struct {
 // Config.ID. Others see it under the broker id, in decimal.
 func ForBroker(id int32) Strategy { return Strategy{broker: id, given: true} }
 
-var _ elector.CustomLayout = Strategy{}
+var _ strategy.CustomLayout = Strategy{}
 
 // Name is "kafka". It is recorded nowhere: Kafka's layout has no place for it.
 func (Strategy) Name() string { return "kafka" }
 
 // Identify returns the broker id in decimal.
-func (s Strategy) Identify(cfg elector.Config) (string, error) {
+func (s Strategy) Identify(id, _ string) (string, error) {
 	if !s.given {
-		_, err := brokerID(cfg.ID)
-		return cfg.ID, err
+		_, err := brokerID(id)
+		return id, err
 	}
 	if s.broker < 0 {
 		return "", fmt.Errorf("Strategy: broker id %d is negative", s.broker)
@@ -100,10 +100,10 @@ func await(ctx context.Context, s *backend.Session, known state) (state, error) 
 // The wait is for both entries, so that at a vacancy the epoch is known already and the win takes one round
 // trip after the notice. A candidate waits for the entry of its own earlier session as for any other: it goes
 // when the service ends that session.
-func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (Strategy) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	broker, err := brokerID(c.ID)
 	if err != nil {
-		return elector.Claim{}, fmt.Errorf("%w: %w", elector.ErrConfig, err)
+		return strategy.Claim{}, fmt.Errorf("%w: %w", strategy.ErrConfig, err)
 	}
 	now, err := determine(ctx, c)
 	for err == nil {
@@ -115,29 +115,29 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 			return claim, nil
 		}
 		if !errors.Is(refused, backend.ErrExists) && !errors.Is(refused, backend.ErrConflict) {
-			return elector.Claim{}, refused
+			return strategy.Claim{}, refused
 		}
 		before := now
 		if now, err = determine(ctx, c); err == nil && now.same(before) {
 			err = refused // though nothing has changed: so nobody was faster
 		}
 	}
-	return elector.Claim{}, err
+	return strategy.Claim{}, err
 }
 
-func determine(ctx context.Context, c *elector.Candidacy) (state, error) {
-	completed := c.Begin(elector.StageDetermine)
+func determine(ctx context.Context, c *strategy.Candidacy) (state, error) {
+	completed := c.Begin(strategy.StageDetermine)
 	now, err := await(ctx, c.Session, keys(c.Dir))
 	completed(err)
 	return now, err
 }
 
 // ready blocks until there is no controller, and returns the state at that moment.
-func ready(ctx context.Context, c *elector.Candidacy, now state) (_ state, err error) {
+func ready(ctx context.Context, c *strategy.Candidacy, now state) (_ state, err error) {
 	if !now.controller.Exists() {
 		return now, nil
 	}
-	completed := c.Begin(elector.StageReady)
+	completed := c.Begin(strategy.StageReady)
 	defer func() { completed(err) }()
 	for now.controller.Exists() {
 		if now.controller.Session == "" {
@@ -154,15 +154,15 @@ func ready(ctx context.Context, c *elector.Candidacy, now state) (_ state, err e
 }
 
 // offer claims the vacant seat.
-func offer(ctx context.Context, c *elector.Candidacy, now state, broker int32) (_ elector.Claim, err error) {
-	completed := c.Begin(elector.StageOffer)
+func offer(ctx context.Context, c *strategy.Candidacy, now state, broker int32) (_ strategy.Claim, err error) {
+	completed := c.Begin(strategy.StageOffer)
 	defer func() { completed(err) }()
 	last, err := decodeEpoch(now.epoch)
 	if err == nil && last == maxEpoch {
-		err = fmt.Errorf("%w: %s holds the highest epoch, which nobody can follow", elector.ErrStrategyMismatch, now.epoch.Key)
+		err = fmt.Errorf("%w: %s holds the highest epoch, which nobody can follow", strategy.ErrStrategyMismatch, now.epoch.Key)
 	}
 	if err != nil {
-		return elector.Claim{}, err
+		return strategy.Claim{}, err
 	}
 	elected := time.Now() // for people to read; it decides nothing
 	encode := func(value []byte) []byte { return encodeController(broker, elected, value) }
@@ -170,10 +170,10 @@ func offer(ctx context.Context, c *elector.Candidacy, now state, broker int32) (
 		backend.CompareAndSet(now.epoch.Key, encodeEpoch(last+1), now.epoch.Version),
 		backend.CreateEphemeral(now.controller.Key, encode(c.Value)))
 	if err != nil {
-		return elector.Claim{}, err
+		return strategy.Claim{}, err
 	}
 	epoch, controller := made[0], made[1]
-	return elector.Claim{
+	return strategy.Claim{
 		Entry:      controller,
 		Token:      last + 1,
 		Conditions: []backend.Condition{backend.IfUnchanged(epoch), backend.IfExists(controller)},
@@ -186,11 +186,11 @@ func offer(ctx context.Context, c *elector.Candidacy, now state, broker int32) (
 }
 
 // Observe follows the controller and the epoch.
-func (Strategy) Observe(ctx context.Context, s *backend.Session, root string) iter.Seq2[elector.Leader, error] {
-	return func(yield func(elector.Leader, error) bool) {
+func (Strategy) Observe(ctx context.Context, s *backend.Session, root string) iter.Seq2[strategy.Leader, error] {
+	return func(yield func(strategy.Leader, error) bool) {
 		for {
 			now, err := look(ctx, s, root)
-			leader := elector.Leader{}
+			leader := strategy.Leader{}
 			if err == nil {
 				leader, err = leaderOf(now)
 			}
@@ -198,7 +198,7 @@ func (Strategy) Observe(ctx context.Context, s *backend.Session, root string) it
 				return
 			}
 			if _, err := await(ctx, s, now); err != nil {
-				yield(elector.Leader{}, err)
+				yield(strategy.Leader{}, err)
 				return
 			}
 		}
@@ -226,12 +226,12 @@ func look(ctx context.Context, s *backend.Session, root string) (state, error) {
 }
 
 // leaderOf reads the leader from the two entries. It returns the zero Leader if there is none.
-func leaderOf(now state) (elector.Leader, error) {
+func leaderOf(now state) (strategy.Leader, error) {
 	epoch, err := decodeEpoch(now.epoch)
 	if err != nil || now.controller.Session == "" || epoch == 0 {
-		return elector.Leader{}, err
+		return strategy.Leader{}, err
 	}
-	leader := elector.Leader{Token: epoch, Seat: now.controller}
+	leader := strategy.Leader{Token: epoch, Seat: now.controller}
 	if c, ok := decodeController(now.controller.Value); ok {
 		leader.ID, leader.Value, leader.Since = strconv.Itoa(int(c.broker)), c.value, c.elected
 	}
@@ -239,7 +239,7 @@ func leaderOf(now state) (elector.Leader, error) {
 }
 
 // Candidates lists the controller only: the others leave no trace in the service.
-func (Strategy) Candidates(ctx context.Context, s *backend.Session, root string) ([]elector.Candidate, error) {
+func (Strategy) Candidates(ctx context.Context, s *backend.Session, root string) ([]strategy.Candidate, error) {
 	now, err := look(ctx, s, root)
 	if err != nil {
 		return nil, err
@@ -248,5 +248,5 @@ func (Strategy) Candidates(ctx context.Context, s *backend.Session, root string)
 	if err != nil || leader.Vacant() {
 		return nil, err
 	}
-	return []elector.Candidate{{ID: leader.ID, Value: leader.Value, Leads: true, Entry: leader.Seat}}, nil
+	return []strategy.Candidate{{ID: leader.ID, Value: leader.Value, Leads: true, Entry: leader.Seat}}, nil
 }

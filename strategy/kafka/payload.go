@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 // payload is the content of /controller, in the order in which Kafka writes it. Value is this library's: it
@@ -74,7 +74,7 @@ func encodeEpoch(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
 // decodeEpoch reads /controller_epoch. It returns 0 if there is none yet.
 func decodeEpoch(e backend.Entry) (uint64, error) {
 	mismatch := func(why string) error {
-		return fmt.Errorf("%w: %s holds %.40q, %s", elector.ErrStrategyMismatch, e.Key, e.Value, why)
+		return fmt.Errorf("%w: %s holds %.40q, %s", strategy.ErrStrategyMismatch, e.Key, e.Value, why)
 	}
 	if !e.Exists() {
 		return 0, nil

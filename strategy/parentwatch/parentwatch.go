@@ -15,15 +15,15 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
 // Strategy is the parentwatch strategy. Its zero value is ready.
 type Strategy struct{ entries.Queue }
 
-var _ elector.Strategy = Strategy{}
+var _ strategy.Strategy = Strategy{}
 
 // Name is "parentwatch".
 func (Strategy) Name() string { return "parentwatch" }
@@ -36,12 +36,12 @@ func (Strategy) Name() string { return "parentwatch" }
 //
 // Not every service can tell from a name who made an entry. So Campaign reads the entry before me, once for
 // as long as it exists. It skips an entry that no session holds, as that would never go.
-func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (Strategy) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	return entries.QueueUp(ctx, c, wait)
 }
 
 // wait blocks until me is the oldest entry. The error is ErrNoEntry if me is gone.
-func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
+func wait(ctx context.Context, c *strategy.Candidacy, me backend.Entry) (backend.Entry, error) {
 	listing, err := determine(ctx, c)
 	for other := ""; err == nil; listing, err = ready(ctx, c, listing) {
 		i := slices.Index(listing.Keys, me.Key)
@@ -58,7 +58,7 @@ func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.
 }
 
 // candidate returns the last of the keys that is a candidate's, or "" if there is none.
-func candidate(ctx context.Context, c *elector.Candidacy, keys []string) (string, error) {
+func candidate(ctx context.Context, c *strategy.Candidacy, keys []string) (string, error) {
 	for _, key := range slices.Backward(keys) {
 		e, err := c.Session.Get(ctx, key)
 		switch {
@@ -73,16 +73,16 @@ func candidate(ctx context.Context, c *elector.Candidacy, keys []string) (string
 	return "", nil
 }
 
-func determine(ctx context.Context, c *elector.Candidacy) (backend.Listing, error) {
-	completed := c.Begin(elector.StageDetermine)
+func determine(ctx context.Context, c *strategy.Candidacy) (backend.Listing, error) {
+	completed := c.Begin(strategy.StageDetermine)
 	listing, err := c.Session.List(ctx, c.Dir)
 	completed(err)
 	return listing, err
 }
 
 // ready blocks until the directory differs from the listing, and lists it again.
-func ready(ctx context.Context, c *elector.Candidacy, listing backend.Listing) (backend.Listing, error) {
-	completed := c.Begin(elector.StageReady)
+func ready(ctx context.Context, c *strategy.Candidacy, listing backend.Listing) (backend.Listing, error) {
+	completed := c.Begin(strategy.StageReady)
 	listing, err := c.Session.AwaitList(ctx, listing)
 	completed(err)
 	return listing, err

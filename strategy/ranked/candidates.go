@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
@@ -116,7 +116,7 @@ func decodeChoice(entry backend.Entry, dir string) (choice, error) {
 // Candidates lists the leader, then the candidates that wait: the best first, and those that never lead last.
 // It reads each one's entry. A candidate that takes the seat or changes its rank meanwhile gets another
 // entry, and is missed: then Candidates looks again, a few times.
-func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir string) ([]elector.Candidate, error) {
+func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir string) ([]strategy.Candidate, error) {
 	const looks = 10
 	for n := 1; ; n++ {
 		seat, err := entries.Get(ctx, session, entries.SeatKey(dir))
@@ -145,8 +145,8 @@ type line struct {
 	outdated bool
 }
 
-func (l line) candidates(seat backend.Entry) []elector.Candidate {
-	var all []elector.Candidate
+func (l line) candidates(seat backend.Entry) []strategy.Candidate {
+	var all []strategy.Candidate
 	if seat.Session != "" {
 		all = append(all, l.choice.candidate(rivalOf(seat), true))
 	}
@@ -191,7 +191,7 @@ func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir str
 	return l, err
 }
 
-func (c choice) candidate(r rival, leads bool) elector.Candidate {
+func (c choice) candidate(r rival, leads bool) strategy.Candidate {
 	all := entries.Candidate(r.entry, leads)
 	all.Rank = r.rank
 	all.Designated = c.names(r) == 1
@@ -201,7 +201,7 @@ func (c choice) candidate(r rival, leads bool) elector.Candidate {
 // Transfer names the heir in the election's record, and tells it, in one step. Nobody can take the seat
 // without knowing that. The candidates between them are not affected. If Transfer fails and may have named
 // somebody, it removes the name in the end.
-func (s Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
+func (s Strategy) Transfer(ctx context.Context, h *strategy.Handover) error {
 	err := s.name(ctx, h)
 	if ctx.Err() != nil || errors.Is(err, backend.ErrIndeterminate) {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -212,7 +212,7 @@ func (s Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 }
 
 // unname writes the record without an heir, even if it has none: that makes pending requests fail.
-func unname(ctx context.Context, h *elector.Handover) error {
+func unname(ctx context.Context, h *strategy.Handover) error {
 	for {
 		record, c, err := readChoice(ctx, h.Session, h.Dir)
 		if err != nil {
@@ -241,7 +241,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-func (s Strategy) name(ctx context.Context, h *elector.Handover) error {
+func (s Strategy) name(ctx context.Context, h *strategy.Handover) error {
 	heir := rivalOf(h.Heir.Entry)
 	for {
 		all, err := s.waiting(ctx, h.Session, h.Dir)
@@ -251,11 +251,11 @@ func (s Strategy) name(ctx context.Context, h *elector.Handover) error {
 		// If its rank has changed, it has another entry.
 		i := slices.IndexFunc(all.rivals, func(r rival) bool { return r.since == heir.since })
 		if i < 0 && !all.outdated {
-			return fmt.Errorf("%w: %q has gone", elector.ErrNoCandidate, h.Heir.ID)
+			return fmt.Errorf("%w: %q has gone", strategy.ErrNoCandidate, h.Heir.ID)
 		}
 		if i >= 0 {
 			if heir = all.rivals[i]; !heir.stands() {
-				return fmt.Errorf("%w: %q has rank %v, and never leads", elector.ErrNoCandidate, h.Heir.ID, heir.rank)
+				return fmt.Errorf("%w: %q has rank %v, and never leads", strategy.ErrNoCandidate, h.Heir.ID, heir.rank)
 			}
 			if err := bequeath(ctx, h, heir); !changed(err) {
 				return err
@@ -266,7 +266,7 @@ func (s Strategy) name(ctx context.Context, h *elector.Handover) error {
 				return err
 			}
 			if seat.Rev != h.Seat.Rev {
-				return fmt.Errorf("%w: the seat is another's", elector.ErrDeposed)
+				return fmt.Errorf("%w: the seat is another's", strategy.ErrDeposed)
 			}
 		}
 		if err := pause(ctx); err != nil {
@@ -280,7 +280,7 @@ func changed(err error) bool {
 }
 
 // bequeath is name for an heir in its present state.
-func bequeath(ctx context.Context, h *elector.Handover, heir rival) error {
+func bequeath(ctx context.Context, h *strategy.Handover, heir rival) error {
 	record, c, err := readChoice(ctx, h.Session, h.Dir)
 	if err != nil {
 		return err

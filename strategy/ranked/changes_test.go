@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -87,7 +87,7 @@ func TestHeirDoesNotAsk(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
 		c.join("a", 5)
 		c.join("b", 1)
-		require.NoError(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"))
+		require.ErrorIs(t, c.members["a"].term.Load().Transfer(c.t.Context(), "b", works), errWorks)
 		c.pass(time.Hour)
 		c.led("a")
 		c.ranks("b", 9) // now it may ask, and says why
@@ -141,7 +141,7 @@ func TestHoldOffOfANewLeader(t *testing.T) {
 		c.join("best", 9)
 		c.pass(8 * time.Second)
 		release := c.members["best"].process.HoldWakeups()
-		c.ask(elector.Request{To: "b"})
+		c.ask(election.Request{To: "b"})
 		c.led("a", "b")
 		release()
 		c.pass(9 * time.Second)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -33,7 +34,7 @@ func TestTwoOfTheDesignatedID(t *testing.T) {
 // of its ID asks it to go.
 func TestDesignatedStays(t *testing.T) {
 	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
-		require.ErrorIs(t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}), elector.ErrNoElection)
+		require.ErrorIs(t, election.Designate(c.t.Context(), c.service, c.set, "/e", election.Designation{ID: "x"}), elector.ErrNoElection)
 		c.joinAs("x1", "x", 1)
 		c.designate("x")
 		c.join("best", 5)

@@ -2,6 +2,7 @@ package ranked_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -29,7 +31,7 @@ func TestFailedTransferNamesNobody(t *testing.T) {
 			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 			defer cancel()
 			late(c.members["a"].process)
-			require.Error(t, c.members["a"].term.Load().Transfer(ctx, "worst"))
+			require.Error(t, c.members["a"].term.Load().Transfer(ctx, "worst", nil))
 			c.pass(time.Hour)
 			c.leads("a")
 			c.kill("a")
@@ -38,6 +40,11 @@ func TestFailedTransferNamesNobody(t *testing.T) {
 		})
 	}
 }
+
+var errWorks = errors.New("the work goes on")
+
+// works is for transfers after which the leader leads on.
+func works() error { return errWorks }
 
 // A leader that does not know yet that another has the seat transfers nothing, and asks no more.
 func TestTransferByADeposedLeader(t *testing.T) {
@@ -51,7 +58,7 @@ func TestTransferByADeposedLeader(t *testing.T) {
 		seat := c.candidates()[0].Entry
 		c.service.Delete(seat.Key)
 		must.Get(other.Commit(c.t.Context(), nil, backend.CreateEphemeral(seat.Key, seat.Value)))(t)
-		assert.ErrorIs(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"), elector.ErrDeposed)
+		assert.ErrorIs(t, c.members["a"].term.Load().Transfer(c.t.Context(), "b", works), elector.ErrDeposed)
 		assert.False(t, c.members["a"].term.Load().Valid())
 		require.NoError(t, other.Close(c.t.Context()))
 	})
@@ -65,7 +72,7 @@ func TestAskedForAnother(t *testing.T) {
 		c.join("c", 3)
 		release := c.members["a"].process.HoldWakeups() // it does not hear of it yet
 		ask := func(to string) error {
-			_, err := elector.Ask(c.t.Context(), c.service, c.set, "/e", elector.Request{By: "operator", To: to})
+			_, err := election.Ask(c.t.Context(), c.service, c.set, "/e", election.Request{By: "operator", To: to})
 			return err
 		}
 		require.NoError(t, ask("c"))
@@ -109,8 +116,11 @@ func TestDesignationOutlivesTheDirectory(t *testing.T) {
 		c.pass(time.Minute)
 		c.leads("c")
 		require.NotEqual(t, dir, backend.Parent(c.candidates()[0].Entry.Key))
-		d := must.Get(elector.Designated(c.t.Context(), c.service, c.set, "/e"))(t)
-		assert.Equal(t, "b", d.ID)
+		require.NoError(t, election.Visit(c.t.Context(), c.service, c.set, "/e", func(e *election.Election, s *backend.Session) error {
+			record, _, err := e.Record(c.t.Context(), s)
+			assert.Equal(t, "b", record.Designated.ID)
+			return err
+		}))
 	})
 }
 
@@ -126,7 +136,7 @@ func TestMistypedDesignation(t *testing.T) {
 			c.join("c", 6)
 			c.leave("a")
 			c.led("a", "c")
-			require.NoError(t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b"}))
+			require.NoError(t, election.Designate(c.t.Context(), c.service, c.set, "/e", election.Designation{ID: "b"}))
 			c.leave("c")
 			c.led("a", "c", "b")
 		})

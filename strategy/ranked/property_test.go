@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -66,11 +66,11 @@ func (c *cluster) anything(random *rand.Rand, came *int) {
 	case n < 9:
 		c.members[ids[random.IntN(len(ids))]].rank.Set(rank())
 	default:
-		d := elector.Designation{ID: ids[random.IntN(len(ids))]}
+		d := election.Designation{ID: ids[random.IntN(len(ids))]}
 		if random.IntN(3) == 0 {
 			d.ID = ""
 		}
-		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", d))
+		require.NoError(c.t, election.Designate(c.t.Context(), c.service, c.set, "/e", d))
 	}
 }
 

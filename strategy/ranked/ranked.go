@@ -19,9 +19,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
@@ -38,7 +38,7 @@ type Strategy struct {
 	// of all: so the best of many leads, and not the best of the first to come. A leader does not need it any
 	// more. Two never lead without it, either.
 	Quorum int
-	// Preempt makes the best candidate ask a leader of lower rank to go (see elector.Ask), unless the leader
+	// Preempt makes the best candidate ask a leader of lower rank to go (see elector.Term.Asked), unless the leader
 	// is the designated candidate. Without it, the best candidate waits until the leader goes.
 	Preempt bool
 	// HoldOff is how long the best candidate must have been better than the leader before it asks, so that
@@ -47,9 +47,9 @@ type Strategy struct {
 }
 
 var (
-	_ elector.Transferrer = Strategy{}
-	_ elector.Designator  = Strategy{}
-	_ elector.UnfitStands = Strategy{}
+	_ strategy.Transferrer = Strategy{}
+	_ strategy.Designator  = Strategy{}
+	_ strategy.UnfitStands = Strategy{}
 )
 
 // Name is "ranked", and "ranked-by-id" with ByID: candidates that compare in different ways would wait for
@@ -61,7 +61,7 @@ func (s Strategy) Name() string {
 	return "ranked"
 }
 
-// HeedsDesignation says that elector.Designate may name a candidate. That one is then better than all others,
+// HeedsDesignation says that an operator may name a candidate. That one is then better than all others,
 // except the heir of a transfer.
 func (Strategy) HeedsDesignation() {}
 
@@ -88,7 +88,7 @@ func (Strategy) UnfitStands() {}
 // The record has the candidate that an operator designated, and the heir that a leader named. Nobody can take
 // the seat without knowing the current record. A candidate that waits for one that is better by the record
 // alone waits for the record, too, and tells that candidate: the next version of its entry makes it look.
-func (s Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (s Strategy) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	r := &race{Strategy: s, c: c}
 	for {
 		seat, err := r.run(ctx)
@@ -103,14 +103,14 @@ func (s Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 		if r.me.exists() {
 			err = errors.Join(err, c.Withdraw(ctx, r.me.entry))
 		}
-		return elector.Claim{}, err
+		return strategy.Claim{}, err
 	}
 }
 
 // A race is one candidate's campaign.
 type race struct {
 	Strategy
-	c     *elector.Candidacy
+	c     *strategy.Candidacy
 	me    rival
 	known map[string]rival // by key
 	// noticed are the seat and the record as returned by a wait for them. It is nil after a look at them.
@@ -156,7 +156,7 @@ func (r *race) stand(ctx context.Context) (err error) {
 	if r.me.exists() && r.calm.keeps(r.me.rank, rank) {
 		return nil
 	}
-	completed := r.c.Begin(elector.StageOffer)
+	completed := r.c.Begin(strategy.StageOffer)
 	defer func() { completed(err) }()
 	ops := []backend.Op{backend.Enqueue(r.c.Dir, layout.Candidate{ID: r.c.ID, Value: r.c.Value, Rank: rank, Since: r.me.since}.Encode())}
 	if r.me.exists() {
@@ -222,7 +222,7 @@ type view struct {
 
 // look does step 2.
 func (r *race) look(ctx context.Context) (v *view, err error) {
-	completed := r.c.Begin(elector.StageDetermine)
+	completed := r.c.Begin(strategy.StageDetermine)
 	defer func() { completed(err) }()
 	if v, err = r.lookAtSeat(ctx); err != nil {
 		return nil, err
@@ -350,7 +350,7 @@ func overtaken(err error) bool {
 
 // wait blocks until it is time to look again.
 func (r *race) wait(ctx context.Context, v *view) (err error) {
-	completed := r.c.Begin(elector.StageReady)
+	completed := r.c.Begin(strategy.StageReady)
 	defer func() { completed(err) }()
 	r.ahead.sees(v.seat, v.outranks(r.me))
 	until, cancel := r.untilNot(ctx, r.me.rank)
@@ -518,7 +518,7 @@ func why(c choice, a, leader rival) string {
 const lookAgain = 10 * time.Second
 
 // claim returns the candidate's claim to the seat.
-func (r *race) claim(seat backend.Entry) elector.Claim {
+func (r *race) claim(seat backend.Entry) strategy.Claim {
 	r.calm.sees(false) // the seat is not vacant
 	claim := entries.Claim(r.c, seat)
 	claim.Encode = r.encode

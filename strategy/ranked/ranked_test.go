@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -236,14 +237,14 @@ func (c *cluster) woken(meanwhile func()) []string {
 // designate names the candidate that an operator prefers, "" for nobody.
 func (c *cluster) designate(id string) {
 	c.t.Helper()
-	require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: id, By: "anna", Why: "deploy"}))
+	require.NoError(c.t, election.Designate(c.t.Context(), c.service, c.set, "/e", election.Designation{ID: id, By: "anna", Why: "deploy"}))
 	synctest.Wait()
 }
 
 // ask asks the leader to go.
-func (c *cluster) ask(r elector.Request) {
+func (c *cluster) ask(r election.Request) {
 	c.t.Helper()
-	must.Get(elector.Ask(c.t.Context(), c.service, c.set, "/e", r))(c.t)
+	must.Get(election.Ask(c.t.Context(), c.service, c.set, "/e", r))(c.t)
 	synctest.Wait()
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -169,7 +170,7 @@ func TestPatroni(t *testing.T) {
 		c.join("pg3", 2000)
 		c.designate("pg1")
 		c.leads("pg2")
-		c.ask(elector.Request{By: "anna", Why: "switchover"})
+		c.ask(election.Request{By: "anna", Why: "switchover"})
 		c.leads("pg1")
 		c.pass(time.Minute)
 		c.designate("")
@@ -252,20 +253,20 @@ func TestPatroniSwitchover(t *testing.T) {
 		c.join("pg2", 980)
 		c.join("pg3", 970)
 		c.join("nofailover", -1)
-		c.ask(elector.Request{By: "anna", Why: "switchover", To: "pg3"})
+		c.ask(election.Request{By: "anna", Why: "switchover", To: "pg3"})
 		c.leads("pg3")
 		c.pass(time.Minute)
 		c.led("pg0", "pg3") // it stays so
 		c.inLine("pg3", "pg0", "pg1", "pg2", "nofailover")
 
 		// A request for a name that does not stand is refused, and the leader stays.
-		_, err := elector.Ask(c.t.Context(), c.service, c.set, "/e", elector.Request{To: "pg9"})
+		_, err := election.Ask(c.t.Context(), c.service, c.set, "/e", election.Request{To: "pg9"})
 		require.ErrorIs(t, err, elector.ErrNoCandidate)
 		c.leads("pg3")
 
 		// The heir's rank may change meanwhile, and it may be the worst.
 		c.ranks("pg2", 1)
-		c.ask(elector.Request{By: "anna", To: "pg2"})
+		c.ask(election.Request{By: "anna", To: "pg2"})
 		c.leads("pg2")
 		c.kill("pg2")
 		c.pass(sessionTime)
@@ -280,7 +281,7 @@ func TestHeirBeforeDesignated(t *testing.T) {
 			c.join(fmt.Sprint("m", i), int64(5-i))
 		}
 		c.designate("m3")
-		require.NoError(t, c.members["m0"].term.Load().Prepare(c.t.Context(), "m4"))
+		require.ErrorIs(t, c.members["m0"].term.Load().Transfer(c.t.Context(), "m4", works), errWorks)
 		c.leads("m0")
 		c.leave("m0")
 		c.leads("m4")

@@ -14,8 +14,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/entries"
 )
 
@@ -28,7 +28,7 @@ type Strategy struct {
 	Jitter time.Duration
 }
 
-var _ elector.Strategy = Strategy{}
+var _ strategy.Strategy = Strategy{}
 
 // Name is "unfair".
 func (Strategy) Name() string { return "unfair" }
@@ -38,26 +38,26 @@ func (Strategy) Name() string { return "unfair" }
 //  1. With jitter, wait a random time.
 //  2. CreateEphemeral the seat. Done: I lead.
 //  3. Somebody has it: wait until it is gone. Back to 1.
-func (u Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+func (u Strategy) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.Claim, error) {
 	for {
 		if err := c.Pause(ctx, u.Jitter); err != nil {
-			return elector.Claim{}, err
+			return strategy.Claim{}, err
 		}
 		seat, err := offer(ctx, c)
 		if err == nil {
 			return entries.Claim(c, seat), nil
 		}
 		if !errors.Is(err, backend.ErrExists) {
-			return elector.Claim{}, err
+			return strategy.Claim{}, err
 		}
 		if err := ready(ctx, c); err != nil {
-			return elector.Claim{}, err
+			return strategy.Claim{}, err
 		}
 	}
 }
 
-func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
-	completed := c.Begin(elector.StageOffer)
+func offer(ctx context.Context, c *strategy.Candidacy) (backend.Entry, error) {
+	completed := c.Begin(strategy.StageOffer)
 	made, err := c.Session.Commit(ctx, nil, backend.CreateEphemeral(entries.SeatKey(c.Dir), entries.Payload(c, true)))
 	completed(err)
 	if err != nil {
@@ -67,8 +67,8 @@ func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
 }
 
 // ready blocks until the seat is gone.
-func ready(ctx context.Context, c *elector.Candidacy) (err error) {
-	completed := c.Begin(elector.StageReady)
+func ready(ctx context.Context, c *strategy.Candidacy) (err error) {
+	completed := c.Begin(strategy.StageReady)
 	defer func() { completed(err) }()
 	for taken := backend.Unknown(entries.SeatKey(c.Dir)); taken.Exists(); {
 		now, err := c.Session.Await(ctx, taken)

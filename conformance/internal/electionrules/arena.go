@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 	"github.com/elector-go/elector/conformance/internal/kit"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy"
 )
 
 // limit is how long one state of a rule may take.
@@ -331,7 +332,7 @@ func (a *arena) seated(t *elector.Term) bool {
 
 // incarnation distinguishes one founding of the election from the next.
 func (a *arena) incarnation() string {
-	if is[elector.CustomLayout](a.cfg.Strategy) {
+	if is[strategy.CustomLayout](a.cfg.Strategy) {
 		return fmt.Sprint(a.get(a.path).Rev)
 	}
 	return a.dir()

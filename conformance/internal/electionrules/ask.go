@@ -6,6 +6,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/election"
 )
 
 var askRules = []rule{
@@ -28,7 +29,7 @@ var request = elector.Request{By: "operator", Why: "deploy"}
 // asks asks the leader to go.
 func (a *arena) asks(r elector.Request) (elector.Leader, error) {
 	a.hist.note("the leader is asked to go %v", r)
-	return elector.Ask(a.within(), a.outside(), a.cfg.Strategy, a.path, r)
+	return election.Ask(a.within(), a.outside(), a.cfg.Strategy, a.path, election.Request(r))
 }
 
 // ask asks the leader, which must be t's, to go.
@@ -199,7 +200,7 @@ func askNobody(a *arena) {
 	_, err := a.asks(request)
 	a.Refused("Ask where there is no election", err, elector.ErrNoLeader)
 	c, t := a.lead()
-	_, err = a.asks(elector.Request{Why: string(make([]byte, elector.MaxRequest+1))})
+	_, err = a.asks(elector.Request{Why: string(make([]byte, election.MaxRequest+1))})
 	a.Refused("Ask with a reason that is too long", err, elector.ErrConfig)
 	a.unasked(t)
 	a.leaves(c, t)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 var dataRules = []rule{
@@ -119,7 +120,7 @@ func dataPredecessorGone(a *arena) {
 
 // extents returns how much of an election is deleted. A foreign layout has no directory.
 func (a *arena) extents() []string {
-	if is[elector.CustomLayout](a.cfg.Strategy) {
+	if is[strategy.CustomLayout](a.cfg.Strategy) {
 		return []string{"all of it"}
 	}
 	return []string{"all of it", "its directory"}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy"
 )
 
 func dataForeignChildren(a *arena) {
@@ -90,7 +91,7 @@ func winnerOf(a *arena, t *elector.Term) *candidate {
 
 // renamed is a strategy under another name.
 type renamed struct {
-	elector.Strategy
+	strategy.Strategy
 	name string
 }
 

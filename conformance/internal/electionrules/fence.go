@@ -140,7 +140,7 @@ func (a *arena) tryGet(t *elector.Term, key string) (backend.Entry, error) {
 
 // refused tries a commit that must be refused with want, if it is not nil, and with an error that
 // contains says. The term continues.
-func (a *arena) refused(t *elector.Term, what string, want error, says string, ops ...elector.Op) {
+func (a *arena) refused(t *elector.Term, what string, want error, says string, ops ...elector.Write) {
 	_, err := a.tryCommit(t, ops...)
 	a.FailIf(err == nil || !strings.Contains(err.Error(), says), "%s: error %s does not say %q", what, harness.Text(err), says)
 	a.isNot(what, err, elector.ErrDeposed, elector.ErrIndeterminate)
@@ -158,20 +158,20 @@ func fenceConflict(a *arena) {
 	s := a.stock(t, "shelf")
 	below := a.commit(t, elector.Create(a.own("dir"), nil), elector.Create(a.own("dir/below"), nil))
 	alien := a.made("create an ephemeral entry", backend.CreateEphemeral(a.own("alien"), nil))[0]
-	at := func(key string, version uint64) elector.Op { return elector.CompareAndSet(key, newValue, version) }
+	at := func(key string, version uint64) elector.Write { return elector.CompareAndSet(key, newValue, version) }
 	for _, x := range []struct {
 		what string
-		op   func() elector.Op
+		op   func() elector.Write
 		want error
 	}{
-		{"a create of a key that exists", func() elector.Op { return elector.Create(s[0].Key, newValue) }, elector.ErrConflict},
-		{"a compare-and-set at an old version", func() elector.Op { return at(s[0].Key, s[0].Version-1) }, elector.ErrConflict},
-		{"a compare-and-set at a future version", func() elector.Op { return at(s[0].Key, s[0].Version+1) }, elector.ErrConflict},
-		{"a compare-and-set of a missing key", func() elector.Op { return at(s[2].Key, 1) }, elector.ErrConflict},
-		{"a delete of a missing key", func() elector.Op { return elector.Delete(s[2].Key) }, backend.ErrNoEntry},
-		{"a delete of a key with others below it", func() elector.Op { return elector.Delete(below[0].Key) }, elector.ErrConflict},
-		{"a put over an ephemeral entry", func() elector.Op { return elector.Put(alien.Key, newValue) }, elector.ErrConflict},
-		{"a delete of an ephemeral entry", func() elector.Op { return elector.Delete(alien.Key) }, elector.ErrConflict},
+		{"a create of a key that exists", func() elector.Write { return elector.Create(s[0].Key, newValue) }, elector.ErrConflict},
+		{"a compare-and-set at an old version", func() elector.Write { return at(s[0].Key, s[0].Version-1) }, elector.ErrConflict},
+		{"a compare-and-set at a future version", func() elector.Write { return at(s[0].Key, s[0].Version+1) }, elector.ErrConflict},
+		{"a compare-and-set of a missing key", func() elector.Write { return at(s[2].Key, 1) }, elector.ErrConflict},
+		{"a delete of a missing key", func() elector.Write { return elector.Delete(s[2].Key) }, backend.ErrNoEntry},
+		{"a delete of a key with others below it", func() elector.Write { return elector.Delete(below[0].Key) }, elector.ErrConflict},
+		{"a put over an ephemeral entry", func() elector.Write { return elector.Put(alien.Key, newValue) }, elector.ErrConflict},
+		{"a delete of an ephemeral entry", func() elector.Write { return elector.Delete(alien.Key) }, elector.ErrConflict},
 	} {
 		first, last := elector.Put(s[1].Key, newValue), elector.Create(s[3].Key, newValue)
 		a.refused(t, x.what, x.want, "", x.op())
@@ -187,22 +187,22 @@ func fenceBadInput(a *arena) {
 	_, t := a.lead()
 	a.speak(t)
 	s := a.stock(t, "shelf")
-	refused := func(what, says string, ops ...elector.Op) { a.refused(t, "a commit with "+what, nil, says, ops...) }
+	refused := func(what, says string, ops ...elector.Write) { a.refused(t, "a commit with "+what, nil, says, ops...) }
 	_, err := a.tryGet(t, "relative")
 	a.Refused("Get of a bad key", err, backend.ErrBadKey)
 	a.holds(t)
 	good := elector.Create(s[2].Key, newValue)
-	refused("no op", "op")
-	refused("an empty op", "Op", elector.Op{})
-	refused("an empty op beside a good one", "Op", good, elector.Op{})
+	refused("no write", "writes")
+	refused("an empty write", "Write", elector.Write{})
+	refused("an empty write beside a good one", "Write", good, elector.Write{})
 	refused("version 0", s[3].Key, good, elector.CompareAndSet(s[3].Key, newValue, 0))
-	refused("two ops on one key", s[2].Key, good, elector.Put(s[2].Key, newValue))
-	refused("two ops on one key", s[0].Key, elector.Delete(s[0].Key), good, elector.Create(s[0].Key, newValue))
+	refused("two writes on one key", s[2].Key, good, elector.Put(s[2].Key, newValue))
+	refused("two writes on one key", s[0].Key, elector.Delete(s[0].Key), good, elector.Create(s[0].Key, newValue))
 	for key, says := range map[string]string{
 		"": "key", "relative": "relative", "/": `"/"`, "/a//b": "/a//b", "/a/": "/a/", "/a/../b": "/a/../b", "/a\x00": "/a",
 		"/" + strings.Repeat("x", backend.MaxKey): "key",
 	} {
-		for _, op := range []elector.Op{elector.Create(key, newValue), elector.Put(key, newValue), elector.CompareAndSet(key, newValue, 1), elector.Delete(key)} {
+		for _, op := range []elector.Write{elector.Create(key, newValue), elector.Put(key, newValue), elector.CompareAndSet(key, newValue, 1), elector.Delete(key)} {
 			what := fmt.Sprintf("a commit with key %.20q", key)
 			a.refused(t, what, nil, says, good, op)
 			a.refused(t, what, backend.ErrBadKey, says, op)
@@ -212,7 +212,7 @@ func fenceBadInput(a *arena) {
 	before, err := a.getAll(t.Guard().Session, reserved)
 	a.Must("read", err)
 	for _, e := range reserved {
-		for _, op := range []elector.Op{
+		for _, op := range []elector.Write{
 			elector.Create(e.Key, newValue), elector.Put(e.Key, newValue),
 			elector.CompareAndSet(e.Key, newValue, max(e.Version, 1)), elector.Delete(e.Key),
 		} {
@@ -263,8 +263,8 @@ func fenceTooLarge(a *arena) {
 func (a *arena) limited(limit int, within [][]byte, over ...[][]byte) {
 	_, t := a.lead()
 	s := a.stock(t, "shelf")
-	ops := func(dir string, values [][]byte) []elector.Op {
-		ops := []elector.Op{elector.Put(s[0].Key, newValue)}
+	ops := func(dir string, values [][]byte) []elector.Write {
+		ops := []elector.Write{elector.Put(s[0].Key, newValue)}
 		for i, value := range values {
 			ops = append(ops, elector.Create(fmt.Sprintf("%s/%d", a.own(dir), i), value))
 		}

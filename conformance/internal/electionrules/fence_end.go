@@ -272,7 +272,7 @@ func overtaken(a *arena, w write, cut bool) {
 }
 
 // stall stops a commit on its way to the service, or back.
-func (a *arena) stall(c *candidate, t *elector.Term, at func(passing) bool, ops ...elector.Op) (*committing, *stop) {
+func (a *arena) stall(c *candidate, t *elector.Term, at func(passing) bool, ops ...elector.Write) (*committing, *stop) {
 	g := c.stall(at)
 	p := a.startCommit(t, ops...)
 	g.reached("the commit is on its way")

@@ -105,7 +105,7 @@ func (r *race) write(t *elector.Term, writer int) {
 			left--
 		}
 		at := backend.Entry{Key: key(i)}
-		ops := []elector.Op{elector.Create(at.Key, nil)}
+		ops := []elector.Write{elector.Create(at.Key, nil)}
 		if i%2 == 1 {
 			ops = append(ops, elector.Delete(key(i-1)))
 		}

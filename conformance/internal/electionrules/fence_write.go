@@ -39,7 +39,7 @@ func (w write) String() string { return w.name }
 // A change is one op on the shelf's entry number at.
 type change struct {
 	at int
-	op func(e backend.Entry) elector.Op
+	op func(e backend.Entry) elector.Write
 	// gone says that the op deletes the entry.
 	gone bool
 }
@@ -47,21 +47,21 @@ type change struct {
 var newValue = []byte("new")
 
 func create(at int) change {
-	return change{at: at, op: func(e backend.Entry) elector.Op { return elector.Create(e.Key, newValue) }}
+	return change{at: at, op: func(e backend.Entry) elector.Write { return elector.Create(e.Key, newValue) }}
 }
 
 func put(at int) change {
-	return change{at: at, op: func(e backend.Entry) elector.Op { return elector.Put(e.Key, newValue) }}
+	return change{at: at, op: func(e backend.Entry) elector.Write { return elector.Put(e.Key, newValue) }}
 }
 
 func set(at int) change {
-	return change{at: at, op: func(e backend.Entry) elector.Op {
+	return change{at: at, op: func(e backend.Entry) elector.Write {
 		return elector.CompareAndSet(e.Key, newValue, e.Version)
 	}}
 }
 
 func remove(at int) change {
-	return change{at: at, gone: true, op: func(e backend.Entry) elector.Op { return elector.Delete(e.Key) }}
+	return change{at: at, gone: true, op: func(e backend.Entry) elector.Write { return elector.Delete(e.Key) }}
 }
 
 // writes has one write of each op, and several ops in one commit.
@@ -75,8 +75,8 @@ var writes = []write{
 	{"one of each", backend.OpCompareAndSet, []change{create(2), set(0), put(3), remove(1)}},
 }
 
-func (w write) ops(s shelf) []elector.Op {
-	ops := make([]elector.Op, len(w.changes))
+func (w write) ops(s shelf) []elector.Write {
+	ops := make([]elector.Write, len(w.changes))
 	for i, c := range w.changes {
 		ops[i] = c.op(s[c.at])
 	}
@@ -123,14 +123,14 @@ func (a *arena) seen(want ...backend.Entry) {
 }
 
 // tryCommit is Commit with the rule's patience.
-func (a *arena) tryCommit(t *elector.Term, ops ...elector.Op) ([]backend.Entry, error) {
+func (a *arena) tryCommit(t *elector.Term, ops ...elector.Write) ([]backend.Entry, error) {
 	made, err := t.Commit(a.within(), ops...)
 	a.hist.note("Commit of %d ops in term %d: %v", len(ops), t.Token(), err)
 	return made, err
 }
 
 // commit is a Commit that must succeed.
-func (a *arena) commit(t *elector.Term, ops ...elector.Op) []backend.Entry {
+func (a *arena) commit(t *elector.Term, ops ...elector.Write) []backend.Entry {
 	made, err := a.tryCommit(t, ops...)
 	a.Must(fmt.Sprintf("Commit in term %d", t.Token()), err)
 	a.FailIf(len(made) != len(ops), "Commit of %d ops returned %d entries", len(ops), len(made))
@@ -211,7 +211,7 @@ type committing struct {
 	held bool // the term was still valid when Commit returned
 }
 
-func (a *arena) startCommit(t *elector.Term, ops ...elector.Op) *committing {
+func (a *arena) startCommit(t *elector.Term, ops ...elector.Write) *committing {
 	p := &committing{}
 	p.call = a.begin(fmt.Sprintf("Commit of %d ops in term %d", len(ops), t.Token()), func(ctx context.Context) (err error) {
 		p.made, err = t.Commit(ctx, ops...)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/strategy"
 )
 
 var fitRules = []rule{
@@ -130,7 +131,7 @@ func fitWaits(a *arena) {
 	c.aside(1)
 	b.blocked()
 	n := len(a.entries())
-	a.FailIf(n > 0 && !is[elector.UnfitStands](a.cfg.Strategy), "a candidate that is not fit has %d entries", n)
+	a.FailIf(n > 0 && !is[strategy.UnfitStands](a.cfg.Strategy), "a candidate that is not fit has %d entries", n)
 	_, t := a.lead() // nobody is in its way
 	_, behind := a.queue()
 	t = behind.succeeds(t)
@@ -154,7 +155,7 @@ func fitWithdraws(a *arena) {
 		_, behind := a.queue()
 		h.becomes(errIll)
 		c.aside(1)
-		if !is[elector.UnfitStands](a.cfg.Strategy) {
+		if !is[strategy.UnfitStands](a.cfg.Strategy) {
 			a.Until("the entry of the candidate that is not fit is gone", func() bool { return len(a.entries()) == others })
 		}
 		a.holds(t)

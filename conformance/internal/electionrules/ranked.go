@@ -9,6 +9,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/internal/election"
 )
 
 var rankedRules = []rule{
@@ -99,8 +100,8 @@ func (a *arena) inLine(viewer elector.Elector, all ...*contender) {
 // designate designates, as an operator does in a process of its own.
 func (a *arena) designate(id string) {
 	a.hist.note("%q is designated", id)
-	by := elector.Designation{ID: id, By: "operator"}
-	a.Must("Designate", elector.Designate(a.within(), a.outside(), a.cfg.Strategy, a.path, by))
+	by := election.Designation{ID: id, By: "operator"}
+	a.Must("Designate", election.Designate(a.within(), a.outside(), a.cfg.Strategy, a.path, by))
 }
 
 // askedBy waits until the term is asked to go, by c.

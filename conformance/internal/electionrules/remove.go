@@ -9,6 +9,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/internal/election"
 )
 
 var removeRules = []rule{
@@ -22,7 +23,7 @@ var removeRules = []rule{
 
 // remove removes the election, in a process of its own.
 func (a *arena) remove() error {
-	return elector.Remove(a.within(), a.outside(), a.cfg.Strategy, a.path)
+	return election.Remove(a.within(), a.outside(), a.cfg.Strategy, a.path)
 }
 
 // leaves makes a leader leave, and waits until no entry of it is left.
@@ -75,8 +76,8 @@ func removeInUse(a *arena) {
 	t = late.succeeds(t)
 
 	ctx, process := a.within(), a.outside()
-	a.Refused("Remove with another strategy", elector.Remove(ctx, process, renamed{a.cfg.Strategy, "another"}, a.path), elector.ErrStrategyMismatch)
-	a.Refused("Remove with a bad path", elector.Remove(ctx, process, a.cfg.Strategy, "relative"), elector.ErrConfig, backend.ErrBadKey)
+	a.Refused("Remove with another strategy", election.Remove(ctx, process, renamed{a.cfg.Strategy, "another"}, a.path), elector.ErrStrategyMismatch)
+	a.Refused("Remove with a bad path", election.Remove(ctx, process, a.cfg.Strategy, "relative"), elector.ErrConfig, backend.ErrBadKey)
 	a.holds(t)
 	a.leaves(c, t)
 	a.Must("Remove after all have gone", a.remove())

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 	"github.com/elector-go/elector/conformance/internal/kit"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // What rules need besides fields of Service and Client: abilities, and words of their own.
@@ -27,7 +28,7 @@ const (
 	needSuspend = string(kit.AbilitySuspend)
 	needCommit  = string(kit.AbilityCommit)
 	needAsk     = string(kit.AbilityAsk)
-	// needTransfer also requires a strategy that is an elector.Transferrer.
+	// needTransfer also requires a strategy that is a strategy.Transferrer.
 	needTransfer = string(kit.AbilityTransfer)
 	needFit      = string(kit.AbilityFit)
 	needStatus   = string(kit.AbilityStatus)
@@ -35,7 +36,7 @@ const (
 	needOrdered = "Ordered"
 	needLists   = "Lists"
 	needRanks   = "Rank"
-	needNominee = "a Designator" // the strategy is an elector.Designator
+	needNominee = "a Designator" // the strategy is an strategy.Designator
 	needSeat    = "Seat"
 	needInLine  = "not Seat" // a leader leads by the entry that it has waited with
 	needCalm    = "not Herd"
@@ -43,10 +44,10 @@ const (
 	needUnseen  = "not both Ordered and Herd"
 	needDense   = "Dense"
 	needAside   = "StepsAside"
-	// needNoTransfer: the strategy is no elector.Transferrer.
+	// needNoTransfer: the strategy is no strategy.Transferrer.
 	needNoTransfer = "not a Transferrer"
 	// needKnown: it is known where entries are, by needLayout or because the strategy is an
-	// elector.CustomLayout.
+	// strategy.CustomLayout.
 	needKnown = "known layout"
 )
 
@@ -70,8 +71,8 @@ func promise(name string, try func(a *arena), need needs, text string) rule {
 func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
 	switch {
 	case cfg.Entries != nil:
-	case is[elector.CustomLayout](cfg.Strategy):
-		t.Fatalf("ElectionConfig.Entries is nil: a strategy that is an elector.CustomLayout needs it to read the entries of its candidates")
+	case is[strategy.CustomLayout](cfg.Strategy):
+		t.Fatalf("ElectionConfig.Entries is nil: a strategy that is a strategy.CustomLayout needs it to read the entries of its candidates")
 	default:
 		cfg.Entries = entriesOf
 	}
@@ -140,7 +141,7 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "a leader leads by the entry that it waited with, not by a seat"
 		case need == needRanks && cfg.Rank == nil:
 			return "candidates have no ranks"
-		case need == needNominee && !is[elector.Designator](cfg.Strategy):
+		case need == needNominee && !is[strategy.Designator](cfg.Strategy):
 			return "the strategy ignores designations"
 		case need == needInLine && cfg.Seat:
 			return "a leader has a seat, not the entry that it waited with"
@@ -154,13 +155,13 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "no candidate steps aside for the heir of a transfer"
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
-		case need == needTransfer && !is[elector.Transferrer](cfg.Strategy):
+		case need == needTransfer && !is[strategy.Transferrer](cfg.Strategy):
 			return "the strategy cannot transfer leadership to a chosen candidate"
-		case need == needNoTransfer && is[elector.Transferrer](cfg.Strategy):
+		case need == needNoTransfer && is[strategy.Transferrer](cfg.Strategy):
 			return "the strategy can transfer leadership to a chosen candidate"
 		case need == needKnown:
 			need = needLayout
-		case need == needLayout && is[elector.CustomLayout](cfg.Strategy):
+		case need == needLayout && is[strategy.CustomLayout](cfg.Strategy):
 			return "the strategy's layout has neither this library's record nor its directory"
 		}
 		if why, ok := cfg.Why[need]; ok {
@@ -171,7 +172,7 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 }
 
 // is reports whether the strategy is a T, too.
-func is[T any](s elector.Strategy) bool {
+func is[T any](s strategy.Strategy) bool {
 	_, ok := s.(T)
 	return ok
 }

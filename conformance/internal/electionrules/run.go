@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/strategy"
 )
 
 var jobRules = []rule{
@@ -258,7 +259,7 @@ func runLost(a *arena) {
 
 func runFails(a *arena) {
 	var c *candidate
-	if is[elector.CustomLayout](a.cfg.Strategy) {
+	if is[strategy.CustomLayout](a.cfg.Strategy) {
 		seat := a.blockSeat()
 		defer a.delete(seat)
 		c = a.stand()

@@ -2,6 +2,7 @@ package electionrules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/internal/election"
 )
 
 var transferRules = []rule{
@@ -21,7 +23,7 @@ var successionRules = []rule{
 	promise("transfer/next", transferNext, needs{needTransfer, needAside, needBackend},
 		"A transfer to the candidate that is next involves no other candidate."),
 	promise("transfer/prepare", transferPrepare, needs{needTransfer, needAsk, needAside, needBackend},
-		"A leader that prepares a transfer continues to lead, publish and receive requests until the heir is next, and after that until it resigns."),
+		"A leader that transfers leadership continues to lead, publish and receive requests until the heir is next, and after that until its work has stopped."),
 	promise("transfer/fails", transferFails, needs{needTransfer, needAside, needBackend, "Expire"},
 		"If the heir goes before it leads, a candidate in between does not step aside, or the leader's session is lost, the transfer fails and says why. Nobody steps aside for it any more, a leader continues to lead, and the line moves on."),
 	promise("transfer/twice", transferTwice, needs{needTransfer},
@@ -38,20 +40,32 @@ var successionRules = []rule{
 		"A candidate that finds no room at the end of the line is not lost: it keeps its place, or waits outside like those that arrive then."),
 }
 
-// transfer starts Term.Transfer, and prepare Term.Prepare.
+// transfer starts Term.Transfer.
 func (a *arena) transfer(t *elector.Term, id string) *call {
-	return a.handOn("Transfer", t.Transfer, id)
+	return a.handOn(id, func(ctx context.Context) error { return t.Transfer(ctx, id, nil) })
 }
 
-func (a *arena) prepare(t *elector.Term, id string) *call { return a.handOn("Prepare", t.Prepare, id) }
+// prepare starts Term.Transfer with work that does not stop, so that the leader leads on when the heir is next.
+func (a *arena) prepare(t *elector.Term, id string) *call {
+	errBusy := errors.New("the work does not stop")
+	return a.handOn(id, func(ctx context.Context) error {
+		switch err := t.Transfer(ctx, id, func() error { return errBusy }); {
+		case err == nil:
+			return errors.New("it has resigned though the work has not stopped")
+		case !errors.Is(err, errBusy):
+			return err
+		}
+		return nil
+	})
+}
 
-func (a *arena) handOn(what string, to func(context.Context, string) error, id string) *call {
-	what = fmt.Sprintf("%s to %q", what, id)
+func (a *arena) handOn(id string, to func(context.Context) error) *call {
+	what := fmt.Sprintf("Transfer to %q", id)
 	a.hist.note("%s begins", what)
 	if !a.cfg.StepsAside { // then others are passed over
 		a.hist.promised.Ordered = false
 	}
-	return a.begin(what, func(ctx context.Context) error { return to(ctx, id) })
+	return a.begin(what, to)
 }
 
 // transfers transfers leadership, and waits until the heir leads.
@@ -258,7 +272,7 @@ func transferUnknown(a *arena) {
 			a.Refused(fmt.Sprintf("Ask for %q to lead", id), err, elector.ErrNoCandidate)
 		}
 	}
-	_, err := a.asks(elector.Request{To: strings.Repeat("x", elector.MaxRequest+1)})
+	_, err := a.asks(elector.Request{To: strings.Repeat("x", election.MaxRequest+1)})
 	a.Refused("Ask with a name that is too long", err, elector.ErrConfig)
 	a.unasked(t)
 	a.holds(t)
@@ -335,11 +349,11 @@ func transferUsedUp(a *arena) {
 	a.usedUp(3)
 	_, t := a.lead()
 	bids := a.queues(2)
-	done := a.prepare(t, bids[1].c.id) // not Transfer: then its Resign might be what is given up
+	done := a.prepare(t, bids[1].c.id) // otherwise its Resign might be what is given up
 	a.Settle()
 	done.cancel() // unless the one in between has gone outside
 	if err := done.result(); err != nil {
-		a.Refused("Prepare in a directory that is used up", err, context.Canceled)
+		a.Refused("Transfer in a directory that is used up", err, context.Canceled)
 	}
 	a.holds(t)
 	a.resign(t)

@@ -17,9 +17,9 @@ type ElectionConfig struct {
 	// the rule's bubble if the service is Virtual, and once before, to see what the service can do.
 	Service func(t testing.TB) *Service
 
-	// Strategy is the Config.Strategy of all candidates. If it is an elector.CustomLayout, the rules
+	// Strategy is the Config.Strategy of all candidates. If it is a strategy.CustomLayout, the rules
 	// about the election's record and directory are not applicable, and Entries is required.
-	Strategy elector.Strategy
+	Strategy strategy.Strategy
 
 	// Traits are the strategy's promises beyond those of all strategies. The rules about what it does not
 	// promise are not applicable.
@@ -36,7 +36,7 @@ type ElectionConfig struct {
 	// Rank makes the strategy of one candidate with a rank of its own; change changes that rank. The rank
 	// of Strategy is all zeros and never changes. Rank is for a strategy that is Ranked. Nil means that
 	// ranks cannot be set.
-	Rank func(Ranking) (s elector.Strategy, change func(rank ...int64))
+	Rank func(Ranking) (s strategy.Strategy, change func(rank ...int64))
 
 	// Entries reads the entries of an election's candidates: the leader's first, and then by age. Nil
 	// means this library's layout.
@@ -56,7 +56,7 @@ type Ranking struct {
 	Rank []int64
 	// Quorum is how many candidates that may lead must stand before one of them leads.
 	Quorum int
-	// Preempt makes the best candidate ask a leader of lower rank to go (elector.Ask), once it has been
+	// Preempt makes the best candidate ask a leader of lower rank to go (as inspect.Inspector.Ask does), once it has been
 	// better for HoldOff.
 	Preempt bool
 	HoldOff time.Duration

@@ -112,7 +112,7 @@ func asked(l inspect.Leader, err error) (any, [][]string, error) {
 }
 
 func newDesignate() *cobra.Command {
-	var d elector.Designation
+	var d inspect.Designation
 	cmd := newAct("designate", "Have a candidate outrank all others", designateHelp, " host-2", true,
 		func(ctx context.Context, in *inspect.Inspector, path, id string) (any, [][]string, error) {
 			d.ID = id
@@ -135,7 +135,7 @@ func newUndesignate() *cobra.Command {
 			if err := in.Undesignate(ctx, path); err != nil {
 				return nil, nil, err
 			}
-			return elector.Designation{}, [][]string{{"designated", "-"}}, nil
+			return inspect.Designation{}, [][]string{{"designated", "-"}}, nil
 		})
 }
 

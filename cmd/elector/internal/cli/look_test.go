@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/cmd/elector/internal/standtest"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 // standBy makes a candidate stand with a strategy until the test ends.
-func standBy(t *testing.T, url, election, id, value string, strategy elector.Strategy) {
+func standBy(t *testing.T, url, election, id, value string, strategy strategy.Strategy) {
 	t.Cleanup(standtest.Stand(t, url, election, id, value, strategy))
 }
 

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/program"
+	"github.com/elector-go/elector/strategy"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 type run struct {
 	cfg      Config
 	service  service
-	strategy elector.Strategy
+	strategy strategy.Strategy
 	n        int
 	election string
 	ttl      time.Duration

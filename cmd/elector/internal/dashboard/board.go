@@ -13,9 +13,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/program"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -218,8 +218,8 @@ func (f *followed) see(v inspect.View) {
 	}
 	f.Strategy, f.Hidden, f.Asked, f.Designated, f.Value = readable(v.Strategy), v.Hidden, "", "", ""
 	item, _ := catalog.Named(v.Strategy)
-	_, f.Transfers = item.Strategy.(elector.Transferrer)
-	_, f.Designates = item.Strategy.(elector.Designator)
+	_, f.Transfers = item.Strategy.(strategy.Transferrer)
+	_, f.Designates = item.Strategy.(strategy.Designator)
 	f.Candidates, f.More = []Candidate{}, max(0, len(v.Candidates)-mostCandidates)
 	for _, c := range v.Candidates[:len(v.Candidates)-f.More] {
 		f.Candidates = append(f.Candidates, Candidate{

@@ -268,7 +268,7 @@ func (s *server) carryOut(ctx context.Context, o order) (says string, err error)
 		l, err := s.in.Transfer(ctx, o.Election, o.ID, request)
 		return readable(l.ID) + " was asked to have " + readable(o.ID) + " lead", err
 	case "designate":
-		return readable(o.ID) + " is designated", s.in.Designate(ctx, o.Election, elector.Designation{ID: o.ID, By: s.By, Why: o.Why})
+		return readable(o.ID) + " is designated", s.in.Designate(ctx, o.Election, inspect.Designation{ID: o.ID, By: s.By, Why: o.Why})
 	case "undesignate":
 		return "nobody is designated", s.in.Undesignate(ctx, o.Election)
 	}

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 	"github.com/elector-go/elector/lastwill"
+	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -107,7 +107,7 @@ func (c *Config) Validate() error {
 }
 
 // strategy returns the named strategy, with the rank.
-func (c *Config) strategy() (elector.Strategy, error) {
+func (c *Config) strategy() (strategy.Strategy, error) {
 	item, ok := catalog.Named(c.Strategy)
 	if !ok {
 		return nil, fmt.Errorf("--strategy %q: unknown: there are %s", c.Strategy, strings.Join(catalog.Names(), ", "))

@@ -22,6 +22,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -205,8 +206,7 @@ func TestAsked(t *testing.T) {
 	first := j.pids()
 	ben := stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), nil)
 	wait.For(t, "ben stands", func() bool { return strings.Contains(ben.log.String(), "campaigning") && len(standing(t, s)) == 2 })
-	_, err := elector.Ask(t.Context(), s.Client("operator"), fair.Strategy{}, election, elector.Request{By: "carl", Why: "a deploy"})
-	require.NoError(t, err)
+	ask(t, s, elector.Request{By: "carl", Why: "a deploy"})
 	j.await("^began .* ben", 1, 4)
 	assert.Empty(t, alive(first))
 	assert.Zero(t, j.told("^overlap"), j.log())
@@ -267,7 +267,7 @@ func TestOnce(t *testing.T) {
 `+waits), func(c *run.Config) { c.Once = true })
 	j.await("^began", 1, 1)
 	c.begun(1)
-	must.Get(elector.Ask(t.Context(), s.Client("operator"), fair.Strategy{}, election, elector.Request{}))(t)
+	ask(t, s, elector.Request{})
 	assert.Equal(t, run.Exit{Code: 7}, c.wait())
 }
 
@@ -392,4 +392,12 @@ func TestWatchdogFrozen(t *testing.T) {
 	c.end(errTold)
 	assert.Equal(t, run.Exit{Code: 137}, c.wait())
 	assert.Empty(t, alive(j.pids()))
+}
+
+// ask asks the leader to go, as an operator does.
+func ask(t *testing.T, s *memory.Service, r elector.Request) {
+	t.Helper()
+	in := must.Get(inspect.New(s.Client("operator"), inspect.Options{}))(t)
+	defer func() { require.NoError(t, in.Close(t.Context())) }()
+	must.Get(in.Ask(t.Context(), election, r))(t)
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy"
 )
 
 // Stand makes a candidate stand until stop, and returns when it leads or waits. A leader that is asked to go
 // does so, and stands again.
-func Stand(t *testing.T, url, election, id, value string, strategy elector.Strategy) (stop func()) {
+func Stand(t *testing.T, url, election, id, value string, strategy strategy.Strategy) (stop func()) {
 	t.Helper()
 	b, err := dial.Open(t.Context(), url)
 	require.NoError(t, err)

@@ -1,21 +1,26 @@
-package elector
+// Package strategy is the contract between electors and strategies of elections: what one implements to
+// elect leaders in another way. The packages below it are strategies; catalog lists them, and entries has what
+// they share. A program that takes part in an election needs one of those, and package elector.
+//
+// A [Strategy] gets a [Candidacy], makes entries in its Session, and returns a [Claim] when one of them leads.
+// The elector does the rest: sessions, retries, terms, and writes under the claim's conditions.
+package strategy
 
 import (
 	"context"
 	"iter"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/delay"
 )
 
 // A Strategy decides who waits for whom, and who wins. It is blocking, cancellable code that uses only
 // backend.Session: it has no clock, no client type and no goroutine of its own, and holds no state of an
 // election, so that one value serves any number of electors.
 //
-// docs/internals/write-a-strategy.md builds and tests one; package strategy/entries has what strategies share, and
-// strategy/catalog lists the existing ones.
+// docs/internals/write-a-strategy.md builds and tests one.
 //
 // All methods return as soon as ctx ends or the session is lost, with that error.
 type Strategy interface {
@@ -32,8 +37,8 @@ type Strategy interface {
 
 	// Observe yields who leads in the election's directory now (the zero Leader: nobody), then again after
 	// each change, until it yields an error. It may yield the same leader twice. Leader.Seat is the entry
-	// that Ask writes to: its value is a JSON object, and it is the leader's Claim.Entry. Observe sets no
-	// watch before its first yield.
+	// that an operator's request to go is written to: its value is a JSON object, and it is the leader's
+	// Claim.Entry. Observe sets no watch before its first yield.
 	Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[Leader, error]
 
 	// Candidates lists the candidates, in order of succession if there is one.
@@ -42,18 +47,18 @@ type Strategy interface {
 
 // A CustomLayout strategy takes part in elections whose layout somebody else has defined, such as those of
 // Apache Kafka. They have no place for the election's record, so nothing keeps out candidates with another
-// strategy. Candidacy.Dir and the dir of Observe and Candidates are Config.Election itself, which may be
-// "/" and which the elector does not make.
+// strategy. Candidacy.Dir and the dir of Observe and Candidates are elector.Config.Election itself, which
+// may be "/" and which the elector does not make.
 type CustomLayout interface {
 	Strategy
-	// Identify returns the ID by which the layout knows the candidate; it becomes Candidacy.ID. Its error,
-	// which New reports as ErrConfig, says what in cfg the layout cannot carry; it begins with the field's
-	// name: "ID ... is no broker id".
-	Identify(cfg Config) (id string, err error)
+	// Identify returns the ID by which the layout knows the candidate; it becomes Candidacy.ID. id and
+	// election are those of elector.Config. The error, which elector.New reports as ErrConfig, says what
+	// the layout cannot carry; it begins with the field's name: "ID ... is no broker id".
+	Identify(id, election string) (known string, err error)
 }
 
-// A Transferrer is a strategy that can make a candidate the next leader: see Term.Transfer. With other
-// strategies, that returns ErrNoTransfer.
+// A Transferrer is a strategy that can make a candidate the next leader: see elector.Term.Transfer. With
+// other strategies, that returns elector.ErrNoTransfer.
 type Transferrer interface {
 	Strategy
 	// Transfer blocks until h.Heir is next, so that it leads when the leader resigns, or until ctx ends,
@@ -73,16 +78,14 @@ type Handover struct {
 	Seat backend.Entry
 	// Heir is the candidate that should lead next, as listed by Candidates.
 	Heir Candidate
-
-	name func(ctx context.Context) error
+	// Name writes the heir into the leader's entry, where everybody who watches it can find it: see
+	// entries.Heir. The name stays there when the leader publishes a value, and is removed if Transfer
+	// fails.
+	Name func(ctx context.Context) error
 }
 
-// Name writes the heir into the leader's entry, where everybody who watches it can find it: see
-// entries.Heir. The name stays there when the leader publishes a value, and is removed if Transfer fails.
-func (h *Handover) Name(ctx context.Context) error { return h.name(ctx) }
-
-// A Designator is a strategy that heeds an operator's designation: see Designate. With other strategies,
-// that returns ErrNoDesignation.
+// A Designator is a strategy that heeds an operator's designation: see inspect.Inspector.Designate. With
+// other strategies, that returns elector.ErrNoDesignation.
 type Designator interface {
 	Strategy
 	// HeedsDesignation only marks the strategy. It does nothing.
@@ -90,7 +93,7 @@ type Designator interface {
 }
 
 // An UnfitStands strategy lets an unfit candidate continue to stand, where all can see it, but does not
-// let it lead: see Config.Fit and Candidacy.Fit. With other strategies, the elector withdraws such a
+// let it lead: see elector.Fit and Candidacy.Fit. With other strategies, the elector withdraws such a
 // candidate. With all strategies, the elector calls Hooks.Aside, refuses a win of an unfit candidate, and
 // asks an unfit leader to go.
 type UnfitStands interface {
@@ -107,28 +110,30 @@ type Candidacy struct {
 	// founded, so that a condition on an entry in it never matches a later incarnation of the election
 	// (but see CustomLayout).
 	Dir string
-	// ID and Value are those of Config (but see CustomLayout).
+	// ID and Value are those of elector.Config (but see CustomLayout).
 	ID    string
 	Value []byte
+	// Host is what the methods of Candidacy call. A test that makes a Candidacy may leave it empty.
+	Host Host
+}
 
-	hooks       *hooks // hooks and log are nil in a Candidacy that no elector made
-	log         *slog.Logger
-	fitness     *fitness     // nil if there is no check
-	observation *observation // nil in a Candidacy that no elector made
-	withdraw    func(ctx context.Context, e backend.Entry) error
+// A Host is the side of a campaign that is not the strategy's: the elector, or a test. Its functions do what
+// the methods of Candidacy with the same names say. Without one, Withdraw discards the entry, and the others
+// do nothing.
+type Host struct {
+	Begin    func(s Stage) (completed func(error))
+	Sees     func(leader Leader, place int)
+	Withdraw func(ctx context.Context, e backend.Entry) error
+	Fit      func() (changed <-chan struct{}, unfit error)
+	Aside    func(why error)
 }
 
 // Begin reports that a stage of the recipe begins. Call the returned function when the stage completes.
 func (c *Candidacy) Begin(s Stage) (completed func(error)) {
-	if c.hooks == nil {
+	if c.Host.Begin == nil {
 		return func(error) {}
 	}
-	c.observation.rests()
-	end := c.hooks.begin(s, nil)
-	return func(err error) {
-		c.observation.rests()
-		end(err)
-	}
+	return c.Host.Begin(s)
 }
 
 // Sees reports who leads, and the candidate's place in line, beginning with 1, or 0 if unknown, for
@@ -136,32 +141,34 @@ func (c *Candidacy) Begin(s Stage) (completed func(error)) {
 // before waiting for a change: Status treats it as current until the stage completes. It costs nothing,
 // and is optional.
 func (c *Candidacy) Sees(leader Leader, place int) {
-	c.observation.sees(leader, place)
-	c.observation.waits()
+	if c.Host.Sees != nil {
+		c.Host.Sees(leader, place)
+	}
 }
 
 // Withdraw removes an entry of the candidate. It works even after ctx has ended: it waits a short time for
 // confirmation; after that the session continues in the background.
 func (c *Candidacy) Withdraw(ctx context.Context, e backend.Entry) error {
-	return c.withdraw(ctx, e)
+	if c.Host.Withdraw == nil {
+		return c.Session.Discard(ctx, e)
+	}
+	return c.Host.Withdraw(ctx, e)
 }
 
-// Fit returns nil if the application can lead (Config.Fit) or there is no check, and otherwise why it
-// cannot. changed is closed when the answer changes.
+// Fit returns nil if the application can lead (elector.Config.Fit) or there is no check, and otherwise why
+// it cannot. changed is closed when the answer changes.
 func (c *Candidacy) Fit() (changed <-chan struct{}, unfit error) {
-	if c.fitness == nil {
+	if c.Host.Fit == nil {
 		return nil, nil
 	}
-	return c.fitness.now()
+	return c.Host.Fit()
 }
 
 // Aside reports that the candidate stands aside because of why: it continues to wait, and others may lead
 // before it (Hooks.Aside).
 func (c *Candidacy) Aside(why error) {
-	if c.hooks != nil {
-		c.observation.s.placeChanged()
-		c.log.Info("standing aside", "why", why)
-		c.hooks.aside(why)
+	if c.Host.Aside != nil {
+		c.Host.Aside(why)
 	}
 }
 
@@ -170,7 +177,7 @@ func (c *Candidacy) Pause(ctx context.Context, most time.Duration) error {
 	if most <= 0 {
 		return ctx.Err()
 	}
-	return sleep(ctx, rand.N(most))
+	return delay.Sleep(ctx, rand.N(most))
 }
 
 // A Claim is what a strategy won: the entry that is the leader's seat, and how to hold, publish and
@@ -183,8 +190,8 @@ type Claim struct {
 	// Conditions hold from the claim on, and no longer than Entry exists. Every write of the term has
 	// them.
 	Conditions []backend.Condition
-	// Encode returns the payload of Entry that publishes value. It must be a JSON object, so that Ask can
-	// add a request to it.
+	// Encode returns the payload of Entry that publishes value. It must be a JSON object, so that an
+	// operator's request can be added to it.
 	Encode func(value []byte) []byte
 	// StillLeads, if set, reports whether the current state of Entry still says that this candidate leads:
 	// false ends the term, and the entry is removed.
@@ -195,16 +202,4 @@ type Claim struct {
 	// Campaign returned or Renew last returned. The elector then writes that payload. Renew returns an
 	// error only when ctx ends.
 	Renew func(ctx context.Context) error
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ended(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

@@ -1,0 +1,287 @@
+package register
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend/driver"
+)
+
+// A snapshot is the object at one moment. doc is nil if there is none.
+type snapshot struct {
+	doc *document
+	tag string
+}
+
+func (s *snapshot) seq() uint64 {
+	if s == nil || s.doc == nil {
+		return 0
+	}
+	return s.doc.Seq
+}
+
+// A link is what the sessions of a Backend share: the newest snapshot, and since when the heartbeats of
+// others are known. It reads by itself only while it has sessions.
+type link struct {
+	store    Store
+	notified bool // the store is a Notifier
+	poll     time.Duration
+
+	mu       sync.Mutex
+	snap     *snapshot // the newest; nil before the first
+	changed  driver.Signal
+	beats    map[string]sighting // by session
+	sessions map[*session]struct{}
+	waiters  int
+	wanted   driver.Waker // woken for the first waiter
+	rest     time.Time    // when the next swap may begin
+	stop     context.CancelFunc
+}
+
+// A sighting is when this process received a heartbeat for the first time.
+type sighting struct {
+	beat  uint64
+	first time.Time
+}
+
+func (l *link) init(store Store, poll time.Duration) {
+	l.store, l.poll = store, poll
+	_, l.notified = store.(Notifier)
+	l.beats, l.sessions, l.wanted = make(map[string]sighting), make(map[*session]struct{}), driver.NewWaker()
+}
+
+// join adds a session. The first one starts the goroutine that hears of changes.
+func (l *link) join(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sessions[s] = struct{}{}
+	if len(l.sessions) > 1 {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	l.stop = func() { stop(); <-done }
+	go func() {
+		defer close(done)
+		if n, ok := l.store.(Notifier); ok {
+			n.Notify(ctx, func(object []byte, tag string) { l.notice(ctx, object, tag) })
+			return
+		}
+		l.polls(ctx)
+	}()
+}
+
+// leave removes a session. The last one waits for the goroutine's end.
+func (l *link) leave(s *session) {
+	l.mu.Lock()
+	delete(l.sessions, s)
+	stop := l.stop
+	if len(l.sessions) > 0 {
+		stop = nil
+	}
+	l.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// notice handles a notice of the store.
+func (l *link) notice(ctx context.Context, object []byte, tag string) {
+	l.mu.Lock()
+	known := l.snap != nil && tag != "" && l.snap.tag == tag
+	l.mu.Unlock()
+	if known {
+		return
+	}
+	if object != nil {
+		if doc, err := decode(object); err == nil {
+			l.adopt(&snapshot{doc, tag})
+			return
+		}
+	}
+	if _, err := l.read(ctx); err != nil && ctx.Err() == nil {
+		l.mu.Lock()
+		own := slices.Collect(maps.Keys(l.sessions))
+		l.mu.Unlock()
+		for _, s := range own {
+			s.outOfTouch(err)
+		}
+	}
+}
+
+// polls reads again and again while somebody waits.
+func (l *link) polls(ctx context.Context) {
+	for {
+		l.mu.Lock()
+		waiting := l.waiters > 0
+		l.mu.Unlock()
+		if !waiting {
+			select {
+			case <-l.wanted:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-time.After(l.poll):
+			_, _ = l.read(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// read asks the store. A call that begins after another has returned never returns an older snapshot.
+func (l *link) read(ctx context.Context) (*snapshot, error) {
+	l.mu.Lock()
+	before := l.snap
+	l.mu.Unlock()
+	object, tag, err := l.store.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := decode(object)
+	if err != nil {
+		return nil, &unreadable{err}
+	}
+	snap := &snapshot{doc, tag}
+	if snap.seq() < before.seq() {
+		l.wentBack(before, snap)
+	}
+	return l.adopt(snap), nil
+}
+
+// An unreadable object is not this library's, or not this version's.
+type unreadable struct{ err error }
+
+func (e *unreadable) Error() string { return e.err.Error() }
+func (e *unreadable) Unwrap() error { return e.err }
+
+// wentBack handles an object that is older than one that was known before it was asked for: it was deleted,
+// or restored from a backup. All sessions end, because what they have done may be undone.
+func (l *link) wentBack(known, now *snapshot) {
+	l.mu.Lock()
+	if l.snap.seq() < known.seq() {
+		l.mu.Unlock()
+		return // another read has found that out
+	}
+	l.snap = nil
+	clear(l.beats)
+	own := slices.Collect(maps.Keys(l.sessions))
+	l.mu.Unlock()
+	for _, s := range own {
+		s.Lose(fmt.Errorf("the object was deleted or restored: it was at swap %d, and is at %d", known.seq(), now.seq()))
+	}
+}
+
+// adopt makes a snapshot the current one, unless a newer one is known, and returns the current one.
+func (l *link) adopt(snap *snapshot) *snapshot {
+	now := time.Now() // after the reply has come: a heartbeat in it was sent before
+	l.mu.Lock()
+	if known := l.snap; known != nil && snap.seq() <= known.seq() {
+		l.mu.Unlock()
+		return known
+	}
+	l.snap = snap
+	for id := range l.beats {
+		if _, lives := snap.sessions()[id]; !lives {
+			delete(l.beats, id)
+		}
+	}
+	for id, r := range snap.sessions() {
+		if at, known := l.beats[id]; !known || at.beat != r.Beat {
+			l.beats[id] = sighting{r.Beat, now}
+		}
+	}
+	l.changed.Fire()
+	own := slices.Collect(maps.Keys(l.sessions))
+	l.mu.Unlock()
+	for _, s := range own {
+		s.check(snap)
+	}
+	return snap
+}
+
+func (s *snapshot) sessions() map[string]record {
+	if s.doc == nil {
+		return nil
+	}
+	return s.doc.Sessions
+}
+
+// latest returns the newest snapshot, which may be nil, and a channel that is closed when there is a newer one.
+func (l *link) latest() (*snapshot, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.snap, l.changed.Next()
+}
+
+// silent returns the sessions whose heartbeat in a document this process has known for their timeout.
+func (l *link) silent(d *document) (ids []string) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, r := range d.Sessions {
+		if at, known := l.beats[id]; known && at.beat == r.Beat && now.Sub(at.first) >= r.TTL {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// untilSilent returns how long it takes until the first session other than own is silent if it sends
+// nothing, but at most most.
+func (l *link) untilSilent(own string, most time.Duration) time.Duration {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.snap == nil {
+		return most
+	}
+	for id, r := range l.snap.sessions() {
+		if at, known := l.beats[id]; known && id != own {
+			most = min(most, at.first.Add(r.TTL).Sub(now))
+		}
+	}
+	return max(most, 0)
+}
+
+// yield leaves others time for a read and a swap after one of this process, which took so long: one that
+// writes all the time would otherwise keep the heartbeats of all others from succeeding.
+func (l *link) yield(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = time.Now().Add(rand.N(4*took + 1))
+}
+
+// pace returns a channel that is ready when the next swap may begin.
+func (l *link) pace() <-chan struct{} {
+	ready := make(chan struct{})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left := time.Until(l.rest); left > 0 {
+		time.AfterFunc(left, func() { close(ready) })
+		return ready
+	}
+	close(ready)
+	return ready
+}
+
+// waits counts a call that waits for a change, until done is called.
+func (l *link) waits() (done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiters++
+	l.wanted.Wake()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.waiters--
+	}
+}

@@ -1,0 +1,181 @@
+package register
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
+)
+
+// Config configures a Backend. Name and Store are required.
+type Config struct {
+	// Name is the backend's name in logs and errors.
+	Name string
+	// Store keeps the object. No other Backend of this process should use the same object.
+	Store Store
+	// MaxBytes is the maximum size of the object. A commit that would exceed it returns
+	// backend.ErrTooLarge. Zero means 200 KiB.
+	MaxBytes int
+	// Poll is how often the object is read while somebody waits and Store is no Notifier. Zero means one
+	// second.
+	Poll time.Duration
+	// Logger logs changes of a session's state, and what is tried again. Nil logs nothing.
+	Logger *slog.Logger
+}
+
+// The session timeouts. A session sends four heartbeats in its timeout.
+const (
+	MinTTL     = 2 * time.Second
+	MaxTTL     = 10 * time.Minute
+	DefaultTTL = 15 * time.Second
+)
+
+// A Backend keeps the sessions and entries of elections in one object. Its String is Config.Name.
+type Backend struct {
+	cfg  Config
+	link link
+}
+
+// New returns a Backend. It does not connect. The error names what is missing in cfg.
+func New(cfg Config) (*Backend, error) {
+	switch {
+	case cfg.Name == "":
+		return nil, errors.New("register: Config.Name is empty")
+	case cfg.Store == nil:
+		return nil, errors.New("register: Config.Store is nil")
+	case cfg.MaxBytes < 0 || cfg.Poll < 0:
+		return nil, errors.New("register: Config.MaxBytes or Poll is negative")
+	}
+	cfg.MaxBytes, cfg.Poll = cmp.Or(cfg.MaxBytes, 200<<10), cmp.Or(cfg.Poll, time.Second)
+	b := &Backend{cfg: cfg}
+	b.link.init(cfg.Store, cfg.Poll)
+	return b, nil
+}
+
+// String implements backend.Backend.
+func (b *Backend) String() string { return b.cfg.Name }
+
+// Limits implements backend.Backend.
+func (b *Backend) Limits() backend.Limits {
+	return backend.Limits{MinTTL: MinTTL, MaxTTL: MaxTTL, DefaultTTL: DefaultTTL}
+}
+
+// Open implements backend.Backend.
+func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	return driver.Open(ctx, b, o, b.open)
+}
+
+// open adds the record of a new session. If its ctx ends before the store confirms, a record may be left
+// that nobody renews: it has no entries, and others remove it.
+func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
+	s := &session{Backend: b, turn: make(chan struct{}, 1), due: driver.NewWaker()}
+	id := strconv.FormatUint(driver.NewNonce(), 16)
+	for pause := (driver.Pause{}); ; pause.Wait(ctx) {
+		snap, err := b.link.read(ctx)
+		if err != nil {
+			return nil, refused(ctx, err)
+		}
+		nonce := driver.NewNonce()
+		next := snap.doc.next(nonce, time.Now())
+		next.Sessions[id] = record{TTL: ttl, Beat: 1, Slot: nonce}
+		object, err := b.encode(next)
+		if err != nil {
+			return nil, err
+		}
+		sent := time.Now()
+		tag, err := b.cfg.Store.Swap(ctx, object, snap.tag)
+		switch {
+		case err == nil:
+			b.link.adopt(&snapshot{next, tag})
+		case errors.Is(err, ErrMoved):
+			continue
+		default:
+			return nil, refused(ctx, err)
+		}
+		s.Init(driver.LifeOptions{
+			Name: b.cfg.Name, Logger: b.cfg.Logger,
+			End: s.end, Ended: func() { b.link.leave(s) },
+			Unconfirmed: errUnconfirmed, Remove: driver.RemoveBy(s.Commit),
+		})
+		s.Grant(id, sent, ttl, ttl/8)
+		s.acknowledge(next)
+		b.link.join(s)
+		s.Run(s.heartbeats)
+		return s, nil
+	}
+}
+
+var errUnconfirmed = errors.New("the store has not confirmed the end of the session; its entries go when others see that its heartbeats have stopped")
+
+// refused returns the error of a session that cannot be opened.
+func refused(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return driver.ContextError(ctx)
+	case lasts(err), errors.Is(err, backend.ErrUnavailable):
+		return err
+	}
+	return fmt.Errorf("%w: %w", backend.ErrUnavailable, err)
+}
+
+// encode returns the text of a document, if it is not too large.
+func (b *Backend) encode(d *document) ([]byte, error) {
+	object, err := d.encode()
+	if err == nil && len(object) > b.cfg.MaxBytes {
+		err = fmt.Errorf("%w: the object would have %d bytes, at most %d (Config.MaxBytes)", backend.ErrTooLarge, len(object), b.cfg.MaxBytes)
+	}
+	return object, err
+}
+
+// Execute implements backend.Executor.
+func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
+	if len(w.Secret) > 0 {
+		return errors.New("the will has a secret, as no will of this backend has")
+	}
+	return b.remove(ctx, w.Session)
+}
+
+// remove removes a session's record and entries, and returns nil once they are gone. Swaps of the session
+// that are still under way expect an older tag, and are never done after that.
+func (b *Backend) remove(ctx context.Context, id string) error {
+	var pause driver.Pause
+	for {
+		gone, err := b.tryRemove(ctx, id)
+		switch {
+		case gone:
+			return nil
+		case lasts(err):
+			return err
+		case err != nil && !pause.Wait(ctx):
+			return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
+		}
+	}
+}
+
+func (b *Backend) tryRemove(ctx context.Context, id string) (gone bool, err error) {
+	snap, err := b.link.read(ctx)
+	if err != nil {
+		return false, err
+	}
+	if _, lives := snap.sessions()[id]; !lives {
+		return true, nil
+	}
+	next := snap.doc.next(driver.NewNonce(), time.Now())
+	next.drop(id)
+	object, err := next.encode()
+	if err != nil {
+		return false, err
+	}
+	tag, err := b.cfg.Store.Swap(ctx, object, snap.tag)
+	if err != nil {
+		return false, err
+	}
+	b.link.adopt(&snapshot{next, tag})
+	return true, nil
+}
