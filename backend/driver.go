@@ -20,8 +20,9 @@ type Life interface {
 // A Driver makes the calls of a Session natively. The methods are those of Session, whose comments are the
 // contract. The driver keeps a subscription of Await, if it has not fired, for the next call, and does not
 // list the directory for each Predecessor. The Session checks arguments first: keys by CheckKey, ops by
-// Op.Check, and that a Discard is of an entry of this session. It also drops keys from Children that
-// CheckKey refuses. A driver's errors have no name, operation or key: the Session adds them, once.
+// Op.Check, and that a Discard is of an entry of this session; known of Survey is never nil. It also drops
+// keys from Children that CheckKey refuses. A driver's errors have no name, operation or key: the Session
+// adds them, once.
 type Driver interface {
 	Life
 	Get(ctx context.Context, key string) (Entry, error)

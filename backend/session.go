@@ -62,6 +62,9 @@ func (s *Session) Get(ctx context.Context, key string) (Entry, error) {
 // are more than a hundred keys under key, some may be left out. Keys that this session may not read are
 // left out, too. Neither is an error.
 func (s *Session) Survey(ctx context.Context, key string, known func(Entry) string) (Entry, []string, error) {
+	if known == nil {
+		known = func(Entry) string { return "" }
+	}
 	c := Call{Kind: CallSurvey, Key: key, Known: known}
 	err := s.do(ctx, &c)
 	return c.Found, c.Strangers, err

@@ -15,14 +15,6 @@ import (
 	"github.com/elector-go/elector/strategy/entries"
 )
 
-// A Landmarked strategy has a layout of its own, without a record, and a key that identifies its
-// elections. Elections of other strategies with a CustomLayout are not found.
-type Landmarked interface {
-	strategy.CustomLayout
-	// Landmark returns the key that exists in the service if there is such an election at a path.
-	Landmark(election string) (key string)
-}
-
 // known is a strategy, and what it shows.
 type known struct {
 	use     strategy.Strategy

@@ -47,15 +47,7 @@ func once[T any](ctx context.Context, s *session, grace time.Duration, do func(c
 	}
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.Ctx, func() {
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-own.Done():
-		}
-	})()
+	defer context.AfterFunc(s.Ctx, func() { time.AfterFunc(grace, cancel) })()
 	v, err := bounded(own, s.patience, do)
 	switch {
 	case err == nil:

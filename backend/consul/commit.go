@@ -37,7 +37,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.AwaitSettled(ctx, ops); err != nil {
+	if err := s.AwaitSettled(ctx, s.TTL(), ops); err != nil {
 		return nil, err
 	}
 	c := &commit{s: s, guards: guards, ops: ops}
@@ -114,8 +114,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case err == nil && len(response.Errors) > 0 && response.Errors[0].OpIndex >= p.shift:
 		return nil, false, c.keep(p, t, c.takeRefusal(p, response.Errors))
 	case err == nil && invalidSession(response.Errors):
-		c.s.Lose(errExpired)
-		return nil, false, c.s.LostError()
+		return nil, false, c.s.LostBy(errExpired)
 	case err == nil && len(response.Errors) > 0 && denied(response.Errors[0].What):
 		return nil, false, c.keep(p, t, fmt.Errorf("%w (a session keeps keys of its own below %q, which its token must be allowed to write)",
 			refusal(response.Errors[0]), slotDir))

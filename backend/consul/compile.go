@@ -165,7 +165,7 @@ func (c *commit) put(ctx context.Context, p *plan, i int, write api.KVTxnOp) err
 func (c *commit) change(ctx context.Context, p *plan, i int, write api.KVTxnOp) error {
 	op := c.ops[i]
 	e := backend.Entry{Key: op.Key, Rev: op.Rev}
-	if t := p.touched[op.Key]; t == made || t == removed {
+	if p.touched[op.Key] == made { // as the ancestor of an earlier op's entry
 		return backend.ErrNoEntry
 	}
 	found, err := c.prove(ctx, p, e, ref{role: roleEntry, op: i, key: op.Key})

@@ -29,28 +29,16 @@ import (
 // with fresh checks, until Checks or the transaction decides. Checks blocks while the
 // session is suspended, until ctx ends.
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) (api.TxnOps, error) {
-	own := driver.Of[*session](s)
-	if own == nil {
-		return nil, errors.New("consul: checks: the session is not of this package")
-	}
-	p, err := own.conditions(ctx, guards)
-	if err != nil {
-		return nil, fmt.Errorf("consul: checks: %w", err)
-	}
-	return p.all(), nil
-}
-
-func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*plan, error) {
-	if err := backend.CheckConditions(guards); err != nil {
-		return nil, err
-	}
-	if err := s.Over(ctx); err != nil {
-		return nil, err
-	}
-	for _, g := range guards {
-		s.learned.entries.Forget(g.Entry.Key)
-	}
-	return (&commit{s: s, guards: guards}).compile(ctx)
+	return driver.Conditions(ctx, "consul: checks", s, guards, func(own *session) (api.TxnOps, error) {
+		for _, g := range guards {
+			own.learned.entries.Forget(g.Entry.Key)
+		}
+		p, err := (&commit{s: own, guards: guards}).compile(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return p.all(), nil
+	})
 }
 
 // guard adds the check of one condition.

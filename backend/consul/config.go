@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,12 +69,8 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults(client *api.Client) Config {
-	if c.SessionTimeout == 0 {
-		c.SessionTimeout = DefaultSessionTimeout
-	}
-	if c.Watches == nil {
-		c.Watches = client
-	}
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
+	c.Watches = cmp.Or(c.Watches, client)
 	c.Logger = asynclog.New(c.Logger)
 	return c
 }

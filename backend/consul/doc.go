@@ -11,8 +11,8 @@
 // # The trust window
 //
 // Session.Deadline is the instant at which the newest acknowledged renewal was sent, plus the TTL,
-// minus a twentieth of it. The servers keep a session for twice its TTL: see session.beat for why the
-// window is sound no matter what happens to the leader.
+// minus a twentieth of it. The servers keep a session for twice its TTL. DESIGN.md proves that the window is
+// sound no matter what happens to the leader.
 //
 // That makes failover slow: Consul accepts no TTL below 10 s, so the entries of a process that crashes
 // go 20 s later (session_ttl_min lets an operator allow less, but this package does not). Use

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,57 +18,64 @@ import (
 // as returns an error that is both the sentinel and the client's own error.
 func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, native) }
 
-// What the replies mean. A write whose reply is anything but its outcome may have been done: a proxy
-// may have sent it twice, and passed on the second reply. Only a final reply is the server's own word
-// that nothing was written.
+// answers are what replies mean, by status. Without a line here are outcomes (200; 404 to a query of a key,
+// with Consul's index: see vouched; 409 to a transaction, with errors in it: rolled back) and what is unknown:
 //
-//	reply                      from whom, and why                             class
-//	200                        the outcome                                    reply
-//	404 to a query of a key    there is none, if it comes with Consul's index reply
-//	404 to a renewal           session not found; see session.renew           session over, once a consistent read says so
-//	404 to a pass of the check the agent does not know the check              unknown; see session.beat
-//	409 to a transaction       rolled back: a condition did not hold          reply; "invalid session" in it: session over
-//	400                        the request is not one to the agent            final, ErrBadKey
-//	401, 403, "Permission      the token, or its rights; and any token        refused, ErrDenied when given up
-//	  denied" in a transaction while a server that was restarted reads its
-//	                           log: "ACL not found", and old rights
-//	405, 501                   no agent is behind this address                final
-//	413                        the request, or a value, is too large          final, ErrTooLarge
-//	414, 431                   the key, or the token, is too long             final
-//	429                        too many connections (http_max_conns_per_      unknown, ErrUnavailable when given up
-//	                           client), RPC rate limit, a proxy
-//	500                        no leader, leadership lost while committing,   unknown
-//	                           any error of the servers' that has no code
-//	500 "Invalid Session TTL"  to the creation of a session                   final, see openError
-//	500 "invalid key name"     the key: Consul 1.21.5 and later               final, ErrBadKey
-//	502, 503, 504              a proxy: no agent, or no reply                 unknown
-//	404 elsewhere              a proxy has no route to an agent               unknown
-//	409 without errors in it   a proxy                                        unknown
-//	any other                  408 and 425 among them: ask again              unknown
-//	no reply                   refused, reset, cut off, time out              unknown; not sent, if it was the dial
-//	reply that is no JSON,     a page of a proxy                              unknown
-//	  or has null for an item
+//   - 500: no leader, one lost while it committed, and all errors of the servers' that have no code
+//   - 502 to 504, and 404 or 409 without what makes them an outcome: a proxy
+//   - a 404 to a pass of the health check, which the agent does not know: see session.beat
+//   - no reply: refused, cut off, too late (not sent, if it was the dial); and one that cannot be read, such as
+//     a proxy's page, or with null for an item
 //
-// Refused is ridden out for a third of a session timeout. A write is sent again unchanged. A list of
-// which the token may read only a part has that part, and a header that says so; if a proxy drops the
-// header, see listBefore.
+// Unknown is ridden out, with pauses, and not for ever without a report: see bout. A query is sent again. A
+// write is looked up (see slot) and then made again; after a denial it is sent again unchanged. It may have
+// been done in any case: a proxy may have sent it twice, and passed on the second reply. Only a final reply is
+// the server's own word that nothing was written.
 //
-// Unknown is ridden out, with pauses: a query is sent again; a write is looked up (see slot) and then
-// made again. It never ends a session by itself: heartbeats continue, and only the end of the trust
-// window ends the session. Nor is it ridden out for ever without a report: see bout.
+// A list of which the token may read only a part has that part, and a header that says so; if a proxy drops
+// the header, see listBefore.
 //
-// Heartbeats treat only "session over" as final. A token may get its rights back.
+// Only "invalid session" in a transaction, and a 404 to a renewal that a consistent read confirms (see
+// session.renew), end a session. Heartbeats ride out all else, until the window ends: a token may get its
+// rights back.
 //
-// The client library returns read transactions and renewals without a status: see textError for the
-// former. For the latter all but 200 and 404 are unknown.
-
-// transient reports whether an error says nothing about the request: its class is unknown or refused.
-func transient(err error) bool {
-	if err == nil || errors.Is(err, backend.ErrSessionLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	return !slices.Contains(final, code(err)) && !badKey(err)
+// The client library returns read transactions and renewals without a status: see textError for the former.
+// For the latter all but 200 and 404 are unknown.
+var answers = map[int]driver.Meaning{
+	http.StatusBadRequest: driver.Final.As(backend.ErrBadKey), // the request is not one to the agent
+	// The token, or its rights; and any token while a server that was restarted reads its log.
+	http.StatusUnauthorized: denial,
+	http.StatusForbidden:    denial, // and "Permission denied" in a transaction
+	// No agent is behind this address.
+	http.StatusMethodNotAllowed: driver.Final,
+	http.StatusNotImplemented:   driver.Final,
+	// The request, or a value; the key; the token.
+	http.StatusRequestEntityTooLarge:       driver.Final.As(backend.ErrTooLarge),
+	http.StatusRequestURITooLong:           driver.Final,
+	http.StatusRequestHeaderFieldsTooLarge: driver.Final,
 }
+
+// denial is ridden out for a third of a session timeout.
+var denial = driver.Unknown.As(backend.ErrDenied)
+
+// mean returns what an error means.
+func mean(err error) driver.Meaning {
+	m, ok := answers[code(err)]
+	switch {
+	case ok:
+		return m
+	case errors.Is(err, backend.ErrSessionLost), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return driver.Final
+	case badKey(err):
+		return answers[http.StatusBadRequest]
+	case errors.Is(err, backend.ErrDenied):
+		return denial
+	}
+	return driver.Unknown
+}
+
+// transient reports whether an error says nothing about the request.
+func transient(err error) bool { return err != nil && mean(err).Is(driver.Unknown) }
 
 // badKey reports whether the servers do not accept a key that this library accepts: see the package's
 // doc.
@@ -77,17 +83,8 @@ func badKey(err error) bool {
 	return code(err) == http.StatusInternalServerError && strings.Contains(err.Error(), "invalid key name")
 }
 
-// final are the statuses of replies that waiting does not change.
-var final = []int{
-	http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
-	http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented,
-}
-
 // forbidden reports whether the token or its rights are refused.
-func forbidden(err error) bool {
-	status := code(err)
-	return status == http.StatusUnauthorized || status == http.StatusForbidden || errors.Is(err, backend.ErrDenied)
-}
+func forbidden(err error) bool { return err != nil && mean(err).Sentinel == backend.ErrDenied }
 
 // speechless reports whether an error is a sign that the session may be out of touch. A server that
 // replies that there are too many requests is in touch, and wants no more of them.
@@ -180,28 +177,17 @@ func code(err error) int {
 	return 0
 }
 
-// answerError maps a server's error.
+// answerError returns the error of a call that gives up on err.
 func answerError(err error) error {
-	switch code(err) {
-	case http.StatusForbidden, http.StatusUnauthorized:
-		return as(backend.ErrDenied, err)
-	case http.StatusRequestEntityTooLarge:
-		return as(backend.ErrTooLarge, err)
-	case http.StatusTooManyRequests:
-		return fmt.Errorf("%w: the agent, or what is in front of it, takes no more connections or requests: raise limits.http_max_conns_per_client "+
-			"(200 by default), as each entry that is waited for has a connection, or the limit on requests: %w", backend.ErrUnavailable, err)
-	case http.StatusBadRequest:
-		return as(backend.ErrBadKey, err)
-	}
+	m := mean(err)
 	switch {
-	case badKey(err):
-		return as(backend.ErrBadKey, err)
-	case errors.Is(err, backend.ErrDenied):
+	case m.Sentinel == nil, errors.Is(err, m.Sentinel):
 		return err
-	case transient(err):
-		return as(backend.ErrUnavailable, err)
+	case code(err) == http.StatusTooManyRequests:
+		return fmt.Errorf("%w: the agent, or what is in front of it, takes no more connections or requests: raise limits.http_max_conns_per_client "+
+			"(200 by default), as each entry that is waited for has a connection, or the limit on requests: %w", m.Sentinel, err)
 	}
-	return err
+	return as(m.Sentinel, err)
 }
 
 // openError maps an error of opening a session.

@@ -28,31 +28,9 @@ var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
 
 // register registers a check and passes it for the first time.
 //
-// A session that is tied to a health check ends as soon as the servers hear that the check is critical.
-// A TTL check becomes critical when it was not passed for its TTL; the agent then reports that to the
-// servers at once, unless its last report to them has failed: then it may wait for up to half a minute.
-// So a crash costs the check's TTL, and only right after a fault of the servers up to twice the
-// session's, of ten seconds or more.
-//
-// It keeps to the trust window because the agent's timer restarts at the RECEIPT of each pass, and a
-// pass counts only if it was answered before the window's end, when the timer cannot have run out yet.
-// What else may make it critical, and why not too early:
-//
-//   - The agent is restarted. At each pass it has written to disk until when the check is good. If
-//     that time is not over it restores the check as it was, else as critical. The time is in whole
-//     seconds, cut off, hence checkReserve. Before the first pass there is no such file, and a restart
-//     makes the check critical at once: so the first pass comes before the session. The time on disk is
-//     wall-clock time: a clock that is set forward while the agent is down ends the session that much
-//     earlier. That is not covered.
-//   - "consul reload" removes the checks and restores them as they were, and does not know them in
-//     between: see beat. It does not report that to the servers, unless the agent is just about to
-//     bring them up to date: then the session ends. That is not covered.
-//   - The agent dies, or is cut off from the servers: nothing is reported to the servers. Renewals of
-//     the session fail as they go through the same agent, so it is lost when its window ends, which is
-//     before its own TTL ends, at which it goes at the servers.
-//   - The agent's data is wiped, or it has none (-dev): the check goes with the restart, and the
-//     session at once. That is not covered, nor is the removal of the agent's node from the catalog:
-//     see the package's doc.
+// A session that is tied to a health check ends as soon as the servers hear that the check is critical. It is
+// never critical before the window ends, except for what DESIGN.md, "Health checks", calls not covered. The first
+// pass comes before the session: until then a restart of the agent makes the check critical at once.
 //
 // It is a check of a service, not of the node: a critical check of the node would take all of the node's
 // services out of discovery when a candidate crashes. The instance of a process that has crashed stays

@@ -37,30 +37,17 @@ func (l lease) covers(sent, renewed time.Time) bool {
 // every is the time between heartbeats.
 func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 
+// beats is what the heartbeats of a session go by.
+type beats struct {
+	renewed, looked time.Time // when the last renewal and the last look that were answered were sent
+	pause           driver.Pause
+}
+
 // beat renews the session on its own schedule: api.Session.RenewPeriodic retries by rules that do not
 // consider the window.
 //
-// The window counts from when an acknowledged renewal was SENT. What makes that safe:
-//
-//   - Only the leader keeps the timers, and it answers renewals itself. A timer that is reset at the
-//     receipt of a renewal ends the session twice the TTL later (structs.SessionTTLMultiplier); Consul
-//     promises the TTL.
-//   - A new leader resets all timers, to twice the TTL: only ever later.
-//   - A leader that was paused, or cut off, and does not know yet that there is another, answers
-//     from what it has, and sets only its own timers. Say the right leader last renewed the session
-//     upon a renewal sent at p, the other leader took over at q ≥ p, and the old one answers a renewal
-//     sent at t. The session lives at least until q + 2 TTL, the window says t + TTL; t is before the
-//     end of the previous window, p + TTL, or else the session was lost by then. So t + TTL ≤ p + 2 TTL
-//     ≤ q + 2 TTL. What the old leader answers after that, until it steps down, may be later by that
-//     time: some milliseconds if it was paused, as its lease has run out then, and nothing if it was
-//     cut off, as it steps down before another is elected. If its disk stalls it does not step down;
-//     but then it answers no look, see below. The margin, a twentieth of the TTL, is for that and for
-//     the clocks' rates.
-//
-// No window covers what ends a session at once, regardless of its TTL: its node is taken out of the catalog
-// (by an operator; with a check it is the agent's), an operator destroys it, or a leader leads again
-// after a long pause (Server.invalidateSession tries six times, and does not check whether the session
-// was renewed since): see the package's doc.
+// The window counts from when an acknowledged renewal was SENT. That is safe no matter what happens to the
+// leader, but not against what ends a session at once: see DESIGN.md, "The window".
 //
 // An agent that does not know the check is being reloaded, or has lost it: then the servers end the
 // session as soon as the agent reports that, and the renewal says so.
@@ -69,60 +56,45 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // Everything else (no leader, 5xx, 429, a refused token, no reply) says nothing about the session, and
 // is ridden out until the window ends.
 //
-// A renewal says nothing about what is awaited either: a look at that follows it, in the same interval,
-// and without it the session is not Live. Nor does the window move then: a leader whose disk stalls
-// answers renewals for as long as that lasts, and does not step down even if it is also cut off, but it
-// cannot answer a look, which a quorum confirms. With a check, looks are more frequent than renewals:
-// a notice must be in time by the TTL that the session has.
-func (s *session) beat(renewed time.Time) {
-	timer := time.NewTimer(s.lease.every())
-	defer timer.Stop()
-	looked := renewed
-	for pause := (driver.Pause{}); ; {
-		select {
-		case <-timer.C:
-		case <-s.poked:
-		case <-s.Ctx.Done():
-			return
+// A renewal says nothing about what is awaited either: a look at that follows it, in the same interval.
+// Without it the session is not Live, and the window does not move: a leader whose disk stalls answers
+// renewals, and no look. With a check, looks are more frequent than renewals: a notice must be in time by
+// the TTL that the session has.
+func (s *session) beat(b *beats) time.Duration {
+	// With a check the session needs renewals less often.
+	live, every := s.State() == backend.Live, s.lease.every()
+	renew := s.lease.check == "" || !live || time.Since(b.renewed) > s.lease.timeout/4
+	sent := time.Now()
+	err := s.within(every, func(ctx context.Context) error { return s.beatOnce(ctx, renew, sent, b.renewed) })
+	if err == nil && (renew || time.Since(b.looked) > s.lease.ttl-every) {
+		if err = s.within(every-time.Since(sent), s.watches.look); err == nil {
+			b.looked = sent
 		}
-		// With a check the session needs renewals less often.
-		live := s.State() == backend.Live
-		renew := s.lease.check == "" || !live || time.Since(renewed) > s.lease.timeout/4
-		sent := time.Now()
-		err := s.within(s.lease.every(), func(ctx context.Context) error { return s.beatOnce(ctx, renew, sent, renewed) })
-		if err == nil && (renew || time.Since(looked) > s.lease.ttl-s.lease.every()) {
-			if err = s.within(s.lease.every()-time.Since(sent), s.watches.look); err == nil {
-				looked = sent
-			}
-		}
-		if err == nil {
-			s.Extend(sent)
-			if renew {
-				renewed = sent
-			}
-		}
-		switch {
-		case err == nil:
-			if s.Resume() {
-				s.watches.restart()
-			}
-			pause = driver.Pause{}
-			timer.Reset(s.lease.every() - min(time.Since(sent), s.lease.every()/2))
-			continue
-		case errors.Is(err, errExpired):
-			s.Lose(err)
-			return
-		}
-		s.Suspend(err)
-		timer.Reset(min(pause.Next(), s.lease.every()/4))
 	}
+	switch {
+	case err == nil:
+		s.Extend(sent)
+		if renew {
+			b.renewed = sent
+		}
+		if s.Resume() {
+			s.watches.restart()
+		}
+		b.pause = driver.Pause{}
+		return every - min(time.Since(sent), every/2)
+	case errors.Is(err, errExpired):
+		s.Lose(err)
+	default:
+		s.Suspend(err)
+	}
+	return min(b.pause.Next(), every/4)
 }
 
 // trouble makes the session check at once whether it is still in touch, after a request without a
 // reply.
 func (s *session) trouble() {
 	if s.State() == backend.Live {
-		s.poked.Wake()
+		s.BeatSoon()
 	}
 }
 

@@ -8,10 +8,6 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// goneLeast is how many entries that are gone are remembered, and some more for each entry that waits:
-// those before it. Up to driver.CacheLimit their number would grow with the terms of a session.
-const goneLeast = 64
-
 // learned is what a session has learned and need not ask again. A commit does not trust it: the servers
 // check what it says.
 type learned struct {
@@ -53,7 +49,7 @@ func (m *learned) note(entries ...backend.Entry) {
 			if isEnqueued(e.Key) {
 				m.before.Forget(e.Key)
 				m.tails.Forget(e.Key)
-				m.gone.Limit(goneLeast + remembered*m.before.Len())
+				m.gone.Limit(driver.GoneLeast + remembered*m.before.Len())
 				m.gone.Put(e.Key, struct{}{})
 			}
 			continue

@@ -12,26 +12,11 @@ import (
 
 // look checks whether all that is waited for is still as it was last seen, and makes the watches read
 // what is not again. It is the life sign of the blocking queries: a query may hang at a frozen server,
-// while renewals go elsewhere, or to the server that leads since. Nobody gives it up soon: servers that
-// have passed it on do when their link has been silent for some 35 s, and this package when longPoll is
-// over.
+// while renewals go elsewhere, or to the server that leads since.
 //
 // It follows each renewal, and a renewal without it does not make a session Live. So a session is out of
-// touch, or learns of a change in less than its TTL, no matter what hangs:
-//
-//   - It reads consistently. Say the change was acknowledged at c. A read from c on is answered by a
-//     leader that has applied the change, or not answered.
-//   - A renewal and its look together have every to be answered, and the next renewal is sent one and a
-//     half times every after that one at the latest: see beat. So at the latest two and a half times
-//     every after c, which is four fifths of the TTL, the first look that reads after c has found the
-//     change, or has failed and suspended the session. If the servers answer at once it is a third.
-//   - What it has found out of date is read by a request like any other, which begins at once and on
-//     another link, as giving up a query closes the one it was on. If that is refused for long the wait
-//     fails: see bout.
-//
-// With a check the renewals are those of the session, a quarter of its timeout apart, which may be long
-// beside the TTL, the check's. So there are looks without a renewal, a TTL apart at most, and what hangs
-// is found in less than twice the TTL.
+// touch, or learns of a change in less than its TTL, no matter what hangs: DESIGN.md, "Looks", has the proof.
+// With a check the renewals may be far apart, so there are looks without one, and it is twice the TTL.
 //
 // It costs a request per renewal, for any number of awaited entries, and no values: the servers compare
 // the indexes of their last writes, and who holds an entry, as a restored service may give an index
@@ -97,8 +82,7 @@ func (r *registry) look(ctx context.Context) error {
 				chunk[at].op, hidden, all = nil, true, false
 			case chunk[at].watch == nil:
 				if r.s.slots.stands(chunk[at].slot) {
-					r.s.Lose(r.s.whyGone(ctx))
-					return r.s.LostError()
+					return r.s.LostBy(r.s.whyGone(ctx))
 				}
 			default:
 				stale = append(stale, chunk[at])

@@ -12,13 +12,8 @@ import (
 )
 
 // SessionNode is the node of the catalog that all sessions without a Config.Check are on. It is an
-// external node, as Consul calls one that has no agent: no agent may have this name.
-//
-// A session ends with its node. An agent's node is taken out of the catalog within seconds if autopilot
-// finds a server dead, as it does by default, or as soon as the agent leaves, regardless of the TTL of
-// its sessions, on which a process that reaches only this agent relies. Servers remove a node because of
-// its agent (Server.reconcile looks at members of the gossip, and at nodes that have a check
-// "serfHealth"), and this node has none.
+// external node, as Consul calls one that has no agent: no agent may have this name. A session ends with
+// its node. Servers take an agent's node out of the catalog because of its agent, and never this one.
 const SessionNode = "elector-sessions"
 
 // sessionNode is what is registered. Nobody connects to the address. consul-esm, which monitors

@@ -40,8 +40,7 @@ func invalidSession(all api.TxnErrors) bool {
 // ancestors. All operations are tried in order, so the first error is not due to another.
 func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	if invalidSession(all) {
-		c.s.Lose(errExpired)
-		return c.s.LostError()
+		return c.s.LostBy(errExpired)
 	}
 	first := all[0]
 	i := first.OpIndex

@@ -82,8 +82,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 			return 0, err
 		case p == nil && t.index == 0: // not made yet
 		case p == nil, p.Session != s.ID(), p.ModifyIndex < t.index:
-			s.Lose(s.whyGone(ctx))
-			return 0, s.LostError()
+			return 0, s.LostBy(s.whyGone(ctx))
 		case p.Flags == nonce:
 			t.index = p.ModifyIndex
 			return t.index, nil
@@ -102,8 +101,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 			}
 		case err == nil:
 			if invalidSession(response.Errors) {
-				s.Lose(errExpired)
-				return 0, s.LostError()
+				return 0, s.LostBy(errExpired)
 			}
 			if err := refusal(response.Errors[0]); forbidden(err) && refused.over(s, err) {
 				return 0, err

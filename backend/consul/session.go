@@ -10,9 +10,6 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// closeGrace is how long ending a session may wait for the servers to confirm it.
-const closeGrace = 3 * time.Second
-
 var (
 	errExpired      = errors.New("the servers do not know it any more")
 	errUnread       = errors.New("the servers did not know it yet")
@@ -20,13 +17,12 @@ var (
 	errNotConfirmed = errors.New("the servers did not confirm: entries stay until the session times out, which takes up to twice its TTL")
 )
 
-// A session is one Consul session. It uses only the doubts of its Turns: slots keep commits apart.
+// A session is one Consul session. Its commits take no turns: slots keep them apart.
 type session struct {
 	driver.Life
 	b        *Backend
 	lease    lease
 	patience time.Duration // for one request
-	poked    driver.Waker  // asks for a heartbeat
 
 	slots   slots
 	learned learned
@@ -34,19 +30,18 @@ type session struct {
 }
 
 func newSession(b *Backend, id string, l lease, sent time.Time) *session {
-	s := &session{b: b, lease: l, patience: l.patience(), poked: driver.NewWaker()}
+	s := &session{b: b, lease: l, patience: l.patience()}
 	s.Init(driver.LifeOptions{Name: "consul", Logger: b.cfg.Logger, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop})
-	s.watches.init(s)
+	s.watches.s, s.watches.watches = s, make(map[watchKey]*watch)
 	s.Grant(id, sent, l.ttl, l.margin())
-	s.Run(func() { s.beat(sent) })
+	at := &beats{renewed: sent, looked: sent}
+	s.BeatBy(l.every(), func() time.Duration { return s.beat(at) })
 	return s
 }
 
 // end ends the session at the servers, so that its entries go at once.
 func (s *session) end(ctx context.Context, _ error) {
 	s.watches.close()
-	ctx, cancel := context.WithTimeout(ctx, closeGrace)
-	defer cancel()
 	removed := make(chan error, 1)
 	go func() { removed <- s.b.deregister(ctx, s.lease) }() // the agent may be reachable without the servers
 	if err := s.b.destroy(ctx, s.ID(), s.lease); err != nil {

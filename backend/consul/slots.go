@@ -30,10 +30,9 @@ const slotDir = ".elector/"
 // commit made. The slot also binds commits to the session: without it, a commit that makes nothing
 // ephemeral would be done after the session's end.
 //
-// An operator who restores the service from a backup takes back what the session has written since, the
-// slots included: entries that it has made are gone, and others that it had deleted exist. So each look
-// compares the slots with what was last written there, and a session whose slots are older is lost. When
-// something is removed without a slot, and the session learns of it, it writes to a slot: see mark.
+// A restored backup takes back what the session has written since, the slots included. So each look compares
+// the slots with what was last written there, and a session whose slots are older is lost. When something is
+// removed without a slot, and the session learns of it, it writes to a slot: see mark.
 type slot struct {
 	key   string // Consul's
 	index uint64 // of its last write; 0: it was not made yet

@@ -31,10 +31,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 		listing.Wait()
 		return backend.Entry{}, nil, err
 	}
-	own := ""
-	if known != nil {
-		own = known(e)
-	}
+	own := known(e)
 	listing.Wait()
 	strangers, err := s.strangers(ctx, names, own)
 	if err = errors.Join(unlisted, err); err != nil && !errors.Is(err, backend.ErrDenied) {

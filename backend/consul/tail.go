@@ -16,11 +16,9 @@ const tailDir = slotDir + "tails/"
 // it, in the same transaction, which also returns what was there. So a new candidate learns who came
 // last without a list of all: N candidates who enter do not read N² entries.
 //
-// The tail is a hint until it is confirmed: the entry that it names must exist, and must have been made
-// at the index at which the tail was last written. Then both are of one transaction. Each Enqueue in
-// the directory writes the tail, so there was none since: that entry is the youngest before the new
-// one. A tail that somebody has deleted, changed or restored does not have that index, and the
-// directory is listed.
+// The tail is a hint until it is confirmed: the entry that it names must have been made at the index at which
+// the tail was last written. Then both are of one transaction, and no Enqueue came since. Else, as somebody has
+// deleted, changed or restored the tail, the directory is listed.
 //
 // It belongs to no session, and goes when the directory is deleted.
 func tailKey(dir string) string { return tailDir + path(dir) }

@@ -59,7 +59,7 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 	for i := range uint64(10_000) {
 		m.note(backend.Entry{Key: key("a", i)})
 	}
-	assert.LessOrEqual(t, m.gone.Len(), goneLeast)
+	assert.LessOrEqual(t, m.gone.Len(), driver.GoneLeast)
 	const waiting = 100
 	for i := range waiting {
 		m.before.Put(key(fmt.Sprintf("b%d", i), 1), ahead{})

@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,19 +60,10 @@ type watch struct {
 	refused bout
 }
 
-func (r *registry) init(s *session) {
-	r.s = s
-	r.watches = make(map[watchKey]*watch)
-}
-
 // join makes w a waiter of a watch. A new watch shows known, at index, unless that is 0. Caller holds
 // mu.
 func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
 	t := r.watches[key]
-	if t != nil && !t.running && len(t.waiters) == 0 {
-		r.drop(t) // it has ended: what it shows may be out of date
-		t = nil
-	}
 	if t == nil {
 		t = &watch{watchKey: key}
 		if index != 0 {
@@ -92,11 +84,8 @@ func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list 
 func (r *registry) leave(w driver.Waker, t *watch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, o := range t.waiters {
-		if o == w {
-			t.waiters = append(t.waiters[:i], t.waiters[i+1:]...)
-			break
-		}
+	if i := slices.Index(t.waiters, w); i >= 0 {
+		t.waiters = slices.Delete(t.waiters, i, i+1)
 	}
 	if len(t.waiters) > 0 || r.watches[t.watchKey] != t {
 		return

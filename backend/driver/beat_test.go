@@ -60,3 +60,33 @@ func TestBeat(t *testing.T) {
 		assert.ErrorIs(t, l.Over(t.Context()), driver.ErrWindow)
 	})
 }
+
+// Heartbeats come one after the other, each at once if somebody has asked for it, and none after the end.
+func TestBeatSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const apart, slow = 10 * time.Second, time.Second
+		l := newLife(t)
+		l.BeatSoon() // before there are any: the first is sent at once
+		began := time.Now()
+		l.Grant("s", began, time.Hour, 0)
+		var sent []time.Duration
+		l.BeatBy(apart, func() time.Duration {
+			sent = append(sent, time.Since(began))
+			time.Sleep(slow)
+			return apart
+		})
+		time.Sleep(2 * time.Second)
+		l.BeatSoon()
+		time.Sleep(slow / 2)
+		l.BeatSoon()
+		l.BeatSoon()
+		time.Sleep(15 * time.Second)
+		l.BeatSoon()
+		time.Sleep(slow / 2)
+		l.Lose(driver.ErrClosed)
+		l.BeatSoon()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{0, 2 * time.Second, 3 * time.Second, 14 * time.Second, 17500 * time.Millisecond}, sent)
+	})
+}

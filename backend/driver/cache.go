@@ -13,6 +13,11 @@ type Cache[V any] struct {
 // CacheLimit is the maximum number of keys in a Cache.
 const CacheLimit = 4096
 
+// GoneLeast is how many entries that are gone a session remembers, at least: a backend adds some for each entry
+// that waits, those before it, and Limits its Cache to that. Up to CacheLimit it would grow with the session's
+// terms.
+const GoneLeast = 64
+
 // Get returns what is known of a key, and whether anything is.
 func (c *Cache[V]) Get(key string) (v V, known bool) {
 	c.mu.Lock()

@@ -2,10 +2,11 @@
 // have in common.
 //
 // [Open] is a backend's Open, around the part that is the service's own. A backend.Driver embeds a [Life],
-// which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats. [Window] is the
-// arithmetic of trust. [Turns] runs commits one after the other if nothing could tell them apart. A
-// [Reaper] removes in the background what could not be removed at once. [Pause] and [Bout] ride out
-// failures that may pass, and a [Cache] holds what need not be asked again.
+// which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats, or [Life.BeatBy] calls
+// what does, and [Life.TakeTurn] runs commits one after the other if nothing could tell them apart. [Window]
+// is the arithmetic of trust. A [Reaper] removes in the background what could not be removed at once. A
+// [Meaning] says what became of a request that failed, [Pause] and [Bout] ride out failures that may pass,
+// and a [Cache] holds what need not be asked again.
 package driver
 
 import (
@@ -27,6 +28,9 @@ var (
 	ErrWindow = errors.New("trust window has passed")
 )
 
+// EndGrace is how long the end of a session may wait for the service to confirm it.
+const EndGrace = 3 * time.Second
+
 // LifeOptions say how a session begins and ends.
 type LifeOptions struct {
 	// Name is the backend's, for what Logger logs about the session's life and its background work. A nil
@@ -38,8 +42,8 @@ type LifeOptions struct {
 	// Lost, if not nil, is called at the moment the session is lost. It must not block: Mu is held.
 	Lost func()
 	// End ends the session at the service, on a goroutine of its own, and calls Confirm if the service has
-	// confirmed it. It is called after every loss. Its ctx ends when nobody waits in Close any more. After
-	// a loss perhaps nobody ever does: use a time limit.
+	// confirmed it. It is called after every loss. Its ctx ends after EndGrace, or when nobody waits in
+	// Close any more.
 	End func(ctx context.Context, cause error)
 	// Ended, if not nil, is called when End and all goroutines of the session have returned.
 	Ended func()
@@ -56,7 +60,6 @@ type Life struct {
 	// Ctx ends when the session is lost. Its cause is LostError.
 	Ctx    context.Context
 	Reaper *Reaper
-	Turns  Turns
 
 	o      LifeOptions
 	cancel context.CancelCauseFunc
@@ -65,11 +68,14 @@ type Life struct {
 	done   chan struct{} // closed when all its goroutines have ended
 	calls  sync.WaitGroup
 
+	turns turns
+
 	// Mu guards the fields below, and what a driver changes together with its state.
 	Mu        sync.Mutex
 	state     backend.State
 	changed   Signal // of Broadcast
 	missed    error  // why it is out of touch
+	beats     beats
 	confirmed bool
 	failed    error // why the service has not confirmed the end, if that is known
 
@@ -217,6 +223,9 @@ func (l *Life) Lose(cause error) bool {
 	if l.window != nil {
 		l.window.Stop()
 	}
+	if l.beats.timer != nil {
+		l.beats.timer.Stop()
+	}
 	if l.o.Lost != nil {
 		l.o.Lost()
 	}
@@ -224,6 +233,12 @@ func (l *Life) Lose(cause error) bool {
 	l.cancel(fmt.Errorf("%w: %w", backend.ErrSessionLost, cause))
 	go l.end(cause) // Close waits for it by done
 	return true
+}
+
+// LostBy is Lose for a call that has found the session to be over. It returns LostError.
+func (l *Life) LostBy(cause error) error {
+	l.Lose(cause)
+	return l.LostError()
 }
 
 // end is the last goroutine of the session.
@@ -240,7 +255,9 @@ func (l *Life) end(cause error) {
 	default:
 		l.log(slog.LevelWarn, "session lost", cause)
 	}
-	l.o.End(l.abort, cause)
+	ctx, cancel := context.WithTimeout(l.abort, EndGrace)
+	defer cancel()
+	l.o.End(ctx, cause)
 	l.calls.Wait()
 	if l.o.Ended != nil {
 		l.o.Ended()
@@ -370,7 +387,7 @@ func (l *Life) Reap(e backend.Entry) { l.Reaper.ReapEntry(e, l.o.Remove) }
 // same keys wait for that.
 func (l *Life) Abandon(ops []backend.Op, why error, undo func(context.Context) error) error {
 	if !errors.Is(why, backend.ErrSessionLost) { // else all that is left goes with the session
-		settled := l.Turns.Doubt(ops)
+		settled := l.Doubt(ops)
 		l.Reaper.Reap(func(ctx context.Context) error {
 			err := undo(ctx)
 			if err == nil {
@@ -380,22 +397,4 @@ func (l *Life) Abandon(ops []backend.Op, why error, undo func(context.Context) e
 		})
 	}
 	return Indeterminate(why)
-}
-
-// TakeTurn is Turns.Take for the session's commits.
-func (l *Life) TakeTurn(ctx context.Context, ops []backend.Op) (give func(), err error) {
-	give, err = l.Turns.Take(ctx, l.Ctx.Done(), l.ttl, ops)
-	return give, l.lost(err)
-}
-
-// AwaitSettled is Turns.Settled for the session's commits.
-func (l *Life) AwaitSettled(ctx context.Context, ops []backend.Op) error {
-	return l.lost(l.Turns.Settled(ctx, l.Ctx.Done(), l.ttl, ops))
-}
-
-func (l *Life) lost(err error) error {
-	if err == backend.ErrSessionLost { // and not a cause of ctx's
-		return l.LostError()
-	}
-	return err
 }

@@ -51,7 +51,7 @@ func TestAbandon(t *testing.T) {
 		assert.ErrorIs(t, err, backend.ErrIndeterminate)
 		assert.NotErrorIs(t, err, backend.ErrUnavailable)
 		began := time.Now()
-		give := must.Get(l.TakeTurn(t.Context(), ops))(t)
+		give := must.Get(l.TakeTurn(t.Context(), l.TTL(), ops))(t)
 		assert.Equal(t, 3, tries)
 		assert.Equal(t, 3*time.Second, time.Since(began), "as the Reaper pauses")
 		give()

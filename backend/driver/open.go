@@ -41,6 +41,27 @@ func Of[D backend.Driver](s *backend.Session) (own D) {
 	return own
 }
 
+// Conditions is for a function of a backend's package, called what, that turns conditions into those of the
+// service, for a user's own transaction. It calls of with the session below s, which must be a D.
+func Conditions[D interface {
+	comparable
+	backend.Driver
+	Over(context.Context) error
+}, T any](ctx context.Context, what string, s *backend.Session, conditions []backend.Condition, of func(own D) (T, error)) (made T, err error) {
+	var none D
+	own := Of[D](s)
+	if own == none {
+		return made, fmt.Errorf("%s: the session is not of this package", what)
+	}
+	if err = cmp.Or(backend.CheckConditions(conditions), own.Over(ctx)); err == nil {
+		made, err = of(own)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return made, err
+}
+
 // RemoveBy returns a LifeOptions.Remove that calls a driver's Commit. commit must take no turns: a turn may
 // wait for what is removed.
 func RemoveBy(commit func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)) func(context.Context, backend.Entry) error {

@@ -10,16 +10,11 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Turns makes the commits of a session that create or put the same entry run one after the other, until
-// their outcome is known or what they may have left is removed. Two commits that ask for the same leave the
-// same: if both replies were lost, nothing could tell whose entry it is, and one commit would take, or
-// remove, what the other created.
-//
-// Turns also makes commits wait for those that returned ErrIndeterminate and may still be done: see Doubt.
-//
-// Its zero value is ready to use. A session whose service tells commits apart takes no turns, and begins
-// its commits with Settled.
-type Turns struct {
+// turns are the commits of a session that others wait for. Those that create or put the same entry run one
+// after the other, until their outcome is known or what they may have left is removed. Two commits that ask
+// for the same leave the same: if both replies were lost, nothing could tell whose entry it is, and one commit
+// would take, or remove, what the other created.
+type turns struct {
 	mu     sync.Mutex
 	taken  map[string]chan struct{} // by key; closed when it is given back
 	doubts map[*doubt]struct{}
@@ -31,34 +26,35 @@ type doubt struct {
 	settled chan struct{}
 }
 
-// Take blocks until the ops are Settled and it holds all keys that they create or put. give gives the keys
-// back, and may be called several times. The error is ErrSessionLost when lost is closed, ctx's when ctx
-// ends, and ErrUnavailable when another commit holds a key for longer than patience, which is the session's
-// timeout: for example because what that commit left cannot be removed. After an error there is nothing to
-// give back, and nothing was sent.
-func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []backend.Op) (give func(), err error) {
+// TakeTurn blocks until it holds all keys that the ops create or put, and AwaitSettled returns. give gives the
+// keys back, and may be called several times. The error is that of Over, or ErrUnavailable when another commit
+// holds a key for longer than patience, which usually is the session's timeout: for example because what that
+// commit left cannot be removed. After an error there is nothing to give back, and nothing was sent. A session
+// whose service tells commits apart takes no turns, and begins its commits with AwaitSettled.
+func (l *Life) TakeTurn(ctx context.Context, patience time.Duration, ops []backend.Op) (give func(), err error) {
 	keys := exclusive(ops)
 	for {
-		if err := t.Settled(ctx, lost, patience, ops); err != nil {
+		if err := l.AwaitSettled(ctx, patience, ops); err != nil {
 			return nil, err
 		}
 		for i, key := range keys { // in their order, so that commits cannot deadlock
-			if err := t.takeOne(ctx, lost, patience, key); err != nil {
-				t.give(keys[:i])
+			if err := l.takeKey(ctx, patience, key); err != nil {
+				l.turns.give(keys[:i])
 				return nil, err
 			}
 		}
 		switch {
 		case len(keys) == 0:
 			return func() {}, nil
-		case len(t.ahead(ops)) == 0:
-			return sync.OnceFunc(func() { t.give(keys) }), nil
+		case len(l.turns.ahead(ops)) == 0:
+			return sync.OnceFunc(func() { l.turns.give(keys) }), nil
 		}
-		t.give(keys) // to others that wait: an earlier commit was given up meanwhile
+		l.turns.give(keys) // to others that wait: an earlier commit was given up meanwhile
 	}
 }
 
-func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, patience time.Duration, key string) error {
+func (l *Life) takeKey(ctx context.Context, patience time.Duration, key string) error {
+	t := &l.turns
 	for {
 		t.mu.Lock()
 		given, taken := t.taken[key]
@@ -71,27 +67,26 @@ func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, patience time
 			return nil
 		}
 		t.mu.Unlock()
-		if err := await(ctx, lost, patience, given, key); err != nil {
+		if err := l.awaitCommit(ctx, patience, given, key); err != nil {
 			return err
 		}
 	}
 }
 
-// await waits until an earlier commit on key is done.
-func await(ctx context.Context, lost <-chan struct{}, patience time.Duration, done <-chan struct{}, key string) error {
+// awaitCommit waits until an earlier commit on key is done.
+func (l *Life) awaitCommit(ctx context.Context, patience time.Duration, done <-chan struct{}, key string) error {
 	select {
 	case <-done:
 		return nil
 	case <-time.After(patience):
 		return fmt.Errorf("%w: an earlier commit on %s has not been settled for %v", backend.ErrUnavailable, key, patience)
-	case <-lost:
-		return backend.ErrSessionLost
 	case <-ctx.Done():
-		return ContextError(ctx)
+	case <-l.Ctx.Done():
 	}
+	return l.Over(ctx)
 }
 
-func (t *Turns) give(keys []string) {
+func (t *turns) give(keys []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, key := range keys {
@@ -116,8 +111,8 @@ func exclusive(ops []backend.Op) []string {
 // later with an op on the same key wait until settled is called. Call Doubt before the commit returns, and
 // settled when nothing of the commit can arrive any more; settled may be called several times. The code
 // that finds that out, such as a job of a Reaper, must not wait for the doubt itself: it takes no turns.
-func (t *Turns) Doubt(ops []backend.Op) (settled func()) {
-	d := &doubt{slices.Clone(ops), make(chan struct{})}
+func (l *Life) Doubt(ops []backend.Op) (settled func()) {
+	t, d := &l.turns, &doubt{slices.Clone(ops), make(chan struct{})}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.doubts == nil {
@@ -132,11 +127,11 @@ func (t *Turns) Doubt(ops []backend.Op) (settled func()) {
 	})
 }
 
-// Settled blocks while an earlier commit that might be done after the ops is in doubt. The errors are those
-// of Take.
-func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []backend.Op) error {
-	for d, key := range t.ahead(ops) { // doubts noted from now on are not of earlier commits
-		if err := await(ctx, lost, patience, d.settled, key); err != nil {
+// AwaitSettled blocks while an earlier commit that might be done after the ops is in doubt. The errors are those
+// of TakeTurn.
+func (l *Life) AwaitSettled(ctx context.Context, patience time.Duration, ops []backend.Op) error {
+	for d, key := range l.turns.ahead(ops) { // doubts noted from now on are not of earlier commits
+		if err := l.awaitCommit(ctx, patience, d.settled, key); err != nil {
 			return err
 		}
 	}
@@ -144,7 +139,7 @@ func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time
 }
 
 // ahead returns the doubts that ops must wait for, each with a key that both write.
-func (t *Turns) ahead(ops []backend.Op) map[*doubt]string {
+func (t *turns) ahead(ops []backend.Op) map[*doubt]string {
 	all := make(map[*doubt]string)
 	t.mu.Lock()
 	defer t.mu.Unlock()

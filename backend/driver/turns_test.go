@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/internal/must"
 )
 
@@ -18,11 +17,11 @@ import (
 func TestTurnsAreNotWaitedForWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
-		var turns driver.Turns
+		l := newLife(t)
 		ops := []backend.Op{backend.CreateEphemeral("/a", nil), backend.CompareAndSet("/b", nil, 0)}
 		for range 5 {
 			go func() {
-				give, err := turns.Take(t.Context(), nil, patience, ops)
+				give, err := l.TakeTurn(t.Context(), patience, ops)
 				if assert.NoError(t, err) {
 					time.Sleep(patience - time.Second)
 					give()
@@ -30,13 +29,13 @@ func TestTurnsAreNotWaitedForWithoutAnEnd(t *testing.T) {
 			}()
 		}
 		time.Sleep(5 * patience)
-		require.NoError(t, must.Err(turns.Take(t.Context(), nil, patience, ops[1:])), "and it is never given back")
+		require.NoError(t, must.Err(l.TakeTurn(t.Context(), patience, ops[1:])), "and it is never given back")
 		began := time.Now()
-		_, err := turns.Take(t.Context(), nil, patience, ops)
+		_, err := l.TakeTurn(t.Context(), patience, ops)
 		require.ErrorIs(t, err, backend.ErrUnavailable)
 		require.ErrorContains(t, err, "/b")
 		assert.Equal(t, patience, time.Since(began))
-		give, err := turns.Take(t.Context(), nil, patience, ops[:1])
+		give, err := l.TakeTurn(t.Context(), patience, ops[:1])
 		require.NoError(t, err, "the first key was given back")
 		give()
 	})
@@ -46,21 +45,21 @@ func TestTurnsAreNotWaitedForWithoutAnEnd(t *testing.T) {
 func TestDoubtsAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
-		var turns driver.Turns
+		l := newLife(t)
 		e, next := backend.Entry{Key: "/a", Rev: 1}, backend.Entry{Key: "/a", Rev: 2}
-		settled := turns.Doubt([]backend.Op{backend.Enqueue("/d", nil), backend.Update(e, nil)})
+		settled := l.Doubt([]backend.Op{backend.Enqueue("/d", nil), backend.Update(e, nil)})
 		for _, op := range []backend.Op{backend.Delete(e), backend.CompareAndSet("/b", nil, 0), backend.Enqueue("/d", nil), backend.CompareAndSet("/d", nil, 0)} {
-			require.NoError(t, turns.Settled(t.Context(), nil, 0, []backend.Op{op}), "%v %s", op.Kind, op.Key)
+			require.NoError(t, l.AwaitSettled(t.Context(), 0, []backend.Op{op}), "%v %s", op.Kind, op.Key)
 		}
 		began := time.Now()
 		for i, op := range []backend.Op{backend.Update(e, nil), backend.CompareAndSet("/a", nil, 1), backend.Delete(next)} {
-			_, err := turns.Take(t.Context(), nil, patience, []backend.Op{backend.CompareAndSet("/b", nil, 0), op})
+			_, err := l.TakeTurn(t.Context(), patience, []backend.Op{backend.CompareAndSet("/b", nil, 0), op})
 			require.ErrorIs(t, err, backend.ErrUnavailable, "%v %s", op.Kind, op.Key)
 			require.ErrorContains(t, err, "commit on /a", "the key that both write")
 			assert.Equal(t, time.Duration(i+1)*patience, time.Since(began))
 		}
 		time.AfterFunc(time.Second, settled)
-		require.NoError(t, turns.Settled(t.Context(), nil, patience, []backend.Op{backend.Update(e, nil)}))
+		require.NoError(t, l.AwaitSettled(t.Context(), patience, []backend.Op{backend.Update(e, nil)}))
 		assert.Equal(t, 3*patience+time.Second, time.Since(began))
 	})
 }
@@ -69,13 +68,13 @@ func TestDoubtsAreWaitedFor(t *testing.T) {
 func TestGivenUpBeforeTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
-		var turns driver.Turns
+		l := newLife(t)
 		ops := []backend.Op{backend.CreateEphemeral("/a", nil)}
-		give := must.Get(turns.Take(t.Context(), nil, patience, ops))(t)
+		give := must.Get(l.TakeTurn(t.Context(), patience, ops))(t)
 		began := time.Now()
 		for range 3 {
 			go func() {
-				give, err := turns.Take(t.Context(), nil, patience, ops)
+				give, err := l.TakeTurn(t.Context(), patience, ops)
 				if assert.NoError(t, err) {
 					assert.Equal(t, patience/2, time.Since(began))
 					give()
@@ -83,7 +82,7 @@ func TestGivenUpBeforeTheTurn(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		settled := turns.Doubt(ops)
+		settled := l.Doubt(ops)
 		give()
 		time.Sleep(patience / 2)
 		settled()

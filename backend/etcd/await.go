@@ -33,37 +33,30 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	} else {
 		seen, err = s.awaitApart(ctx, known, groups)
 	}
-	switch {
-	case err != nil:
-	case s.isReplaced(known, seen):
-		s.Lose(errRewound)
-		err = s.LostError()
-	case s.bury(known, seen):
-		err = s.checkLease(ctx)
+	if err == nil {
+		err = s.checkOwn(ctx, known, seen)
 	}
 	return seen, err
 }
 
-// isReplaced reports whether an entry of this session is replaced by another session's.
-func (s *session) isReplaced(known, seen []backend.Entry) bool {
+// checkOwn notes which entries of this session are gone: perhaps all are, with the session. If one is replaced
+// by another session's, the service was restored.
+func (s *session) checkOwn(ctx context.Context, known, seen []backend.Entry) error {
+	gone := false
 	for i, e := range known {
-		if e.Session == s.ID() && seen[i].Rev == e.Rev && !seen[i].Is(e) {
-			return true
-		}
-	}
-	return false
-}
-
-// bury notes which entries of this session are gone, and reports whether any is: perhaps all are, with
-// the session.
-func (s *session) bury(known, seen []backend.Entry) (some bool) {
-	for i, e := range known {
-		if e.Session == s.ID() && seen[i].Rev != e.Rev {
+		switch {
+		case e.Session != s.ID():
+		case seen[i].Rev != e.Rev:
 			s.ended(e.Key, e.Rev)
-			some = true
+			gone = true
+		case !seen[i].Is(e):
+			return s.LostBy(errRewound)
 		}
 	}
-	return some
+	if gone {
+		return s.checkLease(ctx)
+	}
+	return nil
 }
 
 // byParent groups sorted keys by their parent.
@@ -120,7 +113,7 @@ func refused(err error) bool {
 	case err == nil, errors.Is(err, backend.ErrSessionLost), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
 	}
-	return errors.Is(err, backend.ErrUnavailable) || mean(err).class == unknown && passing(err)
+	return errors.Is(err, backend.ErrUnavailable) || mean(err).Is(driver.Unknown) && passing(err)
 }
 
 // told waits until a waiter gets a change. The watch may have been dropped right after the change,
@@ -313,7 +306,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 			return backend.Listing{}, as(backend.ErrDenied, err)
 		}
 		// The watch was lost, or the revisions after since were compacted: list again.
-		s.poke()
+		s.BeatSoon()
 		pause.Wait(bound)
 		changed = true
 	}

@@ -43,7 +43,7 @@ func try[T any](ctx context.Context, s *session, request func(context.Context) (
 		case late:
 			times = 2
 		}
-		s.poke()
+		s.BeatSoon()
 		pause.Wait(bound)
 	}
 }

@@ -49,7 +49,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err := s.Over(ctx); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
 	}
-	give, err := s.TakeTurn(ctx, ops)
+	give, err := s.TakeTurn(ctx, s.TTL(), ops)
 	if err != nil {
 		return nil, err
 	}
@@ -120,23 +120,22 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		}
 		return nil, false, err
 	}
-	switch mean(err).class {
-	case over:
+	switch m := mean(err); {
+	case m.Is(driver.Over):
 		c.fence = ""
-		s.Lose(errExpired)
-		return nil, false, s.LostError()
-	case final:
+		return nil, false, s.LostBy(errExpired)
+	case m.Is(driver.Final):
 		c.fence = ""
 		refusal := answerError(err)
 		if is(err, rpctypes.ErrPermissionDenied) {
 			refusal = fmt.Errorf("%w (it needs %s)", refusal, p.rights())
 		}
 		return nil, false, refusal
-	case notDone:
+	case m.Is(driver.NotDone):
 		c.fence = ""
-	case unknown:
+	case m.Is(driver.Unknown):
 		if fence != "" {
-			s.poke()
+			s.BeatSoon()
 			c.answered = is(err, rpctypes.ErrNoSpace)
 			if made, done, why := c.resolve(ctx, err); done || why != nil {
 				return made, done, why

@@ -80,8 +80,11 @@ func (p *plan) guard(g backend.Condition) error {
 	if !e.Exists() || known && (!stands(e, have) || g.Exact && uint64(have.GetVersion()) != e.Version) {
 		return fmt.Errorf("%s: %w", e.Key, backend.ErrCondition)
 	}
-	for _, cmp := range guardCmps(g) {
+	for _, cmp := range incarnation(e) {
 		p.need(cmp)
+	}
+	if g.Exact {
+		p.need(clientv3.Compare(clientv3.Version(e.Key), "=", int64(e.Version)))
 	}
 	return nil
 }

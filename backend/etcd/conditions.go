@@ -2,8 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,25 +24,13 @@ import (
 // trip and does not block. The comparisons do not go stale. ErrCondition says that a
 // condition can never hold.
 func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]clientv3.Cmp, error) {
-	own := driver.Of[*session](s)
-	if own == nil {
-		return nil, errors.New("etcd: cmps: the session is not of this package")
-	}
-	p, err := own.conditions(ctx, guards)
-	if err != nil {
-		return nil, fmt.Errorf("etcd: cmps: %w", err)
-	}
-	return p.cmps, nil
-}
-
-func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*plan, error) {
-	if err := backend.CheckConditions(guards); err != nil {
-		return nil, err
-	}
-	if err := s.Over(ctx); err != nil {
-		return nil, err
-	}
-	return (&commit{s: s, guards: guards}).compile("")
+	return driver.Conditions(ctx, "etcd: cmps", s, guards, func(own *session) ([]clientv3.Cmp, error) {
+		p, err := (&commit{s: own, guards: guards}).compile("")
+		if err != nil {
+			return nil, err
+		}
+		return p.cmps, nil
+	})
 }
 
 // incarnation returns the conditions that an incarnation of an entry exists. An entry of a session must
@@ -81,12 +67,4 @@ func leaseOf(e backend.Entry) (clientv3.LeaseID, bool) {
 func isInOrder(e backend.Entry) bool {
 	n, ok := parseName(e.Key)
 	return ok && n.ordered && n.ticket == e.Rev
-}
-
-func guardCmps(g backend.Condition) []clientv3.Cmp {
-	cmps := incarnation(g.Entry)
-	if g.Exact {
-		cmps = append(cmps, clientv3.Compare(clientv3.Version(g.Entry.Key), "=", int64(g.Entry.Version)))
-	}
-	return cmps
 }

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -59,15 +60,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.SessionTimeout == 0 {
-		c.SessionTimeout = DefaultSessionTimeout
-	}
-	if c.MaxOps == 0 {
-		c.MaxOps = DefaultMaxOps
-	}
-	if c.MaxRequest == 0 {
-		c.MaxRequest = DefaultMaxRequest
-	}
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
+	c.MaxOps = cmp.Or(c.MaxOps, DefaultMaxOps)
+	c.MaxRequest = cmp.Or(c.MaxRequest, DefaultMaxRequest)
 	c.Logger = asynclog.New(c.Logger)
 	return c
 }

@@ -15,9 +15,9 @@
 // that the server granted, minus an eighth of it for clocks that differ in rate. The renewal of a
 // lease goes through no quorum, and a member that was deposed, but does not know it, answers it. So a
 // heartbeat is a linearizable read and then a renewal, both answered by one member. This shows that
-// the leader that renewed the lease had no successor when the heartbeat was sent: see the comment on
-// session.beat. A heartbeat is sent every quarter of the timeout, and every 30 s at least. The session is
-// suspended when a heartbeat is not confirmed within that time.
+// the leader that renewed the lease had no successor when the heartbeat was sent: DESIGN.md has the proof. A
+// heartbeat is sent every quarter of the timeout, and every 30 s at least. The session is suspended when a
+// heartbeat is not confirmed within that time.
 //
 // If the client has several endpoints, a Backend opens one more connection, to one endpoint at a
 // time, for the heartbeats of all its sessions, because the client uses its endpoints in turn.

@@ -44,8 +44,7 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 	done, rev, found, err := s.toOrder(ctx, *e, also...)
 	switch {
 	case err != nil && is(err, rpctypes.ErrLeaseNotFound):
-		s.Lose(errExpired)
-		return s.LostError()
+		return s.LostBy(errExpired)
 	case err != nil:
 		return fmt.Errorf("enqueued, but not in its place: %w", err)
 	}

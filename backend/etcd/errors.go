@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,118 +20,89 @@ import (
 // as returns an error that is both the sentinel and the client's own error.
 func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, native) }
 
-// A class says what an error means for its request.
-type class int
-
-const (
-	// unknown: it may have been done. A read is sent again. resolve looks for a write, which is made
-	// again if it was not done. An error that is not in the table is unknown.
-	unknown class = iota
-	// notDone: nothing was done, and the request is sent again.
-	notDone
-	// final: nothing was done, and waiting does not change that.
-	final
-	// over: the session is over.
-	over
-)
-
-// A meaning is the class of an error, and the error of a call that gives up on it.
-type meaning struct {
-	class class
-	as    error // nil: none of the contract's
-	// stop: the call gives up at once. Other errors are ridden out, and given up after a session
-	// timeout of such replies, or after five requests without a reply (see driver.Bout): while
-	// heartbeats succeed nothing else would report them.
-	stop bool
-}
-
-// down is the meaning of what is ridden out: ErrUnavailable once it is given up. The campaign then
-// tries again, with growing pauses, and reports it (Hooks.Retry).
-var down = backend.ErrUnavailable
-
-// etcdAnswers are the errors of etcd's servers and client, by their text. Only "over" ends a session:
+// etcdAnswers are the errors of etcd's servers and client, by their text. Only Over ends a session:
 // heartbeats ride out all others, until the trust window ends.
-var etcdAnswers = map[string]meaning{
+var etcdAnswers = map[string]driver.Meaning{
 	// The session's lease.
-	"etcdserver: requested lease not found": {over, nil, true}, // expired, or revoked
+	"etcdserver: requested lease not found": driver.Over, // expired, or revoked
 
 	// What no member can do now, though a quorum may have done it.
-	"etcdserver: no leader":         {unknown, down, false}, // of open streams, too
-	"etcdserver: leader changed":    {unknown, down, false},
-	"etcdserver: server stopped":    {unknown, down, false},
-	"etcdserver: request timed out": {unknown, down, false},
-	"etcdserver: request timed out, possibly due to previous leader failure":     {unknown, down, false},
-	"etcdserver: request timed out, possibly due to connection lost":             {unknown, down, false},
-	"etcdserver: request timed out, waiting for the applied index took too long": {unknown, down, false},
-	"etcdserver: request timed out, leader transfer took too long":               {unknown, down, false}, // without a code
-	"raft proposal dropped":                     {unknown, down, false}, // without a code, while leadership moves
-	"etcdserver: request canceled":              {unknown, down, false},
-	"etcdserver: request cancelled":             {unknown, down, false}, // without a code
-	"etcdserver: context deadline exceeded":     {unknown, down, false},
-	"etcdserver: watch canceled":                {unknown, down, false},
-	"etcdserver: unhealthy cluster":             {unknown, down, false},
-	"etcdserver: corrupt cluster":               {unknown, down, false}, // until an operator disarms the alarm
-	"etcdserver: too many requests":             {notDone, down, false}, // refused before it is proposed
-	"etcdserver: not leader":                    {notDone, down, false},
-	"etcdserver: rpc not supported for learner": {notDone, down, false}, // another member supports it
-	"etcdserver: not capable":                   {notDone, down, false}, // during an upgrade
-	"etcdserver: lease already exists":          {notDone, down, false}, // by chance: the server chose its ID
+	"etcdserver: no leader":         driver.Unknown, // of open streams, too
+	"etcdserver: leader changed":    driver.Unknown,
+	"etcdserver: server stopped":    driver.Unknown,
+	"etcdserver: request timed out": driver.Unknown,
+	"etcdserver: request timed out, possibly due to previous leader failure":     driver.Unknown,
+	"etcdserver: request timed out, possibly due to connection lost":             driver.Unknown,
+	"etcdserver: request timed out, waiting for the applied index took too long": driver.Unknown,
+	"etcdserver: request timed out, leader transfer took too long":               driver.Unknown, // without a code
+	"raft proposal dropped":                     driver.Unknown, // without a code, while leadership moves
+	"etcdserver: request canceled":              driver.Unknown,
+	"etcdserver: request cancelled":             driver.Unknown, // without a code
+	"etcdserver: context deadline exceeded":     driver.Unknown,
+	"etcdserver: watch canceled":                driver.Unknown,
+	"etcdserver: unhealthy cluster":             driver.Unknown,
+	"etcdserver: corrupt cluster":               driver.Unknown, // until an operator disarms the alarm
+	"etcdserver: too many requests":             driver.NotDone, // refused before it is proposed
+	"etcdserver: not leader":                    driver.NotDone,
+	"etcdserver: rpc not supported for learner": driver.NotDone, // another member supports it
+	"etcdserver: not capable":                   driver.NotDone, // during an upgrade
+	"etcdserver: lease already exists":          driver.NotDone, // by chance: the server chose its ID
 
 	// A server that finds no space while it applies a transaction applies it, and says this. An
 	// operator makes room, which takes longer than a call should wait in silence.
-	"etcdserver: mvcc: database space exceeded": {unknown, down, true},
-	"etcdserver: no space":                      {unknown, down, true}, // without a code
+	"etcdserver: mvcc: database space exceeded": driver.Unknown.AtOnce(),
+	"etcdserver: no space":                      driver.Unknown.AtOnce(), // without a code
 
 	// Credentials. The client fetches a new token by itself. That takes a while if it was given a token
 	// that has run out, or if the servers have no quorum to check a password.
-	"etcdserver: invalid auth token":                                 {notDone, backend.ErrDenied, false},
-	"etcdserver: revision of auth store is old":                      {notDone, down, false}, // an operator has just changed rights
-	"etcdserver: permission denied":                                  {final, backend.ErrDenied, true},
-	"etcdserver: user name is empty":                                 {final, backend.ErrDenied, true},
-	"etcdserver: authentication failed, invalid user ID or password": {final, backend.ErrDenied, true},
-	"etcdserver: invalid auth management":                            {final, backend.ErrDenied, true},
-	"etcdserver: authentication is not enabled":                      {notDone, down, false}, // the client drops its token
+	"etcdserver: invalid auth token":                                 driver.NotDone.As(backend.ErrDenied),
+	"etcdserver: revision of auth store is old":                      driver.NotDone, // an operator has just changed rights
+	"etcdserver: permission denied":                                  driver.Final.As(backend.ErrDenied),
+	"etcdserver: user name is empty":                                 driver.Final.As(backend.ErrDenied),
+	"etcdserver: authentication failed, invalid user ID or password": driver.Final.As(backend.ErrDenied),
+	"etcdserver: invalid auth management":                            driver.Final.As(backend.ErrDenied),
+	"etcdserver: authentication is not enabled":                      driver.NotDone, // the client drops its token
 
 	// The request itself.
-	"etcdserver: too many operations in txn request": {final, backend.ErrTooLarge, true},
-	"etcdserver: request is too large":               {final, backend.ErrTooLarge, true},
-	"etcdserver: key is not provided":                {final, nil, true},
-	"etcdserver: key not found":                      {final, nil, true},
-	"etcdserver: value is provided":                  {final, nil, true},
-	"etcdserver: lease is provided":                  {final, nil, true},
-	"etcdserver: duplicate key given in txn request": {final, nil, true},
-	"etcdserver: invalid client api version":         {final, nil, true},
-	"etcdserver: invalid sort option":                {final, nil, true},
-	"etcdserver: too large lease TTL":                {final, nil, true},
+	"etcdserver: too many operations in txn request": driver.Final.As(backend.ErrTooLarge),
+	"etcdserver: request is too large":               driver.Final.As(backend.ErrTooLarge),
+	"etcdserver: key is not provided":                driver.Final,
+	"etcdserver: key not found":                      driver.Final,
+	"etcdserver: value is provided":                  driver.Final,
+	"etcdserver: lease is provided":                  driver.Final,
+	"etcdserver: duplicate key given in txn request": driver.Final,
+	"etcdserver: invalid client api version":         driver.Final,
+	"etcdserver: invalid sort option":                driver.Final,
+	"etcdserver: too large lease TTL":                driver.Final,
 	// The revision that was asked for.
-	"etcdserver: mvcc: required revision has been compacted":   {final, nil, true},
-	"etcdserver: mvcc: required revision is a future revision": {notDone, down, false}, // a member that lags
+	"etcdserver: mvcc: required revision has been compacted":   driver.Final,
+	"etcdserver: mvcc: required revision is a future revision": driver.NotDone, // a member that lags
 
 	// The client: somebody has closed it. Pending requests may have been done.
-	"grpc: the client connection is closing": {unknown, nil, true},
+	"grpc: the client connection is closing": driver.Unknown.As(nil).AtOnce(),
 }
 
 // codeAnswers are the meanings of all other errors, by gRPC code. They come from a server that is newer
 // than the table or treats the request as an operator's, from gRPC itself, or from something in
 // between, whose HTTP status gRPC turns into a code.
-var codeAnswers = map[codes.Code]meaning{
-	codes.Canceled:           {unknown, down, false}, // by the caller, or a connection that was closed
-	codes.DeadlineExceeded:   {unknown, down, false},
-	codes.Unavailable:        {unknown, down, false}, // no connection, or one that broke; 429, 502, 503, 504
-	codes.Unknown:            {unknown, down, false}, // all server errors without a code; any other HTTP status
-	codes.Internal:           {unknown, down, false}, // 400, and what gRPC cannot read
-	codes.Aborted:            {unknown, down, false},
-	codes.AlreadyExists:      {unknown, down, false},
-	codes.DataLoss:           {unknown, down, false},
-	codes.FailedPrecondition: {unknown, down, false},
-	codes.NotFound:           {unknown, down, false},
-	codes.OutOfRange:         {unknown, down, false},
-	codes.ResourceExhausted:  {unknown, down, false}, // a limit on requests; see also mean
+var codeAnswers = map[codes.Code]driver.Meaning{
+	codes.Canceled:           driver.Unknown, // by the caller, or a connection that was closed
+	codes.DeadlineExceeded:   driver.Unknown,
+	codes.Unavailable:        driver.Unknown, // no connection, or one that broke; 429, 502, 503, 504
+	codes.Unknown:            driver.Unknown, // all server errors without a code; any other HTTP status
+	codes.Internal:           driver.Unknown, // 400, and what gRPC cannot read
+	codes.Aborted:            driver.Unknown,
+	codes.AlreadyExists:      driver.Unknown,
+	codes.DataLoss:           driver.Unknown,
+	codes.FailedPrecondition: driver.Unknown,
+	codes.NotFound:           driver.Unknown,
+	codes.OutOfRange:         driver.Unknown,
+	codes.ResourceExhausted:  driver.Unknown, // a limit on requests; see also mean
 	// etcd uses its own texts for what it refuses for good. A proxy may refuse for a moment.
-	codes.InvalidArgument:  {unknown, nil, false},
-	codes.Unimplemented:    {unknown, nil, false},               // 404: no etcd is behind this address, or none just now
-	codes.PermissionDenied: {unknown, backend.ErrDenied, false}, // 403
-	codes.Unauthenticated:  {unknown, backend.ErrDenied, false}, // 401
+	codes.InvalidArgument:  driver.Unknown.As(nil),
+	codes.Unimplemented:    driver.Unknown.As(nil),               // 404: no etcd is behind this address, or none just now
+	codes.PermissionDenied: driver.Unknown.As(backend.ErrDenied), // 403
+	codes.Unauthenticated:  driver.Unknown.As(backend.ErrDenied), // 401
 }
 
 // errHollow is a reply without what every reply of etcd's contains.
@@ -157,7 +129,7 @@ func wholeTxn(answer *clientv3.TxnResponse, err error, then, otherwise int) (*cl
 }
 
 // mean returns what an error means.
-func mean(err error) meaning {
+func mean(err error) driver.Meaning {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return codeAnswers[codes.Canceled] // the caller's or our own time-out: no reply
 	}
@@ -168,14 +140,11 @@ func mean(err error) meaning {
 	if c == codes.ResourceExhausted && strings.Contains(text, "larger than max") {
 		// A limit of gRPC's: the client's MaxCallSendMsgSize, or else one on the reply.
 		if strings.HasPrefix(text, "trying to send") {
-			return meaning{final, backend.ErrTooLarge, true}
+			return driver.Final.As(backend.ErrTooLarge)
 		}
-		return meaning{unknown, backend.ErrTooLarge, true}
+		return driver.Unknown.As(backend.ErrTooLarge).AtOnce()
 	}
-	if m, ok := codeAnswers[c]; ok {
-		return m
-	}
-	return meaning{unknown, down, false}
+	return cmp.Or(codeAnswers[c], driver.Unknown)
 }
 
 // said returns the text and the gRPC code of an error, however it is wrapped.
@@ -192,16 +161,11 @@ func said(err error) (string, codes.Code) {
 }
 
 // passing reports whether a request that may safely be done twice may be sent again.
-func passing(err error) bool {
-	m := mean(err)
-	return (m.class == unknown || m.class == notDone) && !m.stop
-}
-
-func isDenied(err error) bool { return mean(err).as == backend.ErrDenied }
+func passing(err error) bool { return !mean(err).Stop }
 
 // isForbidden reports whether the servers deny the right, rather than something in front of them, and
 // not because of a token that may be renewed.
-func isForbidden(err error) bool { return isDenied(err) && mean(err).class == final }
+func isForbidden(err error) bool { return mean(err) == driver.Final.As(backend.ErrDenied) }
 
 // is compares with one of the server's errors, whether or not the client has converted it.
 func is(err, target error) bool {
@@ -214,10 +178,10 @@ func answerError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded): // of the request
-		return fmt.Errorf("%w: no answer in time (%v)", down, err)
+		return fmt.Errorf("%w: no answer in time (%v)", backend.ErrUnavailable, err)
 	}
-	if m := mean(err); m.as != nil {
-		return as(m.as, err)
+	if m := mean(err); m.Sentinel != nil {
+		return as(m.Sentinel, err)
 	}
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/internal/must"
 )
 
@@ -89,9 +90,9 @@ func TestTableNamesEveryError(t *testing.T) {
 
 // Each gRPC code has a meaning; a new one must be classified.
 func TestTableNamesEveryCode(t *testing.T) {
-	more := map[codes.Code]meaning{
-		codes.InvalidArgument: {unknown, nil, false}, codes.Unimplemented: {unknown, nil, false},
-		codes.PermissionDenied: {unknown, backend.ErrDenied, false}, codes.Unauthenticated: {unknown, backend.ErrDenied, false},
+	more := map[codes.Code]driver.Meaning{
+		codes.InvalidArgument: driver.Unknown.As(nil), codes.Unimplemented: driver.Unknown.As(nil),
+		codes.PermissionDenied: driver.Unknown.As(backend.ErrDenied), codes.Unauthenticated: driver.Unknown.As(backend.ErrDenied),
 	}
 	for c := codes.Canceled; !strings.HasPrefix(c.String(), "Code("); c++ {
 		if _, ok := codeAnswers[c]; !ok {
@@ -99,13 +100,13 @@ func TestTableNamesEveryCode(t *testing.T) {
 		}
 		want, ok := more[c]
 		if !ok {
-			want = meaning{unknown, down, false}
+			want = driver.Unknown
 		}
 		if got := mean(status.Error(c, "who knows")); got != want {
 			t.Errorf("%v means %v, want %v", c, got, want)
 		}
 	}
-	if got := mean(status.Error(99, "who knows")); got != (meaning{unknown, down, false}) {
+	if got := mean(status.Error(99, "who knows")); got != driver.Unknown {
 		t.Errorf("an unknown code means %v", got)
 	}
 }
@@ -113,23 +114,23 @@ func TestTableNamesEveryCode(t *testing.T) {
 func TestMeaningsOfTheRest(t *testing.T) {
 	for _, c := range []struct {
 		err  error
-		want meaning
+		want driver.Meaning
 	}{
-		{context.Canceled, meaning{unknown, down, false}},
-		{fmt.Errorf("asking: %w", context.DeadlineExceeded), meaning{unknown, down, false}},
-		{errors.New("no gRPC at all"), meaning{unknown, down, false}},
-		{status.Error(codes.Unknown, "raft proposal dropped"), meaning{unknown, down, false}},
-		{status.Error(codes.Unknown, "etcdserver: no space"), meaning{unknown, down, true}},
-		{status.Error(codes.Canceled, "grpc: the client connection is closing"), meaning{unknown, nil, true}},
-		{status.Error(codes.ResourceExhausted, "trying to send message larger than max (12 vs. 10)"), meaning{final, backend.ErrTooLarge, true}},
-		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (12 vs. 10)"), meaning{unknown, backend.ErrTooLarge, true}},
-		{status.Error(codes.ResourceExhausted, "rate limit"), meaning{unknown, down, false}},
-		{rpctypes.ErrLeaseNotFound, meaning{over, nil, true}},
-		{rpctypes.ErrNoSpace, meaning{unknown, down, true}},
-		{rpctypes.ErrPermissionDenied, meaning{final, backend.ErrDenied, true}},
-		{rpctypes.ErrInvalidAuthToken, meaning{notDone, backend.ErrDenied, false}},
-		{rpctypes.ErrTooManyRequests, meaning{notDone, down, false}},
-		{rpctypes.ErrTooManyOps, meaning{final, backend.ErrTooLarge, true}},
+		{context.Canceled, driver.Unknown},
+		{fmt.Errorf("asking: %w", context.DeadlineExceeded), driver.Unknown},
+		{errors.New("no gRPC at all"), driver.Unknown},
+		{status.Error(codes.Unknown, "raft proposal dropped"), driver.Unknown},
+		{status.Error(codes.Unknown, "etcdserver: no space"), driver.Unknown.AtOnce()},
+		{status.Error(codes.Canceled, "grpc: the client connection is closing"), driver.Unknown.As(nil).AtOnce()},
+		{status.Error(codes.ResourceExhausted, "trying to send message larger than max (12 vs. 10)"), driver.Final.As(backend.ErrTooLarge)},
+		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (12 vs. 10)"), driver.Unknown.As(backend.ErrTooLarge).AtOnce()},
+		{status.Error(codes.ResourceExhausted, "rate limit"), driver.Unknown},
+		{rpctypes.ErrLeaseNotFound, driver.Over},
+		{rpctypes.ErrNoSpace, driver.Unknown.AtOnce()},
+		{rpctypes.ErrPermissionDenied, driver.Final.As(backend.ErrDenied)},
+		{rpctypes.ErrInvalidAuthToken, driver.NotDone.As(backend.ErrDenied)},
+		{rpctypes.ErrTooManyRequests, driver.NotDone},
+		{rpctypes.ErrTooManyOps, driver.Final.As(backend.ErrTooLarge)},
 	} {
 		if got := mean(c.err); got != c.want {
 			t.Errorf("%v means %v, want %v", c.err, got, c.want)

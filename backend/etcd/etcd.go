@@ -110,7 +110,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		case err == nil:
 			return b.start(granted.lease, granted.sent), nil
 		case errors.Is(context.Cause(asking), errHopeless), errors.Is(err, context.DeadlineExceeded):
-			end := down
+			end := backend.ErrUnavailable
 			if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 				<-ctx.Done() // its timer may be late
 			}
@@ -122,7 +122,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 			return nil, driver.ContextError(ctx)
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
-		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // the caller must know the others
+		case passing(err) && mean(err).Sentinel != backend.ErrUnavailable && time.Since(began) < ttl/2: // the caller must know the others
 			if !said {
 				b.cfg.Logger.Info("etcd: no session is granted; trying again", "error", err)
 			}

@@ -16,77 +16,16 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// beat renews the lease every quarter of the timeout, and every maxInterval at least, and moves the
-// trust window, until the session is over.
+// beat sends a heartbeat, which renews the lease and moves the trust window, and returns the time until the next
+// one: a quarter of the timeout, and maxInterval at most.
 //
-// The leader of the cluster counts leases by its own clock, and a renewal goes through no
-// quorum: a member that wrongly believes that it leads renews leases which its successor lets
-// expire. It may do so for up to twice the election timeout while it is cut off, and, if it was
-// paused, for as long again after that. A member that becomes the leader gives all leases their
-// whole timeout (and an election timeout more). So a renewal can be trusted if the leader that
-// did it had no successor yet. A heartbeat is two requests to ONE member m, both sent at sent or
-// later, the second after the reply to the first:
-//
-//	read   a linearizable read of the members (any client may read that)
-//	renew  the renewal
-//
-// Let T be the term of the leader that has confirmed the read. The premises, in the words
-// of the server's source:
-//
-//  1. A read is answered upon a ReadIndex that m has sent after the read had come. By
-//     then a quorum has told the leader of T, after sent, that it follows it. So a leader of
-//     a later term, which needs the votes of a quorum, was elected after sent.
-//  2. m has that leader's reply in a message of term T, and raft drops messages of a lower
-//     term than its own. So m's raft is in T or a later term, and stays so.
-//  3. m's server learns its raft's leader before it learns which reads are confirmed, and in
-//     the same order (updateLead, then ReadStates). So from then on the leader that it knows
-//     leads, or has led, in T or a later term.
-//  4. m passes a renewal on to the leader that it knows, or does it itself if that is m.
-//  5. An elected leader gives all leases their whole timeout before it counts them.
-//
-// So the lease was renewed, after sent, by the leader of T or by the leader of a later term. If no
-// leader of a later term was elected, the leader of T counts the lease, and has renewed it. If one
-// was elected, that was after sent by 1, and it has given the lease the whole timeout by 5. Either
-// counts from sent or later.
-//
-// The member's ID in both replies shows that one member has answered both. It must not have been
-// restarted in between, as 2 holds for what its raft has in memory: so the stream for the renewal
-// is opened before the read is sent. The terms in the replies prove nothing. They are the terms of
-// the last entry that a member has applied one by one: a member that has caught up by a snapshot
-// reports an older one until the next entry.
-//
-// Checkpoints of leases (--feature-gates=LeaseCheckpoint=true), by which a new leader continues with
-// the remaining time, break the fifth premise. A lease of more than five minutes is checkpointed five
-// minutes after its grant, and again and again, however often it is renewed: with the time that
-// remained then, counted from the last renewal. The next renewal takes the checkpoint back, through a
-// quorum. But a renewal that overtakes the checkpoint does not, nor does one by a leader that is
-// deposed in that instant. The next leader then counts, from sent or later, the timeout minus the time
-// that had passed since the renewal before. The window leaves out what the margin does not cover of
-// that: see behind. As a rule the margin covers it, hence maxInterval.
-//
-// The margin is left for clocks that differ in rate.
-//
-// The package's comment has what no heartbeat can rule out: a deposed leader's own requests to end
-// leases, which it passes on to its successor when it wakes.
-//
-// Each round has a goroutine of its own; there is one at a time, and none in between: see schedule.
-func (s *session) beat() {
-	s.Mu.Lock()
-	if s.beating {
-		s.Mu.Unlock()
-		return
-	}
-	s.beating, s.due = true, false
-	s.Mu.Unlock()
-	if !s.Begin() {
-		return
-	}
-	defer s.Done()
-	s.schedule(s.heartbeat())
-}
-
-// heartbeat does one round and returns the time until the next one.
-func (s *session) heartbeat() time.Duration {
+// A heartbeat is two requests to ONE member: a linearizable read of the members, and then the renewal. A
+// member that was deposed, but does not know it, answers a renewal by itself; a quorum has to confirm the
+// read. So the leader that renewed the lease had no successor when the heartbeat was sent, or its successor
+// counts from then or later: DESIGN.md, "The window", has the proof. It needs the stream for the renewal to
+// be opened before the read is sent. The margin is left for clocks that differ in rate, and, with the
+// servers' checkpoints of leases, for what behind does not leave out.
+func (s *session) beat() time.Duration {
 	interval, began := s.interval(), time.Now()
 	err := s.keeper.round()
 	switch {
@@ -106,31 +45,6 @@ func (s *session) heartbeat() time.Duration {
 	return min(interval/10, time.Second/4)
 }
 
-// schedule ends a round and starts the next one after a time, or at once if somebody has asked for it
-// meanwhile.
-func (s *session) schedule(next time.Duration) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.beating = false
-	if s.due {
-		next = 0
-	}
-	switch {
-	case s.Ctx.Err() != nil:
-	case s.timer == nil:
-		s.timer = time.AfterFunc(next, s.beat)
-	default:
-		s.timer.Reset(next)
-	}
-}
-
-// stopBeating is called when the session is lost, with Mu held: perhaps before the first heartbeat.
-func (s *session) stopBeating() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
-
 // maxInterval is the longest time between two heartbeats: with it, the window of a lease that may be
 // checkpointed leaves nothing out.
 const maxInterval = checkpointed / 10
@@ -148,16 +62,6 @@ func behind(ttl, since time.Duration) time.Duration {
 }
 
 func (s *session) interval() time.Duration { return min(s.TTL()/4, maxInterval) }
-
-// poke sends a heartbeat now: a call has failed to get through.
-func (s *session) poke() {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.due = true
-	if s.Ctx.Err() == nil && !s.beating && s.timer != nil { // else schedule checks due
-		s.timer.Reset(0)
-	}
-}
 
 // A keeper sends heartbeats. The client's KeepAlive does not report when a request was sent, and its
 // KeepAliveOnce spins while no server can be reached. Leases and members are the same in all namespaces

@@ -11,26 +11,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A service that is restored from a backup goes back in time: leases that were in the backup exist again,
-// entries that were made since do not, and the same revisions are given again. A session that lived on
-// would trust an entry that is gone, wait for one that is gone, or hold one that it had deleted. So it is
-// lost when the history turns out not to be its own:
-//
-//   - The session's last write, or the last one with its lease, is not there. If the latter is there, so are
-//     all before it; a deletion, or a key without a lease, may be in another history by chance. For a
-//     compacted write the key shows less: it may have been deleted since.
-//   - The service has fewer revisions than the session had seen before it asked.
-//   - The ID of the cluster is another one: another service has taken over the address.
-//   - The lease holds an entry that was gone.
-//
-// A restored server is a new process, so the heartbeat's stream breaks. The session checks the first two with
-// the first heartbeat on each stream, the third with all heartbeats, and the last when a stream has replaced
-// another, or if the client's connection broke before the first. Watches resume by themselves, from a revision
-// that may mean something else now: then all of them are made again, too, and what they cover is read. If one of
-// the session's entries then belongs to another session, with the same revision, that shows it as well: see Await.
-//
-// Before the first heartbeat after the restoration nothing of this is known: the window is open, while another
-// session may lead. No client can rule that out, nor that tokens are given twice.
+// A service that is restored from a backup goes back in time, and gives the same revisions again. A session
+// that lived on would trust an entry that is gone, wait for one that is gone, or hold one that it had deleted.
+// So a session is lost when its history turns out not to be the service's: DESIGN.md, "Signs of another
+// history", has how that shows, and when it is checked. Until then the window is open, while another session may
+// lead: no client can rule that out.
 
 // A lastWrite is the last write of a session.
 type lastWrite struct {

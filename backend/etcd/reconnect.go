@@ -56,6 +56,6 @@ func (r *reconnects) poke() {
 	defer r.mu.Unlock()
 	for s := range r.sessions {
 		s.broken.Store(true)
-		s.poke()
+		s.BeatSoon()
 	}
 }

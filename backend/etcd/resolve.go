@@ -121,8 +121,7 @@ func (c *commit) seal(ctx context.Context) (int64, error) {
 	})
 	if err != nil {
 		if is(err, rpctypes.ErrLeaseNotFound) {
-			s.Lose(errExpired)
-			err = s.LostError()
+			err = s.LostBy(errExpired)
 		}
 		return 0, err
 	}
@@ -239,7 +238,7 @@ func (c *commit) history(ctx context.Context, sealed int64) ([]int64, error) {
 		case !passing(err) || c.s.givesUp(&refused, err): // compacted or denied, for example
 			return nil, fmt.Errorf("the history that would tell is not to be had: %w", err)
 		}
-		c.s.poke()
+		c.s.BeatSoon()
 		pause.Wait(bound)
 	}
 }

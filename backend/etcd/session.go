@@ -12,9 +12,6 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// closeGrace is how long ending a session may take to revoke the lease.
-const closeGrace = 3 * time.Second
-
 // marginPart is the part of the granted timeout that the trust window leaves out.
 const marginPart = 8
 
@@ -34,11 +31,6 @@ type session struct {
 	lease   clientv3.LeaseID
 	cluster uint64
 
-	// Guarded by Mu.
-	timer   *time.Timer // of the next heartbeat, or nil
-	beating bool        // a heartbeat is pending
-	due     bool        // another one is wanted at once
-
 	keeper keeper // the heartbeat's
 
 	newest        atomic.Int64 // the highest revision in any reply
@@ -57,18 +49,18 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s := &session{client: b.client, cfg: &b.cfg, lease: lease.ID, cluster: lease.ResponseHeader.GetClusterId()}
 	s.Init(driver.LifeOptions{
 		Name: "etcd", Logger: b.cfg.Logger, Unconfirmed: errNotConfirmed, Remove: s.drop,
-		Lost: s.stopBeating, End: s.end, Ended: func() { s.keeper.end(); b.reconnects.remove(s) },
+		End: s.end, Ended: func() { s.keeper.end(); b.reconnects.remove(s) },
 	})
 	b.reconnects.add(b.client, s) // before the session can end, which removes it
 	s.saw(lease.ResponseHeader.GetRevision())
 	s.streams.since = time.Now()
 	s.streams.renew(s.Ctx, 0)
-	s.watches.init(s)
+	s.watches.s, s.watches.byKey = s, make(map[string][]*watch)
 	s.keeper = keeper{s: s, lines: &b.lines, last: sent}
 	s.keeper.begin()
 	ttl := time.Duration(lease.TTL) * time.Second
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
-	s.schedule(s.interval()) // the grant was the first renewal
+	s.BeatBy(s.interval(), s.beat) // the grant was the first renewal
 
 	// A closed client gets no replies any more.
 	stop := context.AfterFunc(b.client.Ctx(), func() { s.Lose(errClientClosed) })
@@ -98,8 +90,7 @@ func (s *session) checkLease(ctx context.Context) error {
 		return s.client.Lease.TimeToLive(ctx, s.lease)
 	})
 	if err == nil && answer.TTL < 0 { // 0 is less than a second
-		s.Lose(errExpired)
-		err = s.LostError()
+		err = s.LostBy(errExpired)
 	}
 	return err
 }
@@ -114,8 +105,6 @@ func (s *session) end(ctx context.Context, cause error) {
 		s.Unconfirmed(cause)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, closeGrace)
-	defer cancel()
 	for pause := (driver.Pause{}); ; {
 		if revoke(ctx, s.client, s.lease) == nil {
 			s.Confirm()
@@ -130,9 +119,9 @@ func (s *session) end(ctx context.Context, cause error) {
 // revoke revokes a lease, and returns nil if the lease is known to be gone. Without a reply it asks
 // other members, too: a member may be slow, or frozen while its link looks well.
 func revoke(ctx context.Context, client *clientv3.Client, lease clientv3.LeaseID) error {
-	ctx, cancel := context.WithTimeout(ctx, closeGrace)
+	ctx, cancel := context.WithTimeout(ctx, driver.EndGrace)
 	defer cancel()
-	_, err := ask(ctx, 1, closeGrace/4, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+	_, err := ask(ctx, 1, driver.EndGrace/4, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
 		answer, err := client.Lease.Revoke(ctx, lease)
 		if err == nil {
 			err = whole(answer.Header, 0, 0)

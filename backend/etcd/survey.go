@@ -48,9 +48,7 @@ func (s *session) survey(ctx context.Context, key string, known func(backend.Ent
 		if page == 0 {
 			s.shows(rev)
 			e = toEntry(key, one(found[1]))
-			if known != nil {
-				own = known(e)
-			}
+			own = known(e)
 		}
 		for _, kv := range found[0] {
 			if at := string(kv.Key); at != own && !strings.Contains(at[len(prefix):], "/") && !isFence(at) {

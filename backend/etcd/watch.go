@@ -29,8 +29,6 @@ type registry struct {
 	spent  *watch              // nobody waits on it any more, and it holds the stream: see spend
 }
 
-func (r *registry) init(s *session) { r.s, r.byKey = s, make(map[string][]*watch) }
-
 // A watch keeps what exists under some keys of one directory, in the order in which the service has
 // changed it: all keys are in the range of one etcd watch. Events of keys in between are passed over.
 //
@@ -48,7 +46,6 @@ type watch struct {
 	// Guarded by registry.mu.
 	now     snapshot // as of rev; nil before the first read
 	rev     int64
-	running bool
 	spare   bool  // it was made ahead, and nobody has waited on it
 	err     error // why it has ended
 	waiters []*waiter
@@ -133,14 +130,9 @@ func (r *registry) leave(w *waiter, t *watch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.waiters = slices.DeleteFunc(t.waiters, func(o *waiter) bool { return o == w })
-	if len(t.waiters) > 0 || t.ctx.Err() != nil {
-		return
+	if len(t.waiters) == 0 && t.ctx.Err() == nil {
+		r.keep(t)
 	}
-	if !t.running {
-		r.drop(t)
-		return
-	}
-	r.keep(t)
 }
 
 // keep keeps a watch that nobody waits on for the next call. Caller holds mu.
@@ -246,11 +238,9 @@ func (r *registry) merge(t *watch, found snapshot, rev int64) {
 
 // run starts the watch. Caller holds mu.
 func (r *registry) run(t *watch) {
-	if !r.s.Begin() {
-		return
+	if r.s.Begin() { // else the session is over, and t.ctx with it
+		go r.follow(t)
 	}
-	t.running = true
-	go r.follow(t)
 }
 
 // tell wakes the waiters that know something else. Caller holds registry.mu.
@@ -292,7 +282,7 @@ func (r *registry) follow(t *watch) {
 			if time.Since(began) > time.Second {
 				pause = driver.Pause{}
 			}
-			r.s.poke()
+			r.s.BeatSoon()
 			pause.Wait(t.ctx)
 			if err = unread; err == nil {
 				err = r.s.refresh(t.ctx, t, r.position(t)+1)

@@ -208,15 +208,8 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 				if _, err := s.await(ctx, []backend.Entry{{Key: known.Dir}}, false); err != nil {
 					return backend.Listing{}, err
 				}
-				continue
 			}
-			// Look again: the watch may have fired while it was being noted.
-			r.mu.Lock()
-			current = t.valid() || !r.up
-			r.mu.Unlock()
-			if !current {
-				continue
-			}
+			continue // the watch may have fired while it was being noted
 		}
 		if err := s.Wait(ctx, w); err != nil {
 			return backend.Listing{}, err

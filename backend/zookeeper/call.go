@@ -50,7 +50,7 @@ func read[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 // leave gives up a link that still exists although the server has reported that it does not serve the
 // session on it. Nothing else would distinguish it from a link on which a reply is yet to come.
 func (s *session) leave(gen uint64, err error) {
-	if err != nil && mean(err).class == gone {
+	if err != nil && mean(err).Is(driver.Over) {
 		s.cut(gen)
 	}
 }

@@ -47,7 +47,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err := c.prepare(); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
 	}
-	give, err := s.TakeTurn(ctx, ops)
+	give, err := s.TakeTurn(ctx, s.TTL(), ops)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case errors.Is(f.err, zk.ErrNoServer):
 		return nil, false, nil // never sent
 	case !transient(f.err):
-		if why := f.refusal(); mean(why).class != final {
+		if why := f.refusal(); !mean(why).Is(driver.Final) {
 			return nil, false, c.again(ctx, why)
 		}
 		return nil, false, c.relearn(ctx, f)
@@ -220,7 +220,7 @@ func (c *commit) relearn(ctx context.Context, f *flight) error {
 	if c.wrong++; c.wrong <= driver.Fewest || c.tries.again(ctx, c.s, f.refusal()) {
 		return nil
 	}
-	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", down, f.refusal())
+	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", backend.ErrUnavailable, f.refusal())
 }
 
 // again pauses, and returns nil if a commit that was not done must be tried again. It also gives up one
@@ -232,7 +232,7 @@ func (c *commit) again(ctx context.Context, err error) error {
 		return nil
 	case broke:
 		return fmt.Errorf("%w: each link has broken on which it was sent; is the servers' jute.maxbuffer less than Config.MaxRequest (%d bytes)?: %w",
-			down, c.s.cfg.MaxRequest, err)
+			backend.ErrUnavailable, c.s.cfg.MaxRequest, err)
 	}
 	return readError(c.s.explain(err))
 }
@@ -257,7 +257,7 @@ func (f *flight) unclear() bool {
 	if f.err == nil || transient(f.err) {
 		return false
 	}
-	return mean(f.refusal()).class == unknown && (len(f.results) == 0 || len(f.m.parts) == 1)
+	return mean(f.refusal()).Is(driver.Unknown) && (len(f.results) == 0 || len(f.m.parts) == 1)
 }
 
 // abandon gives up on a multi that may still be, or have been, applied. In the background it removes
@@ -269,7 +269,7 @@ func (c *commit) abandon(f *flight, err error) error {
 	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
 		return s.Abandon(c.ops, err, func(ctx context.Context) error { return c.undo(ctx, f) })
 	}
-	settled := s.Turns.Doubt(c.ops)
+	settled := s.Doubt(c.ops)
 	s.Run(func() { // else all its entries go with the session
 		<-f.done
 		settled()
@@ -328,8 +328,6 @@ func (c *commit) made(f *flight) []backend.Entry {
 			if r.Stat != nil {
 				s.learned.proofs.Put(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version, gen: f.gen})
 			}
-			continue
-		case ref.role != roleMain:
 			continue
 		case op.Ephemeral():
 			e.Rev, e.Version, e.Session = zxid, 1, s.ID()

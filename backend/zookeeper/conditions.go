@@ -31,32 +31,19 @@ import (
 // its entry, or created another in the same directory: try again, with fresh checks, until Checks or
 // the transaction decides. Checks blocks while the session is suspended, until ctx ends.
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]any, error) {
-	own := driver.Of[*session](s)
-	if own == nil {
-		return nil, errors.New("zookeeper: checks: the session is not of this package")
-	}
-	m, err := own.conditions(ctx, guards)
-	if err != nil {
-		return nil, fmt.Errorf("zookeeper: checks: %w", err)
-	}
-	return m.requests(), nil
-}
-
-func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*multi, error) {
-	if err := backend.CheckConditions(guards); err != nil {
-		return nil, err
-	}
-	gen, err := s.awaitLive(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	c, m := &commit{s: s, guards: guards, anew: true, gen: gen}, newMulti()
-	for _, g := range guards {
-		if err := c.guard(ctx, m, g); err != nil {
-			return nil, fmt.Errorf("%s: %w", g.Entry.Key, err)
+	return driver.Conditions(ctx, "zookeeper: checks", s, guards, func(own *session) ([]any, error) {
+		gen, err := own.awaitLive(ctx, 0)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return m, nil
+		c, m := &commit{s: own, guards: guards, anew: true, gen: gen}, newMulti()
+		for _, g := range guards {
+			if err := c.guard(ctx, m, g); err != nil {
+				return nil, fmt.Errorf("%s: %w", g.Entry.Key, err)
+			}
+		}
+		return m.requests(), nil
+	})
 }
 
 // implied returns the op that cannot be done unless the condition holds, or -1. It is the first op on

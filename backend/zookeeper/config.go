@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -139,10 +140,7 @@ func (c *Config) Validate() error {
 			bad(field, strconv.Quote(server), "is given twice")
 		}
 	}
-	timeout := c.SessionTimeout
-	if timeout == 0 {
-		timeout = DefaultSessionTimeout
-	}
+	timeout := cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
 	if timeout < MinSessionTimeout || timeout > MaxSessionTimeout {
 		bad("SessionTimeout", c.SessionTimeout, fmt.Sprintf("must be between %v and %v", MinSessionTimeout, MaxSessionTimeout))
 	}
@@ -186,12 +184,9 @@ func (c *Config) Validate() error {
 // withDefaults fills in the defaults, and copies what the user may change.
 func (c Config) withDefaults() Config {
 	c.Servers = slices.Clone(c.Servers)
-	if c.SessionTimeout == 0 {
-		c.SessionTimeout = DefaultSessionTimeout
-	}
-	if c.Heartbeat == 0 {
-		c.Heartbeat = HeartbeatLeader
-	}
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
+	c.Heartbeat = cmp.Or(c.Heartbeat, HeartbeatLeader)
+	c.MaxRequest = cmp.Or(c.MaxRequest, DefaultMaxRequest)
 	if c.ACL == nil {
 		c.ACL = zk.WorldACL(zk.PermAll)
 		if len(c.Auth) > 0 {
@@ -201,9 +196,6 @@ func (c Config) withDefaults() Config {
 	c.ACL = slices.Clone(c.ACL)
 	c.Auth = slices.Clone(c.Auth)
 	c.Logger = asynclog.New(c.Logger)
-	if c.MaxRequest == 0 {
-		c.MaxRequest = DefaultMaxRequest
-	}
 	return c
 }
 

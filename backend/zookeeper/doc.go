@@ -17,7 +17,7 @@
 // A follower that is cut off replies to pings for syncLimit ticks (10 s with the servers' defaults),
 // and a leader that is cut off replies to syncs and resumes sessions for as long, while the leader, or
 // its successor, expires the session. So by default the leader and a quorum acknowledge a heartbeat:
-// see [HeartbeatLeader], and the comment on session.beat for the proof. When no replies come, the
+// see [HeartbeatLeader], and DESIGN.md for the proof. When no replies come, the
 // client switches to another server while there is time. The margin, an eighth of the granted timeout,
 // covers differences in the clocks' rates and a leader that is late with its own heartbeats.
 //

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,73 +26,45 @@ func as(sentinel, native error) error {
 	return fmt.Errorf("%w: %w", sentinel, native)
 }
 
-// A class says what a reply with an error code means for a request.
-type class int
-
-const (
-	// unknown: the request may have been done. A read is sent again. A write is looked for (see
-	// resolve), and then repeated. A code that is not in the table is unknown.
-	unknown class = iota
-	// notDone: nothing was done, and the request is sent again.
-	notDone
-	// final: nothing was done, and waiting does not change that, or the code is the result.
-	final
-	// gone: the link, or the session, is useless now: see transient.
-	gone
-)
-
-// A meaning is the class of a reply, and the error of a call that gives up on it.
-type meaning struct {
-	class class
-	as    error // nil: none of the contract's, or one that depends on the request
-	// stop: the call gives up at once. Other errors are ridden out for a session timeout (see
-	// driver.Bout): while heartbeats succeed nothing else would report them.
-	stop bool
-}
-
-// down marks errors that are ridden out. It is ErrUnavailable once a call gives up: the campaign then
-// retries with growing pauses, and reports that (Hooks.Retry).
-var down = backend.ErrUnavailable
-
-// codeAnswers maps the servers' codes, as in KeeperException.Code. Only "gone" with the code of an
+// codeAnswers maps the servers' codes, as in KeeperException.Code. Only Over with the code of an
 // expired session ends a session: heartbeats ride out all others, until the trust window ends. A code
 // in the reply to a multi's part says that nothing of the multi was done.
-var codeAnswers = map[int32]meaning{
-	-1:   {unknown, down, false},           // SYSTEMERROR
-	-2:   {unknown, down, false},           // RUNTIMEINCONSISTENCY; of a multi's part: another one has failed
-	-3:   {unknown, down, false},           // DATAINCONSISTENCY
-	-4:   {unknown, down, false},           // CONNECTIONLOSS
-	-5:   {notDone, down, false},           // MARSHALLINGERROR: all failures before a transaction is proposed
-	-6:   {final, nil, true},               // UNIMPLEMENTED: the server is too old
-	-7:   {unknown, down, false},           // OPERATIONTIMEOUT
-	-8:   {final, backend.ErrBadKey, true}, // BADARGUMENTS
-	-12:  {unknown, down, false},           // UNKNOWNSESSION
-	-13:  {unknown, down, false},           // NEWCONFIGNOQUORUM, to operators
-	-14:  {unknown, down, false},           // RECONFIGINPROGRESS, to operators
-	-100: {unknown, down, false},           // APIERROR
-	-101: {final, nil, true},               // NONODE
-	-102: {final, backend.ErrDenied, true}, // NOAUTH
-	-103: {final, nil, true},               // BADVERSION
-	-108: {final, nil, true},               // NOCHILDRENFOREPHEMERALS
-	-110: {final, nil, true},               // NODEEXISTS
-	-111: {final, nil, true},               // NOTEMPTY
-	-112: {gone, nil, true},                // SESSIONEXPIRED: the session decides what it means, and is lost
-	-113: {unknown, down, false},           // INVALIDCALLBACK
-	-114: {final, backend.ErrDenied, true}, // INVALIDACL
-	-115: {final, backend.ErrDenied, true}, // AUTHFAILED
-	-116: {gone, nil, true},                // CLOSING
-	-117: {unknown, down, false},           // NOTHING
-	-118: {gone, nil, true},                // SESSIONMOVED: it came in on the session's old link, and the server closes that
-	-119: {notDone, down, false},           // NOTREADONLY: the server has no quorum, another one may
-	-120: {notDone, down, false},           // EPHEMERALONLOCALSESSION: it is about to be made global
-	-121: {final, nil, true},               // NOWATCHER
-	-122: {unknown, down, false},           // REQUESTTIMEOUT
-	-123: {final, nil, true},               // RECONFIGDISABLED
-	-124: {final, backend.ErrDenied, true}, // SESSIONCLOSEDREQUIRESASLAUTH
-	-125: {notDone, down, true},            // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
-	-127: {notDone, down, false},           // THROTTLEDOP: it waited for too long in the server's queue, and was removed
+var codeAnswers = map[int32]driver.Meaning{
+	-1:   driver.Unknown,                     // SYSTEMERROR
+	-2:   driver.Unknown,                     // RUNTIMEINCONSISTENCY; of a multi's part: another one has failed
+	-3:   driver.Unknown,                     // DATAINCONSISTENCY
+	-4:   driver.Unknown,                     // CONNECTIONLOSS
+	-5:   driver.NotDone,                     // MARSHALLINGERROR: all failures before a transaction is proposed
+	-6:   driver.Final,                       // UNIMPLEMENTED: the server is too old
+	-7:   driver.Unknown,                     // OPERATIONTIMEOUT
+	-8:   driver.Final.As(backend.ErrBadKey), // BADARGUMENTS
+	-12:  driver.Unknown,                     // UNKNOWNSESSION
+	-13:  driver.Unknown,                     // NEWCONFIGNOQUORUM, to operators
+	-14:  driver.Unknown,                     // RECONFIGINPROGRESS, to operators
+	-100: driver.Unknown,                     // APIERROR
+	-101: driver.Final,                       // NONODE
+	-102: driver.Final.As(backend.ErrDenied), // NOAUTH
+	-103: driver.Final,                       // BADVERSION
+	-108: driver.Final,                       // NOCHILDRENFOREPHEMERALS
+	-110: driver.Final,                       // NODEEXISTS
+	-111: driver.Final,                       // NOTEMPTY
+	-112: driver.Over,                        // SESSIONEXPIRED: the session decides what it means, and is lost
+	-113: driver.Unknown,                     // INVALIDCALLBACK
+	-114: driver.Final.As(backend.ErrDenied), // INVALIDACL
+	-115: driver.Final.As(backend.ErrDenied), // AUTHFAILED
+	-116: driver.Over,                        // CLOSING
+	-117: driver.Unknown,                     // NOTHING
+	-118: driver.Over,                        // SESSIONMOVED: it came in on the session's old link, and the server closes that
+	-119: driver.NotDone,                     // NOTREADONLY: the server has no quorum, another one may
+	-120: driver.NotDone,                     // EPHEMERALONLOCALSESSION: it is about to be made global
+	-121: driver.Final,                       // NOWATCHER
+	-122: driver.Unknown,                     // REQUESTTIMEOUT
+	-123: driver.Final,                       // RECONFIGDISABLED
+	-124: driver.Final.As(backend.ErrDenied), // SESSIONCLOSEDREQUIRESASLAUTH
+	-125: driver.NotDone.AtOnce(),            // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
+	-127: driver.NotDone,                     // THROTTLEDOP: it waited for too long in the server's queue, and was removed
 	// Our own code, see package wire. A write was done.
-	wire.CodeTooLong: {unknown, backend.ErrTooLarge, true},
+	wire.CodeTooLong: driver.Unknown.As(backend.ErrTooLarge).AtOnce(),
 }
 
 // libraryCodes are the codes for which the client library has its own errors.
@@ -116,22 +89,16 @@ func codeOf(err error) (code int32, ok bool) {
 
 // mean looks up what an error means. An error that is no reply is the library's: the request could not
 // be encoded, and nothing was done, unless it is transient.
-func mean(err error) meaning {
+func mean(err error) driver.Meaning {
 	code, ok := codeOf(err)
 	if !ok {
-		return meaning{class: final, stop: true}
+		return driver.Final
 	}
-	if m, ok := codeAnswers[code]; ok {
-		return m
-	}
-	return meaning{unknown, down, false}
+	return cmp.Or(codeAnswers[code], driver.Unknown)
 }
 
 // passing reports whether the request may be sent again on the same link after this reply.
-func passing(err error) bool {
-	m := mean(err)
-	return (m.class == unknown || m.class == notDone) && !m.stop
-}
+func passing(err error) bool { return !mean(err).Stop }
 
 // transient reports whether a call's error says nothing about the request: the connection broke before
 // the reply came. Whether the server has acted on the request is not known. All other errors are the
@@ -143,7 +110,7 @@ func transient(err error) bool {
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer),
 		errors.Is(err, wire.ErrUnpinned), errors.Is(err, wire.ErrProtocol), errors.Is(err, errUnclear),
 		errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, io.ErrClosedPipe), mean(err).class == gone:
+		errors.Is(err, io.ErrClosedPipe), mean(err).Is(driver.Over):
 		return true
 	}
 	// Errors of the connection's Write (reset, timeout, a TLS alert) reach the caller unchanged.
@@ -165,13 +132,13 @@ func readError(err error) error {
 	case errors.Is(err, zk.ErrInvalidPath):
 		return as(backend.ErrBadKey, err)
 	}
-	if m := mean(err); m.as != nil {
-		return as(m.as, err)
+	if m := mean(err); m.Sentinel != nil {
+		return as(m.Sentinel, err)
 	}
 	return err
 }
 
-func denied(err error) bool { return mean(err).as == backend.ErrDenied }
+func denied(err error) bool { return mean(err).Sentinel == backend.ErrDenied }
 
 // tries counts the attempts of one request that was refused each time.
 type tries struct {

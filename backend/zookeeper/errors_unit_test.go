@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // keeperCodes are the codes of KeeperException.Code in ZooKeeper 3.9, and two that servers before 3.5
@@ -39,30 +40,30 @@ func TestTableNamesEveryCode(t *testing.T) {
 			if got, ok := codeOf(err); !ok || got != code {
 				t.Errorf("%v is code %d, %t; want %d", err, got, ok, code)
 			}
-			if mean(err) != m || transient(err) != (m.class == gone) {
+			if mean(err) != m || transient(err) != m.Is(driver.Over) {
 				t.Errorf("%v means %v, transient %t; want %v", err, mean(err), transient(err), m)
 			}
-			if why := readError(err); m.as != nil && !errors.Is(why, m.as) {
-				t.Errorf("%v is told as %v, want %v", err, why, m.as)
+			if why := readError(err); m.Sentinel != nil && !errors.Is(why, m.Sentinel) {
+				t.Errorf("%v is told as %v, want %v", err, why, m.Sentinel)
 			}
 		}
 	}
 	for _, c := range []struct {
 		err       error
-		want      meaning
+		want      driver.Meaning
 		transient bool
 	}{
-		{errors.New("unknown error: -999"), meaning{unknown, down, false}, false},
-		{zk.ErrNoAuth, meaning{final, backend.ErrDenied, true}, false},
-		{zk.ErrNoNode, meaning{final, nil, true}, false},
-		{errors.New("unknown error: -127"), meaning{notDone, down, false}, false},
-		{zk.ErrSessionMoved, meaning{gone, nil, true}, true},
-		{fmt.Errorf("%w: unknown error: -1", errUnclear), meaning{unknown, down, false}, true},
+		{errors.New("unknown error: -999"), driver.Unknown, false},
+		{zk.ErrNoAuth, driver.Final.As(backend.ErrDenied), false},
+		{zk.ErrNoNode, driver.Final, false},
+		{errors.New("unknown error: -127"), driver.NotDone, false},
+		{zk.ErrSessionMoved, driver.Over, true},
+		{fmt.Errorf("%w: unknown error: -1", errUnclear), driver.Unknown, true},
 		// Errors that are no replies.
-		{zk.ErrInvalidPath, meaning{final, nil, true}, false},
-		{zk.ErrConnectionClosed, meaning{final, nil, true}, true},
-		{io.EOF, meaning{final, nil, true}, true},
-		{errors.New("never heard of"), meaning{final, nil, true}, false},
+		{zk.ErrInvalidPath, driver.Final, false},
+		{zk.ErrConnectionClosed, driver.Final, true},
+		{io.EOF, driver.Final, true},
+		{errors.New("never heard of"), driver.Final, false},
 	} {
 		if got := mean(c.err); got != c.want || transient(c.err) != c.transient {
 			t.Errorf("%v means %v, transient %t; want %v, %t", c.err, got, transient(c.err), c.want, c.transient)

@@ -73,98 +73,44 @@ type round struct {
 	// base is when the request was sent that the next heartbeat can confirm: the first request of the
 	// previous heartbeat. due is half a tick after its reply, or later.
 	base, due time.Time
+	refused   int // heartbeats in a row
 }
 
-// beat moves the trust window by what the leader and a quorum have confirmed, until the session is
-// over.
+// beat does a round, and returns the time until the next one. A round moves the trust window to an instant,
+// base, of which two facts are shown: the leader of this link has noted the session, and a quorum still
+// followed that leader. DESIGN.md, "The window", has the proof and its premises.
 //
-// Two facts must be shown of an instant, base: the leader of this link has noted the session, and a
-// quorum still followed that leader. A deposed leader that does not know it yet continues to note
-// sessions, for syncLimit ticks and more, while its successor expires them.
+//	base   a request, answered at a: the follower has noted the session
+//	first  a sync sent half a tick after a, or later: by its reply the follower has written to the leader
+//	       which sessions it has noted
+//	second a request to the leader sent after first was answered: it follows that on its way
 //
-// Noted. A follower notes which sessions it heard from, and sends the leader that list as its reply to
-// the ensemble's own heartbeat, which the leader sends every half tick. Requests that the follower
-// forwards do not touch the session at the leader. But all these travel over one connection between the
-// two, in order, in each direction. It follows:
-//
-//	base   a request, answered at a: the follower has noted the session after base
-//	       was sent, and before a.
-//	first  a sync sent half a tick after a, or later. The leader sent a heartbeat
-//	       after a and before its reply to first. So the follower has handled that,
-//	       and written its list to the leader, before first is answered.
-//	second a request to the leader sent after first was answered. It follows the list
-//	       on its way. Once it is answered, the leader has noted the session, at a
-//	       time not before base was sent.
-//
-// Followed. Any write that is answered, a vote, was proposed by the leader of its epoch after it was
-// sent, and acknowledged by a quorum that followed this leader then. Say it was sent at base or later.
-// A leader of a later epoch needs a quorum, too, so one of these servers has left for it after base,
-// and when it takes over it restarts all timeouts in full. So if this link's leader is of the vote's
-// epoch, or a later one, then every leader that may expire the session counts from base or later: this
-// one has noted the session, the later ones have started after base. A reply's zxid is of the leader's
-// epoch at most, and it decides for a link whether a vote on another link counts (see ballot). A vote
-// on the link itself always does.
-//
-// Ensembles count epochs from 1. A standalone server has none, 0, and a server that only speaks
-// ZooKeeper's protocol may use plain numbers as zxids. That says nothing about leaders. So with epoch 0
-// each session needs votes of its own link. (Open refuses such servers that it recognizes: see
-// wire.ErrForeign.)
-//
-// A sync is no vote: the leader replies to it by itself when nothing is outstanding. Rising zxids do
-// not prove a quorum either: acknowledgements that were in transit for long may commit what was
-// proposed long before.
-//
-// second is the vote, if there has been none since base. first is the next round's base. That round
-// starts a quarter of the timeout after first was answered, not second, so that slow replies cost the
-// window less. So every quarter of the timeout the window moves to where it was a quarter ago. A link
-// begins with its handshake, for which the follower asks the leader, and the leader notes the session
-// then. A request to the leader follows on the same path: once it is answered, the leader has noted the
-// session. So the handshake needs no first and second, but a vote, which is that request unless there
-// has been one since. The first link's handshake makes the session. The window counts from it without
-// any more requests, and it is the first round's base: a session that joins does not wait for a
-// heartbeat. (A local session is made without a vote, and has no entries until it is made again, with
-// one.)
-//
-// A session that is being closed, or is held by another link, may still get replies to both requests.
-// The leader has noted it in vain then. But the backend closes no session before its window has passed,
-// as long as the window was right so far; and then Extend does nothing.
-//
-// The premises:
-//
-//   - A link goes to one server, which follows one leader for as long as it keeps the link: it closes
-//     its links when it looks for another.
-//   - All servers of Config.Servers are Apache ZooKeeper's, and of one ensemble, any two of whose
-//     quorums have a server in common.
-//   - All servers have the same tickTime and bounds of session timeouts. The leader counts from what
-//     the follower of the latest link grants, and that may be less.
-//   - Half a tick is at most a quarter of the session timeout, since servers grant at least two ticks
-//     by default. The margin covers a leader that is late with its own heartbeats.
-//   - The follower is the leader's own: an observer behind another follower (observerMasterPort)
-//     reports to the leader later than that.
+// One of the requests since base, of any session of the Backend, must be a vote, which only a quorum can answer
+// (see ballot): second is one, if there has been none. first is the next round's base. That round starts a
+// quarter of the timeout after first was answered. A new link begins with its handshake, which the leader notes:
+// it takes a vote, or, if it has made the session, nothing.
 //
 // A request that is not answered in time gives the link up: the follower, or its leader, is cut off,
 // and another server may still save the session. A request that is refused, such as by a server that
 // throttles, proves nothing and is repeated.
-//
-// Each round has a goroutine of its own. Between rounds there is none.
-func (s *session) beat(r round, refused int) {
-	next, err := s.round(r)
-	wait := s.TTL() / 4
+func (s *session) beat(r *round) time.Duration {
+	next, err := s.round(*r)
 	switch {
 	case err == nil:
-		refused, wait = 0, time.Until(next.due)
-	case s.Ctx.Err() != nil:
-		return
+		next.refused = 0
+		*r = next
+		return time.Until(next.due)
 	case errors.Is(err, errNewLink):
-		next, wait = round{}, 0
+		*r = round{}
+		return 0
 	case transient(err), errors.Is(err, context.DeadlineExceeded):
-		next, wait = round{gen: next.gen}, 0 // this link is finished
-	default:
+		*r = round{gen: next.gen} // this link is finished
+		return 0
+	case s.Ctx.Err() == nil:
 		s.cfg.Logger.Info("zookeeper: heartbeat refused; trying again", "session", s.ID(), "error", err)
-		next, wait = r, min(pauseAfter(refused), wait)
-		refused++
 	}
-	s.later(wait, func() { s.beat(next, refused) })
+	r.refused++
+	return min(pauseAfter(r.refused-1), s.TTL()/4)
 }
 
 // round sends first and second, which follow base, and returns the next round.
@@ -217,22 +163,6 @@ func (s *session) greet(after uint64) (r round, err error) {
 	s.hosts.serves()
 	r.link = link
 	return r, nil
-}
-
-// later runs a function on one of the session's goroutines after d, unless the session is over by then.
-// At most one is scheduled at a time.
-func (s *session) later(d time.Duration, do func()) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if s.Ctx.Err() != nil {
-		return
-	}
-	s.timer = time.AfterFunc(d, func() {
-		if s.Begin() {
-			defer s.Done()
-			do()
-		}
-	})
 }
 
 var errNewLink = errors.New("the session is on another link")
@@ -298,7 +228,7 @@ func (s *session) vote() error {
 }
 
 // voted reports whether a vote shows that a quorum followed the leader of a link, or one of an earlier
-// epoch, at an instant or later: see Followed, above.
+// epoch, at an instant or later: see DESIGN.md, "The window".
 func (s *session) voted(l *wire.Link, since time.Time) bool {
 	sent, epoch := l.NewestVote()
 	return !sent.Before(since) || s.ballot.since(since, epoch)

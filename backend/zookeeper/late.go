@@ -200,7 +200,7 @@ func (s *session) removeQueued(ctx context.Context, dir string, traces []*trace)
 
 // removeMade removes what was created late. Nothing else in this session creates it meanwhile.
 func (s *session) removeMade(ctx context.Context, op backend.Op) error {
-	give, err := s.Turns.Take(ctx, s.Ctx.Done(), latePatience, []backend.Op{op})
+	give, err := s.TakeTurn(ctx, latePatience, []backend.Op{op})
 	if err != nil {
 		return err
 	}

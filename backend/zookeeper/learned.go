@@ -8,10 +8,6 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// goneLeast is how many entries that are gone are remembered, in addition to some for each waiting
-// candidate: those before it. Up to driver.CacheLimit the cache would grow with the terms of a session.
-const goneLeast = 64
-
 // learned is what a session has learned and need not ask again. None of it is trusted: the server
 // checks it in each commit, or a watch confirms it.
 type learned struct {
@@ -121,7 +117,7 @@ func (m *learned) bury(key string, rev uint64) {
 	m.forget(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.gone.Limit(goneLeast + remembered*m.before.Len())
+	m.gone.Limit(driver.GoneLeast + remembered*m.before.Len())
 	m.gone.Change(key, func(newest uint64, _ bool) (uint64, bool) { return rev, rev > newest })
 	if m.owns[key].rev <= rev {
 		delete(m.owns, key)

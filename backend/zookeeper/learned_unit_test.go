@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Entries that are gone are remembered only for as long as waiting candidates may ask for them.
@@ -19,7 +20,7 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 	for i := range 10_000 {
 		m.bury(fmt.Sprintf("/a/e-%d", i), uint64(i+1))
 	}
-	assert.LessOrEqual(t, m.gone.Len(), goneLeast)
+	assert.LessOrEqual(t, m.gone.Len(), driver.GoneLeast)
 	const waiting = 100
 	for i := range waiting {
 		m.before.Put(fmt.Sprintf("/b%d/e-1", i), ahead{})

@@ -16,21 +16,11 @@ import (
 // so a condition on the path never meets a successor. The sequence gives the order and nothing else: it
 // starts again when the directory is created again, and it ends.
 //
-// # The end of the numbers
-//
-// The server numbers by a counter per directory, a signed 32-bit number, which each creation there
-// raises by one, no matter by whom: an Enqueue makes two nodes. At 2147483647 the counter sticks (seen
-// on 3.8: DataTree.createNode only ever raises it), so that each later name gets this number. While
-// others' requests are pending it may be -2147483648 and more, as the server numbers ahead of what it
-// has stored. Before ZooKeeper 3.6 (ZOOKEEPER-3249, by its source) the counter is set and not raised,
-// and continues through the negative numbers. Either way no number past the end tells who came first.
-// Names without an order would make a newcomer a leader, beside the one that leads.
-//
-// So only the numbers from 0 to 2147483646 count. Each of these is given once, and they rise in the
-// order of the transactions: the counter never goes down while the directory exists. (Before 3.6 they
-// would come again after 2^31 more creations in a used-up directory, where no user of this library
-// creates anything for long.) An entry with any other number belongs to nobody: its Enqueue removes it
-// and returns backend.ErrUsedUp; see commit.beyond.
+// The server's counter of a directory ends: past 2147483646 it sticks, or goes through the negative numbers, and
+// names without an order would make a newcomer a leader, beside the one that leads. So only the numbers from 0
+// to 2147483646 count, which are given once each, in the order of the transactions: see DESIGN.md, "The end of
+// the numbers". An entry with any other number belongs to nobody: its Enqueue removes it and returns
+// backend.ErrUsedUp; see commit.beyond.
 const (
 	entryPrefix = "e-"
 	tempPrefix  = "t-"

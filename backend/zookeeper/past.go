@@ -58,7 +58,7 @@ func (s *session) lookBack(ctx context.Context) error {
 			}
 		}
 		switch {
-		case err != nil && !mean(err).stop: // else it does not exist, or cannot be read
+		case err != nil && !mean(err).Stop: // else it does not exist, or cannot be read
 			errs = append(errs, err)
 		case back && err == nil:
 			s.lose(errRewound)

@@ -100,21 +100,15 @@ func (s *session) Children(ctx context.Context, key string, most int) (keys []st
 	if key == "/" {
 		key = ""
 	}
-	path := cmp.Or(s.path(key), "/")
-	stat, err := s.exists(ctx, path)
+	stat, err := s.exists(ctx, cmp.Or(s.path(key), "/"))
 	if err != nil || stat == nil {
 		return nil, false, readError(err)
 	}
 	if int(stat.NumChildren) > min(most, maxChildren) {
 		return nil, true, nil
 	}
-	names, err := read(ctx, s, func() ([]string, error) {
-		names, _, err := s.conn.Children(path)
-		return names, err
-	})
+	names, _, err := s.list(ctx, key)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, false, nil
 	case err != nil:
 		return nil, false, readError(err)
 	case len(names) > most: // the number has grown meanwhile
@@ -141,10 +135,10 @@ type children struct {
 	stat  *zk.Stat // of the node itself
 }
 
-// list reads the names of dir's children. A missing dir has none.
+// list reads the names of dir's children; "" is the root. A missing dir has none.
 func (s *session) list(ctx context.Context, dir string) ([]string, uint64, error) {
 	c, err := read(ctx, s, func() (children, error) {
-		names, stat, err := s.conn.Children(s.path(dir))
+		names, stat, err := s.conn.Children(cmp.Or(s.path(dir), "/"))
 		return children{names, stat}, err
 	})
 	if errors.Is(err, zk.ErrNoNode) {

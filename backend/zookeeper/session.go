@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -13,10 +14,6 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
-
-// closeGrace is how long the end of a session may wait for the server's reply to the closing request.
-// The client library waits a little longer.
-const closeGrace = 3 * time.Second
 
 var (
 	errExpired      = errors.New("expired, or replaced by another session")
@@ -51,10 +48,9 @@ type session struct {
 	took atomic.Int64 // the duration of the slowest of the latest heartbeats, in nanoseconds
 
 	// Guarded by Mu. Changes of gen and hasLink are broadcast.
-	gen     uint64      // counts links on which the session was live
-	hasLink bool        // there is a link now
-	closeBy time.Time   // when to give up closing it at the server
-	timer   *time.Timer // of the next heartbeat, or nil
+	gen     uint64    // counts links on which the session was live
+	hasLink bool      // there is a link now
+	closeBy time.Time // when to give up closing it at the server
 
 	watches registry
 	learned learned
@@ -70,6 +66,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		started: make(chan struct{}),
 		opened:  make(chan struct{}),
 	}
+	s.watches.s, s.watches.watches = s, make(map[watchKey]*watch)
 	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
 	s.pin = wire.New(wire.Events{
 		Granted:  s.granted,
@@ -82,7 +79,6 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		Name: "zookeeper", Logger: cfg.Logger, State: backend.Suspended,
 		Lost: s.leaving, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop,
 	})
-	s.watches.init(s)
 	return s
 }
 
@@ -96,9 +92,7 @@ func (s *session) key(path string) string { return path[len(s.cfg.Chroot):] }
 func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error {
 	if s.ID() == "" {
 		margin := min(s.cfg.Margin, s.cfg.longestMargin(timeout)) // if that is shorter, Open fails
-		if margin == 0 {
-			margin = s.cfg.margin(timeout)
-		}
+		margin = cmp.Or(margin, s.cfg.margin(timeout))
 		s.Grant(formatSession(id), sent, timeout, margin) // a lost one continues, so that it can be closed: see end
 		return nil
 	}
@@ -197,11 +191,8 @@ func (s *session) lose(cause error) {
 
 // leaving is called when the session is lost, with Mu held.
 func (s *session) leaving() {
-	s.closeBy = time.Now().Add(closeGrace)
+	s.closeBy = time.Now().Add(driver.EndGrace)
 	s.pin.CloseOnly()
-	if s.timer != nil {
-		s.timer.Stop()
-	}
 }
 
 // livesOn reports whether the session is over here, but may still exist at the server. A link there
@@ -229,7 +220,7 @@ func (s *session) end(ctx context.Context, cause error) {
 		s.pin.Stop(driver.ErrClosed)
 		s.stopDialing(driver.ErrClosed)
 	}
-	patience := closeGrace
+	patience := driver.EndGrace
 	if !s.livesOn() {
 		patience = time.Second // only to remove the entries somewhat sooner
 	}

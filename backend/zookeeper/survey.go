@@ -31,10 +31,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 		return backend.Entry{}, nil, readError(err)
 	}
 	e := s.entry(s.path(key), n)
-	others, own := n.stat.NumChildren, ""
-	if known != nil {
-		own = known(e)
-	}
+	others, own := n.stat.NumChildren, known(e)
 	if own != "" {
 		others--
 	}

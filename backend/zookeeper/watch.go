@@ -19,39 +19,17 @@ import (
 // wire.Pin.Watching). The library's event callback passes every event to the registry: on the goroutine
 // that reads from the connection, synchronously, in the order in which the server sent them.
 //
-// # Order of replies and events
+// Under mu, at any moment, a watch that is armed and has not fired, in the present generation, shows what
+// exists at the point of the stream up to which events have been handled. Several such watches show the same
+// point: that is rule 4. A watch that fired by a deletion shows "gone" at that event's point, and all that were
+// armed before it and fired later, or not at all, show at that point what was read. pos counts events; armedAt
+// and firedAt are positions in that count. DESIGN.md, "Order of replies and events", has the proof. It needs a
+// watch to be noted as reading BEFORE the request is queued, and read again if an event for its path has come
+// when the asking goroutine notes the reply. The event may belong to an older watch; then a read is wasted.
 //
-// The server sends a session's replies and events in the order of the changes they show, and the
-// library handles them in that order, on one goroutine. But the goroutine that asked gets its reply
-// later, when events that followed the reply may have passed through the callback. So a watch is noted
-// as reading BEFORE the request is queued, and each event for its path is counted: if the count has
-// changed when the asking goroutine notes the reply, it reads again. If the watch were noted
-// afterwards, the event would find nothing, and the wait would never end. The event may belong to an
-// older watch and come before the reply; then a read is wasted.
-//
-// It follows, under mu, at any moment: a watch that is armed and has not fired, in the present
-// generation, shows what exists at the point of the stream up to which events have been handled.
-// Several such watches show the same point: that is rule 4. A watch that fired by a deletion is known,
-// without a read, to show "gone" at that event's point. All watches that were armed before it and fired
-// later, or not at all, show at that point what was read: so the handover of a fair election costs no
-// round trip. pos counts events; armedAt and firedAt are positions in that count. Changes of one
-// transaction come as separate events in the order of its parts, and nothing in an event tells whether
-// another of the same transaction follows: up to 3.8 the server sends -1 as the zxid in its header, and
-// from 3.9 on the zxid, which does not tell it, either. Await shows the state after all events that
-// have come.
-//
-// # Generations
-//
-// A link's watches end with it. So a new generation makes all watches void, and all waiting calls read
-// again. A reply belongs to the generation in which its watch was noted. If that has changed since, the
-// reply is not used. The library sets the user's own watches (made by Conn) again on the next link, and
-// the server compares them with what changed meanwhile. The events of that comparison may find our
-// watches on the same paths. They void them needlessly, but a deletion among them is true: the node did
-// not exist when the server compared, and a watch set on it before has had its own deletion event by
-// then.
-//
-// A watch cannot be removed at the server. A watch that nobody waits for stays until it fires or the
-// link ends, and is used again.
+// A link's watches end with it: a new generation makes all watches void, and all waiting calls read again. A
+// watch cannot be removed at the server. A watch that nobody waits for stays until it fires or the link ends,
+// and is used again.
 type registry struct {
 	s *session
 
@@ -97,11 +75,6 @@ type watch struct {
 	firedAt uint64        // the event that ended it; 0: none yet
 	gone    bool          // it was a deletion
 	waiters []driver.Waker
-}
-
-func (r *registry) init(s *session) {
-	r.s = s
-	r.watches = make(map[watchKey]*watch)
 }
 
 // valid reports whether the watch shows the present point of the stream.

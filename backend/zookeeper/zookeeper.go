@@ -131,7 +131,8 @@ func (s *session) establish(ctx context.Context) error {
 			return fmt.Errorf("Config.Margin of %v is too long for the %v that the server granted: make it %v at most, or raise the servers' maxSessionTimeout", s.cfg.Margin, s.TTL(), most)
 		}
 		if s.cfg.Heartbeat == HeartbeatLeader {
-			s.Run(func() { s.beat(round{}, 0) })
+			var r round
+			s.BeatBy(0, func() time.Duration { return s.beat(&r) })
 		}
 	case <-s.hosts.exhausted:
 		return s.notOpened(as(backend.ErrUnavailable, s.hosts.failure()))

@@ -218,6 +218,7 @@ func (m Mutant) Strategy(s strategy.Strategy) strategy.Strategy {
 type (
 	identifies interface {
 		Identify(id, election string) (string, error)
+		Landmark(election string) string
 	}
 	transfers interface {
 		Transfer(context.Context, *strategy.Handover) error

@@ -56,8 +56,7 @@ func (s Strategy) Identify(id, _ string) (string, error) {
 	return strconv.Itoa(int(s.broker)), nil
 }
 
-// Landmark returns the key of the epoch, which the first controller makes and nobody removes: where it exists
-// there is, or was, a Kafka election. Package inspect recognizes one by it.
+// Landmark returns the key of the epoch, which the first controller makes and nobody removes.
 func (Strategy) Landmark(root string) string { return keys(root).epoch.Key }
 
 // brokerID reads the broker id from a candidate's ID.

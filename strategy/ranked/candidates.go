@@ -193,7 +193,7 @@ func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir str
 
 func (c choice) candidate(r rival, leads bool) strategy.Candidate {
 	all := entries.Candidate(r.entry, leads)
-	all.Rank = r.rank
+	all.Rank, all.NeverLeads = r.rank, !eligible(r.rank)
 	all.Designated = c.names(r) == 1
 	return all
 }
