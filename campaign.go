@@ -3,7 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,311 +12,226 @@ import (
 	"github.com/elector-go/elector/strategy"
 )
 
+// A candidate goes through six states from a call of Campaign to the end of its term:
+//
+//	open    it gets a session, and waits until the application is fit
+//	enrol   it finds the election, or founds it
+//	wait    it stands in the election until its strategy wins
+//	take    it makes the win a term
+//	hold    it leads, and watches its seat
+//	windUp  it reports the end of its term
+//
+// This file has a function for each, in this order. An attempt goes from open to take; if one of these fails,
+// nothing of the attempt is left, and the next one begins with open. Then Campaign returns the term, and a
+// goroutine of the term's own goes on with hold and windUp.
+
 func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	if e.hooks.calling() {
 		return nil, e.fail(ctx, "campaign", ErrInHook)
 	}
-	caller := ctx
-	ctx, cancel := e.bind(ctx)
+	bound, cancel := e.bind(ctx)
 	defer cancel()
-	if err := e.enlist(ctx); err != nil {
-		return nil, e.fail(caller, "campaign", err)
+	if err := e.takeSlot(bound); err != nil {
+		return nil, e.fail(ctx, "campaign", err)
 	}
 	defer func() { <-e.slot }()
 	e.observations.setRole(RoleEntering)
 	defer e.observations.setRole(RoleIdle) // after a win, Status goes by the term
-	panicked := true
+	completed := false
 	defer func() {
-		if panicked {
-			e.mu.Lock()
-			s := e.sess
-			e.mu.Unlock()
-			if s != nil {
-				e.giveUp(s) // a hook panicked; the panic continues to the caller
-			}
+		if _, s := e.current(); !completed && s != nil {
+			e.giveUp(s) // a hook has panicked, or ended the goroutine
 		}
 	}()
 
-	e.hooks.campaign(CampaignEvent{Context: caller})
+	e.hooks.campaign(CampaignEvent{Context: ctx})
+	term, err := e.win(ctx, bound)
+	e.hooks.campaign(CampaignEvent{Context: ctx, Completed: true, Term: term, Err: err})
+	completed = true
+	return term, err
+}
+
+// win makes attempts until one wins, or another is of no use. ctx also ends when the elector closes.
+func (e *elector) win(caller, ctx context.Context) (*Term, error) {
 	ctx, standby := e.startStandby(caller, ctx)
-	won := false
 	fit := e.checks(ctx)
-	if fit != nil {
-		defer func() {
-			if !won { // otherwise they continue until the term ends
-				fit.end()
-			}
-		}()
-	}
+	defer fit.endUnlessWon()
 	var retry delay.Backoff
 	for stood := false; ; {
-		var entered time.Time
-		seat, err := e.attempt(ctx, fit, &entered)
+		a := attempt{e: e, fit: fit}
+		err := a.run(ctx)
 		if err == nil {
-			e.hooks.campaign(CampaignEvent{Context: caller, Completed: true, Term: seat.term})
-			panicked, won = false, true
-			return seat.term, nil
+			return a.tenure.term, nil
 		}
 		e.observations.setRole(RoleEntering)
 		e.noteError(ctx, err)
 		e.hooks.begin(StageFailed, nil)(err)
-		if ctx.Err() == nil && fit != nil && !fit.unfitStands && errors.Is(err, ErrUnfit) {
+		if ctx.Err() == nil && fit.stoodAside(err) {
 			continue // the next attempt waits until it is fit
 		}
-		stood = stood || !entered.IsZero()
+		stood = stood || !a.reached.IsZero()
 		passing := temporary(err) || stood && errors.Is(err, ErrOccupied)
-		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkCampaign, Err: err}) == nil {
+		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, a.reached, RetryEvent{What: WorkCampaign, Err: err}) == nil {
 			continue
 		}
 		if failed := standby.failure(); failed != nil {
 			err = failed // which has ended ctx
 			e.noteError(caller, err)
 		}
-		err = e.fail(caller, "campaign", err)
-		e.hooks.campaign(CampaignEvent{Context: caller, Completed: true, Err: err})
-		panicked = false
-		return nil, err
+		return nil, e.fail(caller, "campaign", err)
 	}
 }
 
-// enlist takes the elector's slot for one campaign. A campaign that waits here for the end of the last term is
-// not reported yet.
-func (e *elector) enlist(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if e.ctx.Err() != nil { // which ends ctx a moment later
-		return ErrClosed
-	}
-	select {
-	case e.slot <- struct{}{}:
-	default:
-		return ErrBusy
-	}
-	e.mu.Lock()
-	seat := e.seat
-	e.mu.Unlock()
-	if seat == nil {
-		return nil
-	}
-	if seat.valid() {
-		<-e.slot
-		return ErrBusy
-	}
-	// The last term is over. Its Ended must be reported before the next Elected.
-	select {
-	case <-seat.done:
-		return nil
-	case <-ctx.Done():
-		<-e.slot
-		return ctx.Err()
-	}
+// An attempt goes from open to take once, in one session.
+type attempt struct {
+	e   *elector
+	fit *fitness // nil if there is no check
+
+	session *backend.Session // from open on
+	dir     string           // the election's directory, from enrol on
+	reached time.Time        // when it began to wait; zero before that
+	claim   strategy.Claim   // the win
+	tenure  *tenure          // the term
 }
 
-// attempt campaigns once, in one session. It sets entered when it has entered the election.
-func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time) (*seat, error) {
-	started := e.hooks.begin(StageStart, nil)
-	s, dir, err := e.enter(ctx, fit)
+func (a *attempt) run(ctx context.Context) error {
+	started := a.e.hooks.begin(StageStart, nil)
+	err := a.open(ctx)
+	if err == nil {
+		err = a.enrol(ctx)
+	}
 	started(err)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	*entered = time.Now()
-	e.observations.setRole(RoleStanding)
-	observation := e.observations.follow(s)
-	defer observation.end()
-	claim, err := e.stand(ctx, fit, e.candidacy(s, dir, fit, observation))
-	if err != nil {
-		e.observations.setRole(RoleEntering) // nothing of it stands, and repair may wait for long
-		return nil, e.repair(ctx, s, dir, err)
+	if err := a.wait(ctx); err != nil {
+		return a.repair(ctx, err)
 	}
-	return e.beginTerm(ctx, s, dir, claim, fit)
+	return a.take(ctx)
 }
 
-// repair makes sure that the next attempt finds an election, if the last one failed because there was none. It
+// open gets a session with nothing left of earlier ones, and waits until the application is fit. It gets the
+// session first, because an entry that an earlier attempt has left would keep others waiting.
+func (a *attempt) open(ctx context.Context) (err error) {
+	for waited := true; waited && err == nil; { // after a wait the session may be lost
+		if a.session, err = a.e.session(ctx); err == nil {
+			err = a.e.clear(ctx)
+		}
+		if err == nil {
+			waited, err = a.fit.await(ctx)
+		}
+	}
+	return err
+}
+
+// enrol finds the election, or founds it.
+func (a *attempt) enrol(ctx context.Context) (err error) {
+	a.dir, err = a.e.election.Enter(ctx, a.session)
+	return err
+}
+
+// wait stands in the election until the strategy has won, for as long as the application is fit.
+func (a *attempt) wait(ctx context.Context) (err error) {
+	e := a.e
+	a.reached = time.Now()
+	e.observations.setRole(RoleStanding)
+	observation := e.observations.add(a.session)
+	defer observation.end()
+	ctx, stop := a.fit.whileFit(ctx)
+	defer stop()
+	a.claim, err = e.cfg.Strategy.Campaign(ctx, &strategy.Candidacy{
+		Session: e.surveyed(a.session), Dir: a.dir, ID: e.id, Value: e.cfg.Value, Host: a.host(observation),
+	})
+	return whyUnfit(ctx, err)
+}
+
+// repair makes sure that the next attempt finds an election, if this one has failed because there was none. It
 // returns err in any case.
-func (e *elector) repair(ctx context.Context, s *backend.Session, dir string, err error) error {
+func (a *attempt) repair(ctx context.Context, err error) error {
+	a.e.observations.setRole(RoleEntering) // nothing of it stands, and this may take long
 	if errors.Is(err, backend.ErrNoParent) {
 		// The election, or only its directory, was deleted. A new directory
 		// needs a new name, so that no old guard matches entries in it.
-		err = errors.Join(err, e.election.Refound(ctx, s, dir, err))
+		err = errors.Join(err, a.e.election.Refound(ctx, a.session, a.dir, err))
 	}
 	if errors.Is(err, backend.ErrUsedUp) { // Refound may return that, too
-		err = errors.Join(err, e.election.MoveOn(ctx, s, dir, err))
+		err = errors.Join(err, a.e.election.MoveOn(ctx, a.session, a.dir, err))
 	}
 	return err
 }
 
-func (e *elector) candidacy(s *backend.Session, dir string, fit *fitness, seen *observation) *strategy.Candidacy {
-	host := strategy.Host{
-		Begin: func(stage Stage) func(error) {
-			seen.rests()
-			completed := e.hooks.begin(stage, nil)
-			return func(err error) {
-				seen.rests()
-				completed(err)
-			}
-		},
-		Sees: func(leader Leader, place int) {
-			seen.sees(leader, place)
-			seen.waits()
-		},
-		Withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
-		Aside: func(why error) {
-			e.observations.placeChanged()
-			e.log.Info("standing aside", "why", why)
-			e.hooks.aside(why)
-		},
-	}
-	if fit != nil {
-		host.Fit = fit.now
-	}
-	return &strategy.Candidacy{Session: e.newSurveyor(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value, Host: host}
-}
-
-// beginTerm begins the term of a claim. On an error the entry is withdrawn.
-func (e *elector) beginTerm(ctx context.Context, s *backend.Session, dir string, claim strategy.Claim, fit *fitness) (*seat, error) {
+// take makes the win a term. If it cannot, it withdraws the entry.
+func (a *attempt) take(ctx context.Context) error {
+	e := a.e
 	// A win that arrives as the session ends does not count.
-	if ctx.Err() != nil || s.State() == backend.Lost || !time.Now().Before(s.Deadline()) {
-		err := errors.Join(ctx.Err(), e.withdraw(ctx, s, claim.Entry))
-		return nil, errors.Join(err, ErrSessionLost)
+	if ctx.Err() != nil || a.session.State() == backend.Lost || !time.Now().Before(a.session.Deadline()) {
+		err := errors.Join(ctx.Err(), e.withdraw(ctx, a.session, a.claim.Entry))
+		return errors.Join(err, ErrSessionLost)
 	}
 	elected := e.hooks.begin(StageElected, nil)
-	seat, err := e.seated(ctx, s, dir, claim, fit)
-	if err != nil {
-		err = errors.Join(err, e.withdraw(ctx, s, claim.Entry))
+	a.tenure = newTenure(ctx, a)
+	err := a.beginTerm()
+	if err == nil {
+		a.tenure.watchWindow()
+		a.tenure.tellElected()
+	} else {
+		a.tenure.cancel(err)
+		err = errors.Join(err, e.withdraw(ctx, a.session, a.claim.Entry))
 	}
 	elected(err)
-	return seat, err
-}
-
-// stand runs the strategy's campaign for as long as the application is fit.
-func (e *elector) stand(ctx context.Context, fit *fitness, c *strategy.Candidacy) (claim strategy.Claim, err error) {
-	ctx, stop := fit.whileFit(ctx)
-	defer stop()
-	claim, err = e.cfg.Strategy.Campaign(ctx, c)
-	return claim, whyUnfit(ctx, err)
-}
-
-// whyUnfit adds the reason to an error that results from the application being unfit.
-//
-//go:noinline
-func whyUnfit(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrUnfit) {
-		return errors.Join(cause, unlessCancelled(err))
-	}
 	return err
 }
 
-// withdraw removes a candidate's entry. It waits for the confirmation, for cleanupTimeout at most,
-// even if ctx has ended.
-func (e *elector) withdraw(ctx context.Context, s *backend.Session, entry backend.Entry) error {
-	return e.hooks.stop(nil, func() error {
-		ctx, cancel := cleanup(ctx) // busy after the hook has returned, which may take longer
-		defer cancel()
-		return e.discard(ctx, s, entry)
-	})
-}
-
-// discard removes an entry of a session. If ctx ends before the service confirms the removal, the
-// session continues it in the background. If the service refuses it, such as for missing rights,
-// discard closes the session, and the entry with it. A shared session lives on: the error is ErrStanding.
-func (e *elector) discard(ctx context.Context, s *backend.Session, entry backend.Entry) error {
-	err := s.Discard(ctx, entry)
-	switch {
-	case err == nil, errors.Is(err, ErrSessionLost):
-		return nil
-	case ctx.Err() != nil:
+// beginTerm begins the term, unless the elector has been closed meanwhile, or the application is not fit. All is
+// under the lock, so that Close finds the tenure, or this finds the elector closed.
+func (a *attempt) beginTerm() error {
+	e, t := a.e, a.tenure
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx.Err() != nil {
+		return ErrClosed
+	}
+	if err := a.fit.admit(t); err != nil {
 		return err
 	}
-	e.log.Error("entry cannot be removed; session given up", "entry", entry.Key, "err", err)
-	if closed := s.Close(ctx); closed != nil {
-		return errors.Join(err, closed)
+	e.tenure = t
+	t.noteEntry(a.claim.Entry) // somebody may have asked before the candidate knew that it leads
+	if e.cfg.OnSuspend == StepDownOnSuspend {
+		e.wg.Go(t.endOnSuspend)
 	}
+	settled := t.busy()
+	e.wg.Go(func() { defer settled(); t.hold() })
 	return nil
 }
 
-// temporary reports whether a campaign that failed with err should try again.
-func temporary(err error) bool {
-	for _, final := range []error{backend.ErrDenied, backend.ErrBadKey, ErrStrategyMismatch} {
-		if errors.Is(err, final) {
-			return false
-		}
+// hold watches the seat until the term ends, and then winds the term up. Beside it watchWindow ends the
+// term with the session's trust window, and endOnSuspend when the link is lost, if that is the policy.
+func (t *tenure) hold() {
+	var writes sync.WaitGroup // and surveys
+	if t.claim.MarkLeader {
+		writes.Go(t.announce) // may take long, and must not keep hold from watching
 	}
-	for _, passing := range []error{
-		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry, backend.ErrUsedUp,
-		backend.ErrExists, backend.ErrCondition, backend.ErrConflict, backend.ErrIndeterminate, backend.ErrStanding,
-		ErrUnfit,
-	} {
-		if errors.Is(err, passing) {
-			return true
-		}
+	if t.claim.Renew != nil {
+		writes.Go(func() { t.untilReturned(t.renew) })
 	}
-	return false
+	t.untilReturned(func() { t.watch(&writes) })
+	t.windUp(&writes)
 }
 
-// backOff waits before the next attempt. entered is when the last one entered the
-// election, or zero: an attempt that lasted does not lengthen the wait before the next.
-func (e *elector) backOff(ctx context.Context, b *delay.Backoff, entered time.Time, r RetryEvent) error {
-	lo, hi := e.cfg.retry()
-	if !entered.IsZero() && time.Since(entered) > hi {
-		b.Attempt = 0
+// windUp reports the end of the term, after all that the term has reported before.
+func (t *tenure) windUp(writes *sync.WaitGroup) {
+	t.noteEnd()
+	cause := context.Cause(t.ctx)
+	if !errors.Is(cause, ErrResigned) {
+		t.e.noteError(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
 	}
-	r.Wait = b.Next(lo, hi)
-	r.Attempt = b.Attempt
-	e.logRetry(r)
-	e.noteError(ctx, r.Err)
-	defer e.observations.retries(b, r.Wait)()
-	hooks := e.hooks
-	if r.What == WorkPublish {
-		hooks = hooks.own
+	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
+		writes.Go(t.releaseOrphan)
 	}
-	hooks.retry(r)
-	return delay.Sleep(ctx, r.Wait)
-}
-
-// logRetry logs a retry at Warn, but only some of many: a service that is down for a day would fill
-// the log. It logs the others at Debug.
-func (e *elector) logRetry(r RetryEvent) {
-	level, attrs := slog.LevelDebug, []any{"what", r.What.String(), "attempt", r.Attempt, "wait", r.Wait, "err", r.Err}
-	if leftOut, allowed := e.retryLog.allow(time.Now()); allowed {
-		level = slog.LevelWarn
-		if leftOut > 0 {
-			attrs = append(attrs, "leftOut", leftOut)
-		}
-	}
-	if r.Term != nil {
-		attrs = append(attrs, "token", r.Term.Token())
-	}
-	e.log.Log(context.Background(), level, "trying again", attrs...)
-}
-
-// A logLimit limits how often something is logged: ten times, and then once a minute. Each minute without
-// a message gives one of the ten back.
-type logLimit struct {
-	mu      sync.Mutex
-	spent   int       // how many of the ten are used
-	since   time.Time // from when on minutes give back
-	leftOut int
-}
-
-// allow reports whether it may be logged now, and how many messages were left out before.
-func (o *logLimit) allow(now time.Time) (leftOut int, allowed bool) {
-	const most, each = 10, time.Minute
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if back := int(now.Sub(o.since) / each); o.spent > 0 && back > 0 {
-		o.spent = max(0, o.spent-back)
-		o.since = o.since.Add(time.Duration(back) * each)
-	}
-	if o.spent == 0 {
-		o.since = now
-	}
-	if o.spent == most {
-		o.leftOut++
-		return 0, false
-	}
-	o.spent++
-	leftOut, o.leftOut = o.leftOut, 0
-	return leftOut, true
+	<-t.told
+	t.request.heard.Wait()
+	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
+	t.e.hooks.own.ended(t.term, cause)
+	writes.Wait()
+	close(t.done)
 }

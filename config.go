@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/strategy"
 )
 
@@ -168,8 +169,8 @@ func (c Config) validate(prefix string) error {
 	if lo, hi := c.retry(); hi < lo {
 		bad("RetryMax %v is less than RetryMin %v", hi, lo)
 	}
-	if c.SurveyEvery > 0 && c.SurveyEvery < minSurveyEvery {
-		bad("SurveyEvery %v is too short: at least %v, or negative for never", c.SurveyEvery, minSurveyEvery)
+	if c.SurveyEvery > 0 && c.SurveyEvery < election.MinSurveyEvery {
+		bad("SurveyEvery %v is too short: at least %v, or negative for never", c.SurveyEvery, election.MinSurveyEvery)
 	}
 	c.Fit.validate(bad)
 	return errors.Join(errs...)

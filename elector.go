@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/asynclog"
@@ -74,15 +73,6 @@ type Leader = strategy.Leader
 // Leads, is the elector's Own, or is Designated by an operator.
 type Candidate = strategy.Candidate
 
-// cleanupTimeout bounds how long a call that has failed, or whose ctx has ended, waits for the service to
-// confirm that an entry is gone. After that the session continues in the background.
-const cleanupTimeout = 2 * time.Second
-
-// cleanup returns a context with that timeout and the values of ctx.
-func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-}
-
 // New returns an Elector. It does not connect: the first call that needs the service does. The caller must
 // Close the Elector. New reports all violations of cfg in one error, ErrConfig.
 func New(cfg Config) (Elector, error) {
@@ -117,29 +107,65 @@ type elector struct {
 
 	wg           sync.WaitGroup // monitors, terms and checks, except one that hangs
 	observations observations   // for Status
-	retryLog     logLimit       // how often the log says that it tries again
+	retryLog     asynclog.Limit // how often the log says that it tries again
 
 	// Locks that a ctx can end the wait for, taken before mu.
-	slot     chan struct{}   // held while a campaign runs, and by Close
-	checking chan struct{}   // held while Fit.Check runs
-	opening  chan struct{}   // held while a session is looked up or opened; guards followed:
-	followed <-chan struct{} // closed when the monitor of sess has ended
+	slot      chan struct{}   // held while a campaign runs, and by Close
+	checking  chan struct{}   // held while Fit.Check runs
+	opening   chan struct{}   // held while a session is looked up or opened; guards monitored:
+	monitored <-chan struct{} // closed when the monitor of sess has ended
 
-	mu       sync.Mutex         // taken before that of a seat, or of its fitness; guards the rest
+	mu       sync.Mutex         // taken before a tenure's and its fitness's; guards the rest
 	sess     *backend.Session   // the current one, which may be lost, or nil
-	seat     *seat              // the latest term's, which may be over, or nil
+	tenure   *tenure            // the latest term's, which may be over, or nil
 	leftover []*backend.Session // earlier ones in which an entry of this elector may exist
 	behind   string             // ID of sess, if it may show an older state than an earlier session has shown
 }
 
-func (e *elector) Term() *Term {
+// current returns the latest tenure and the current session. Each is nil if there is none.
+func (e *elector) current() (*tenure, *backend.Session) {
 	e.mu.Lock()
-	seat := e.seat
-	e.mu.Unlock()
-	if seat == nil || !seat.valid() {
+	defer e.mu.Unlock()
+	return e.tenure, e.sess
+}
+
+func (e *elector) Term() *Term {
+	tenure, _ := e.current()
+	if tenure == nil || !tenure.valid() {
 		return nil
 	}
-	return seat.term
+	return tenure.term
+}
+
+// takeSlot takes the elector's slot for one campaign: an elector is one candidate. It also waits until the end
+// of the last term has been reported, because its Ended comes before the next Elected.
+func (e *elector) takeSlot(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if e.ctx.Err() != nil { // which ends ctx a moment later
+		return ErrClosed
+	}
+	select {
+	case e.slot <- struct{}{}:
+	default:
+		return ErrBusy
+	}
+	last, _ := e.current()
+	if last == nil {
+		return nil
+	}
+	if last.valid() {
+		<-e.slot
+		return ErrBusy
+	}
+	select {
+	case <-last.done:
+		return nil
+	case <-ctx.Done():
+		<-e.slot
+		return ctx.Err()
+	}
 }
 
 // bind returns a ctx that also ends when the elector closes, and then with ErrClosed as its cause.
@@ -186,10 +212,8 @@ func (e *elector) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("campaign has not ended: %w", ctx.Err()))
 	}
-	e.mu.Lock()
-	seat, sess := e.seat, e.sess
-	e.mu.Unlock()
-	errs = append(errs, end(ctx, seat, sess)...)
+	tenure, sess := e.current()
+	errs = append(errs, resignAndClose(ctx, tenure, sess)...)
 	errs = append(errs, e.clear(ctx))
 	done := make(chan struct{})
 	go func() { e.wg.Wait(); close(done) }()
@@ -209,9 +233,9 @@ func (e *elector) Close(ctx context.Context) error {
 	return nil
 }
 
-// end ends a term and a session; either may be nil. The session ends even if a hook that reports the
-// term's end panics; the panic continues to the caller.
-func end(ctx context.Context, t *seat, s *backend.Session) (errs []error) {
+// resignAndClose ends a term and a session; either may be nil. The session ends even if a hook that reports
+// the term's end panics; the panic continues to the caller.
+func resignAndClose(ctx context.Context, t *tenure, s *backend.Session) (errs []error) {
 	if s != nil {
 		defer func() { errs = append(errs, s.Close(ctx)) }()
 	}
@@ -258,158 +282,5 @@ func (r *registry) remove(e *elector) {
 	defer r.mu.Unlock()
 	if r.ids[e.identity()] == e { // it may have been closed before, and the ID taken by another
 		delete(r.ids, e.identity())
-	}
-}
-
-// session returns the current session, or opens a new one.
-func (e *elector) session(ctx context.Context) (*backend.Session, error) {
-	if e.hooks.calling() {
-		// The next session waits for the hook that reports this one's end.
-		e.mu.Lock()
-		s := e.sess
-		e.mu.Unlock()
-		if s == nil || s.State() == backend.Lost {
-			return nil, fmt.Errorf("there is no session: %w", ErrInHook)
-		}
-		return s, nil
-	}
-	select {
-	case e.opening <- struct{}{}:
-		defer func() { <-e.opening }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	e.mu.Lock()
-	old := e.sess
-	e.mu.Unlock()
-	if old != nil && old.State() != backend.Lost {
-		return old, nil
-	}
-	// It may be Lost because Close is closing it; ctx must not cut that short.
-	if e.ctx.Err() != nil {
-		return nil, ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	standing := false
-	if old != nil {
-		// Lost is final; this only waits for its goroutines.
-		done, cancel := context.WithTimeout(ctx, cleanupTimeout)
-		err := old.Close(done)
-		cancel()
-		standing = errors.Is(err, backend.ErrStanding)
-		if err != nil {
-			e.log.Debug("lost session not closed cleanly", "session", old.ID(), "err", err)
-		}
-		// Its Lost is reported before the next one's Live.
-		select {
-		case <-e.followed:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	quiet := e.hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelInfo)
-	s, err := e.openSession(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// Under the lock, so that Close finds the session or this finds it closed.
-	e.mu.Lock()
-	closed := e.ctx.Err() != nil
-	if !closed {
-		e.sess = s
-		if old != nil {
-			e.behind = s.ID()
-		}
-		if standing {
-			e.leftover = append(e.leftover, old)
-		}
-		followed := make(chan struct{})
-		e.followed = followed
-		if quiet {
-			close(followed) // nobody needs a monitor
-		} else {
-			e.wg.Go(func() { defer close(followed); e.monitor(s) })
-		}
-	}
-	e.mu.Unlock()
-	if closed {
-		done, cancel := cleanup(ctx)
-		defer cancel()
-		return nil, errors.Join(ErrClosed, s.Close(done))
-	}
-	return s, nil
-}
-
-// openSession opens a session. A server that accepts the connection and then does not answer counts as
-// unavailable after a while, so that the user is told.
-func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
-	const patience = 10 * time.Second
-	trying, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	s, err := e.cfg.Backend.Open(trying, backend.OpenOptions{TTL: e.cfg.TTL})
-	if err != nil {
-		if trying.Err() != nil && ctx.Err() == nil {
-			err = fmt.Errorf("no session after %v: %w: %w", patience, backend.ErrUnavailable, err)
-		}
-		return nil, err
-	}
-	e.log.Debug("session opened", "session", s.ID(), "ttl", s.TTL())
-	return s, nil
-}
-
-// monitor reports the states of one session to the hook and the log until the session is lost.
-func (e *elector) monitor(s *backend.Session) {
-	suspended := false
-	for state := backend.Live; ; {
-		level := slog.LevelDebug
-		if state == backend.Suspended || state == backend.Live && suspended {
-			level = slog.LevelInfo // the term's end or the next attempt reports the others
-		}
-		suspended = state == backend.Suspended
-		e.log.Log(context.Background(), level, "session "+state.String(), "session", s.ID())
-		e.hooks.own.session(s.ID(), state)
-		if state == backend.Lost {
-			return
-		}
-		var err error
-		if state, err = s.AwaitState(context.Background(), state); err != nil {
-			e.log.Error("session cannot be followed", "session", s.ID(), "err", err)
-			return // the background context does not end: the backend breaks its contract
-		}
-	}
-}
-
-// clear removes this candidate's entries from sessions that it has given up but that live on because
-// others share them. A campaign beside such an entry would wait for itself.
-func (e *elector) clear(ctx context.Context) error {
-	e.mu.Lock()
-	left := e.leftover
-	e.leftover = nil
-	e.mu.Unlock()
-	if len(left) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
-	defer cancel()
-	var errs []error
-	for _, s := range left {
-		if err := s.Close(ctx); err != nil {
-			errs = append(errs, err)
-			e.mu.Lock()
-			e.leftover = append(e.leftover, s)
-			e.mu.Unlock()
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// giveUp ends the session, and all its entries with it.
-func (e *elector) giveUp(s *backend.Session) {
-	ctx, cancel := cleanup(context.Background())
-	defer cancel()
-	if err := s.Close(ctx); err != nil {
-		e.log.Warn("session not closed cleanly", "session", s.ID(), "err", err)
 	}
 }

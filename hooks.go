@@ -235,57 +235,26 @@ func newHooks(h Hooks) *hooks {
 	return &hooks{Hooks: h, running: running, own: &hooks{Hooks: h, running: running}}
 }
 
-func (h *hooks) elected(t *Term) {
-	if h.Elected != nil {
-		h.run(func() { h.Elected(t) })
+func (h *hooks) elected(t *Term)                        { call1(h, h.Elected, t) }
+func (h *hooks) ended(t *Term, cause error)             { call2(h, h.Ended, t, cause) }
+func (h *hooks) asked(t *Term, r Request)               { call2(h, h.Asked, t, r) }
+func (h *hooks) session(id string, state backend.State) { call2(h, h.Session, id, state) }
+func (h *hooks) retry(r RetryEvent)                     { call1(h, h.Retry, r) }
+func (h *hooks) occupied(t *Term, err error)            { call2(h, h.Occupied, t, err) }
+func (h *hooks) aside(why error)                        { call1(h, h.Aside, why) }
+func (h *hooks) campaign(c CampaignEvent)               { call1(h, h.Campaign, c) }
+func (h *hooks) commit(c CommitEvent)                   { call1(h, h.Commit, c) }
+
+// call1 and call2 call a hook, which may be nil.
+func call1[A any](h *hooks, hook func(A), a A) {
+	if hook != nil {
+		h.run(func() { hook(a) })
 	}
 }
 
-func (h *hooks) ended(t *Term, cause error) {
-	if h.Ended != nil {
-		h.run(func() { h.Ended(t, cause) })
-	}
-}
-
-func (h *hooks) asked(t *Term, r Request) {
-	if h.Asked != nil {
-		h.run(func() { h.Asked(t, r) })
-	}
-}
-
-func (h *hooks) session(id string, state backend.State) {
-	if h.Session != nil {
-		h.run(func() { h.Session(id, state) })
-	}
-}
-
-func (h *hooks) retry(r RetryEvent) {
-	if h.Retry != nil {
-		h.run(func() { h.Retry(r) })
-	}
-}
-
-func (h *hooks) occupied(t *Term, err error) {
-	if h.Occupied != nil {
-		h.run(func() { h.Occupied(t, err) })
-	}
-}
-
-func (h *hooks) aside(why error) {
-	if h.Aside != nil {
-		h.run(func() { h.Aside(why) })
-	}
-}
-
-func (h *hooks) campaign(c CampaignEvent) {
-	if h.Campaign != nil {
-		h.run(func() { h.Campaign(c) })
-	}
-}
-
-func (h *hooks) commit(c CommitEvent) {
-	if h.Commit != nil {
-		h.run(func() { h.Commit(c) })
+func call2[A, B any](h *hooks, hook func(A, B), a A, b B) {
+	if hook != nil {
+		h.run(func() { hook(a, b) })
 	}
 }
 
@@ -349,8 +318,11 @@ func runHook(h *hooks, hook func()) {
 var runHookEntry = reflect.ValueOf(runHook).Pointer()
 
 // calling reports whether the caller is a hook of this elector or, while a hook of this elector runs, of
-// another. The stack alone is not enough: when a hook panics, functions deferred below it run on top of
-// it.
+// another. The stack alone is not enough: when a hook panics, functions deferred below it run on top of it.
+//
+// Only the stack tells. A ctx for hooks would miss a Close with another ctx, which is what people write. The
+// number of a goroutine is no part of Go's API: runtime.Stack prints it, which takes longer than this, and for
+// each hook rather than only for a call beside one.
 func (h *hooks) calling() bool {
 	if h.running.Load() == 0 {
 		return false

@@ -16,89 +16,97 @@ import (
 	"github.com/elector-go/elector/strategy"
 )
 
-// seat is the elector's side of a Term: it holds the claim.
-type seat struct {
+// A tenure is the elector's side of a Term: it holds the seat, the entry by which the leader leads. The fields
+// before the structs do not change.
+type tenure struct {
 	e       *elector
 	session *backend.Session
+	dir     string // the election's directory
 	claim   strategy.Claim
 	term    *Term
-	ctx     context.Context
+	ctx     context.Context // the term's
 	cancel  context.CancelCauseFunc
-	dir     string        // the election's directory
-	writing chan struct{} // held while the entry is written
-	handing chan struct{} // held while a transfer is prepared
+
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
+	handing chan struct{} // held while a transfer is prepared
 	gone    atomic.Bool   // the entry is known to be gone
 	caught  atomic.Bool   // the session reads everything that was there at the claim
 
-	published bool // the entry has been written in this term; guarded by writing, like post
-	post      post // what was written last, or must be written first
-
-	mu      sync.Mutex
-	timer   *time.Timer
-	entry   backend.Entry  // as last seen
-	request *Request       // the request to go
-	asked   chan struct{}  // closed when request is set
-	over    bool           // Ended is being reported: no further request is reported
-	began   time.Time      // for Status, like the fields below
-	ended   time.Time      // when the term was seen to be over
-	goesOn  int            // number of parts that still run: the term's end, a lead function
-	freed   time.Time      // when a part last ended
-	shown   []byte         // the last published value
-	heard   sync.WaitGroup // hooks that report a request
+	life    life
+	request goRequest
+	draft   draft
 }
 
-// seated begins a term. It fails if the elector has been closed meanwhile, or the application is not fit.
-func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c strategy.Claim, fit *fitness) (*seat, error) {
-	t := &seat{
-		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
-		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}), began: time.Now(), shown: e.cfg.Value,
+// life is how far a term has come.
+type life struct {
+	mu    sync.Mutex    // guards all
+	timer *time.Timer   // ends the term with the trust window
+	entry backend.Entry // as last seen
+	value []byte        // as last published
+	began time.Time
+	ended time.Time // when the term was seen to be over
+	parts int       // how many still run: the term's end, a lead function
+	freed time.Time // when a part last ended
+}
+
+// goRequest is the request to go. A term gets at most one.
+type goRequest struct {
+	mu    sync.Mutex     // guards all but asked
+	first *Request       // nil until there is one
+	asked chan struct{}  // closed when first is set
+	over  bool           // Ended is being reported: no further request is reported
+	heard sync.WaitGroup // hooks that report it
+}
+
+// draft is what the leader's entry is to hold.
+type draft struct {
+	writing   chan struct{} // held while the entry is written; guards all
+	published bool          // the entry has been written in this term
+	post      post          // what was written last, or must be written first
+}
+
+// A post is the content of a leader's entry.
+type post struct {
+	value []byte
+	heir  *layout.Heir // the candidate named to lead next, or nil
+}
+
+// newTenure returns the tenure of an attempt's win. Its term has not begun.
+func newTenure(ctx context.Context, a *attempt) *tenure {
+	value := a.e.cfg.Value
+	t := &tenure{
+		e: a.e, session: a.session, dir: a.dir, claim: a.claim,
+		told: make(chan struct{}), done: make(chan struct{}), handing: make(chan struct{}, 1),
+		life:    life{entry: a.claim.Entry, value: value, began: time.Now()},
+		request: goRequest{asked: make(chan struct{})},
+		draft:   draft{writing: make(chan struct{}, 1), post: post{value: value}},
 	}
-	settled := t.busy()
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
-		Token: c.Token, Context: t.ctx,
+		Token: t.claim.Token, Context: t.ctx,
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
-		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
+		Guard:  func() Guard { return Guard{Session: t.session, Conditions: slices.Clone(t.claim.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
 		Get:    t.get,
-		Asked:  t.asked, Request: t.requested, Transfer: t.transfer,
-		seat: t,
+		Asked:  t.request.asked, Request: t.requested, Transfer: t.transfer,
+		tenure: t,
 	})
-	// Under the lock, so that Close finds the seat or this finds it closed.
-	e.mu.Lock()
-	if e.ctx.Err() != nil {
-		e.mu.Unlock()
-		t.cancel(ErrClosed)
-		return nil, ErrClosed
-	}
-	if err := fit.take(t); err != nil {
-		e.mu.Unlock()
-		t.cancel(err)
-		return nil, err
-	}
-	e.seat = t
-	t.noteEntry(c.Entry) // somebody may have asked before the candidate knew that it leads
-	if e.cfg.OnSuspend == StepDownOnSuspend {
-		e.wg.Go(t.follow)
-	}
-	e.wg.Go(func() { defer settled(); t.hold() })
-	e.mu.Unlock()
-	t.watchWindow()
+	return t
+}
 
+// tellElected reports that the term has begun.
+func (t *tenure) tellElected() {
 	defer close(t.told) // even if the hook panics
-	e.log.Info("elected", "token", c.Token)
-	e.hooks.elected(t.term)
-	return t, nil
+	t.e.log.Info("elected", "token", t.claim.Token)
+	t.e.hooks.elected(t.term)
 }
 
 // watchWindow ends the term when the session's trust window ends. The timer is set to the deadline known
 // now; if the deadline has moved when it fires, it is set again.
-func (t *seat) watchWindow() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *tenure) watchWindow() {
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
 	if t.ctx.Err() != nil {
 		return
 	}
@@ -110,16 +118,16 @@ func (t *seat) watchWindow() {
 		t.cancel(ErrSessionLost)
 		return
 	}
-	if t.timer == nil {
-		t.timer = time.AfterFunc(left, t.watchWindow)
+	if t.life.timer == nil {
+		t.life.timer = time.AfterFunc(left, t.watchWindow)
 		return
 	}
-	t.timer.Reset(left)
+	t.life.timer.Reset(left)
 }
 
-// follow ends the term when the session is suspended, if that is the policy. A lost session also ends
+// endOnSuspend ends the term when the session is suspended, if that is the policy. A lost session also ends
 // hold's wait. It runs on a goroutine of its own, because no hook may delay it.
-func (t *seat) follow() {
+func (t *tenure) endOnSuspend() {
 	for state := t.session.State(); t.ctx.Err() == nil; {
 		switch {
 		case state == backend.Lost:
@@ -135,52 +143,41 @@ func (t *seat) follow() {
 
 // valid reports whether the term holds, and ends it if its window has passed: a process that was paused asks
 // before its timers have run.
-func (t *seat) valid() bool {
+func (t *tenure) valid() bool {
 	if t.session.State() == backend.Lost || !time.Now().Before(t.session.Deadline()) {
 		t.cancel(ErrSessionLost) // before the timer, so that the caller finds the cause
 	}
 	return t.ctx.Err() == nil
 }
 
-// hold watches the seat's entry until the term ends, and then winds the term up.
-func (t *seat) hold() {
-	var writes sync.WaitGroup // and surveys
-	if t.claim.MarkLeader {
-		writes.Go(t.announce) // may take long, and must not keep hold from watching
-	}
-	if t.claim.Renew != nil {
-		writes.Go(func() { t.untilReturned(t.renew) })
-	}
-	t.untilReturned(func() { t.watch(&writes) })
-	t.windUp(&writes)
-}
-
 // untilReturned calls do, which runs as long as the term and may call the user's code: a layer of the
 // session, or the strategy. If that code ends its goroutine, the term ends.
-func (t *seat) untilReturned(do func()) {
+func (t *tenure) untilReturned(do func()) {
 	if !returned(do) {
 		returned(func() { t.lost(errEnded) })
 	}
 }
 
-// watch follows the seat's entry until the term ends.
-func (t *seat) watch(writes *sync.WaitGroup) {
-	surveyor := t.e.newSurveyor(t.session).soon()
+// watch follows the seat until the term ends.
+func (t *tenure) watch(writes *sync.WaitGroup) {
+	surveyor := t.e.election.NewSurveyor(t.session, t.e.cfg.SurveyEvery).Soon()
+	var surveying atomic.Bool
 	survey := func(ctx context.Context) error {
-		if !surveyor.under.CompareAndSwap(false, true) {
+		if !surveying.CompareAndSwap(false, true) {
 			return nil // the previous survey is still running
 		}
 		writes.Go(func() { // must not keep hold from watching, either
-			defer surveyor.under.Store(false)
-			if err := surveyor.survey(ctx); err != nil {
-				surveyor.report(t.term, err)
+			defer surveying.Store(false)
+			if err := surveyor.Survey(ctx); err != nil {
+				t.e.log.Error("strangers found", "err", err)
+				t.e.hooks.own.occupied(t.term, err)
 			}
 		})
 		return nil // the term continues
 	}
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
 		var now []backend.Entry
-		err := surveyor.watch(t.ctx, survey, func(ctx context.Context) (err error) {
+		err := surveyor.Watch(t.ctx, survey, func(ctx context.Context) (err error) {
 			now, err = t.session.Await(ctx, known)
 			return err
 		})
@@ -201,92 +198,68 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 	}
 }
 
-// windUp does the work after the term's end.
-func (t *seat) windUp(writes *sync.WaitGroup) {
-	t.mu.Lock()
-	if t.timer != nil {
-		t.timer.Stop()
+// noteEnd notes that the term is over: no request is reported any more.
+func (t *tenure) noteEnd() {
+	t.request.mu.Lock()
+	t.request.over = true
+	t.request.mu.Unlock()
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	t.life.ended = time.Now()
+	if t.life.timer != nil {
+		t.life.timer.Stop()
 	}
-	t.over, t.ended = true, time.Now()
-	t.mu.Unlock()
-
-	cause := context.Cause(t.ctx)
-	if !errors.Is(cause, ErrResigned) {
-		t.e.noteError(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
-	}
-	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
-		// Otherwise an entry that nobody holds may live on with the session.
-		writes.Go(func() {
-			ctx, cancel := cleanup(t.ctx)
-			defer cancel()
-			if err := t.release(ctx); err != nil {
-				t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
-			}
-		})
-	}
-	<-t.told
-	t.heard.Wait()
-	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.hooks.own.ended(t.term, cause)
-	writes.Wait()
-	close(t.done)
 }
 
 // noteEntry notes the leader's current entry, and any request in it.
-func (t *seat) noteEntry(now backend.Entry) {
-	r, asked := layout.Asked(now.Value)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now.Version > t.entry.Version { // otherwise it was read before another
-		t.entry = now
+func (t *tenure) noteEntry(now backend.Entry) {
+	if r, asked := layout.Asked(now.Value); asked {
+		t.receive(Request(r)) // first: overwrite replaces an entry that is noted
 	}
-	if asked {
-		t.noteRequest(Request(r))
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	if now.Version > t.life.entry.Version { // otherwise it was read before another
+		t.life.entry = now
 	}
 }
 
-// receive notes a request to go.
-func (t *seat) receive(r Request) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.noteRequest(r)
+// lastEntry returns the entry as last seen.
+func (t *tenure) lastEntry() backend.Entry {
+	t.life.mu.Lock()
+	defer t.life.mu.Unlock()
+	return t.life.entry
 }
 
-// noteRequest is receive with t.mu locked. Only the first request counts.
-func (t *seat) noteRequest(r Request) {
-	if t.request != nil || t.over {
+// receive notes a request to go. Only the first one counts.
+func (t *tenure) receive(r Request) {
+	t.request.mu.Lock()
+	defer t.request.mu.Unlock()
+	if t.request.first != nil || t.request.over {
 		return
 	}
-	t.request = &r
-	close(t.asked)
-	t.heard.Go(func() { // a hook must not keep the leader from watching
+	t.request.first = &r
+	close(t.request.asked)
+	t.request.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
 		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
 		t.e.hooks.own.asked(t.term, r)
 	})
 }
 
-// lastEntry returns the entry as last seen.
-func (t *seat) lastEntry() backend.Entry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.entry
-}
-
 // requested returns the request to go, if there is one.
-func (t *seat) requested() (Request, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.request == nil {
+func (t *tenure) requested() (Request, bool) {
+	t.request.mu.Lock()
+	defer t.request.mu.Unlock()
+	if t.request.first == nil {
 		return Request{}, false
 	}
-	return *t.request, true
+	return *t.request.first, true
 }
 
 // lost ends the term because its entry cannot be watched any more. The normal reason is a lost session.
 // Any other reason, such as withdrawn rights, must not leave an entry that nobody holds: the session is
 // given up, and the entry goes with it.
-func (t *seat) lost(why error) {
+func (t *tenure) lost(why error) {
 	t.cancel(ErrSessionLost)
 	if t.session.State() == backend.Lost {
 		return
@@ -296,7 +269,7 @@ func (t *seat) lost(why error) {
 }
 
 // resign ends the term for the given cause and releases the seat.
-func (t *seat) resign(ctx context.Context, cause error) error {
+func (t *tenure) resign(ctx context.Context, cause error) error {
 	if t.valid() { // otherwise it has already ended for another cause
 		t.cancel(cause)
 	}
@@ -316,9 +289,9 @@ func (t *seat) resign(ctx context.Context, cause error) error {
 	return nil
 }
 
-// release deletes the seat's entry under the claim's conditions. If that is not confirmed, the session
+// release deletes the seat under the claim's conditions. If that is not confirmed, the session
 // continues to delete it in the background.
-func (t *seat) release(ctx context.Context) error {
+func (t *tenure) release(ctx context.Context) error {
 	returned := false
 	defer func() {
 		if !returned { // a layer of the session has panicked or ended the goroutine: the entry goes with the session
@@ -338,8 +311,18 @@ func (t *seat) release(ctx context.Context) error {
 	return nil
 }
 
+// releaseOrphan releases the entry of a term that has ended without a resignation: it may live on with the
+// session, and nobody holds it.
+func (t *tenure) releaseOrphan() {
+	ctx, cancel := cleanup(t.ctx)
+	defer cancel()
+	if err := t.release(ctx); err != nil {
+		t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
+	}
+}
+
 // commit implements Term.Commit.
-func (t *seat) commit(ctx context.Context, writes ...Write) ([]backend.Entry, error) {
+func (t *tenure) commit(ctx context.Context, writes ...Write) ([]backend.Entry, error) {
 	began := time.Now()
 	var made []backend.Entry
 	err := t.checkWrites(writes)
@@ -360,7 +343,7 @@ func (t *seat) commit(ctx context.Context, writes ...Write) ([]backend.Entry, er
 
 // apply plans and commits until the plan is not outdated. Each repetition means that somebody else has
 // written.
-func (t *seat) apply(ctx context.Context, writes []Write) ([]backend.Entry, error) {
+func (t *tenure) apply(ctx context.Context, writes []Write) ([]backend.Entry, error) {
 	sorted := inOrder(writes)
 	planned, err := plan(ctx, t.session, sorted, false)
 	for err == nil {
@@ -401,7 +384,7 @@ func refutes(err error) bool {
 // write does a write under the claim's conditions while the term holds. If the service refuses it because
 // the claim is gone, the term ends. If nothing was written because the term is over, the error is
 // ErrDeposed and says why the term ended.
-func (t *seat) write(ctx context.Context, do func(context.Context) error) error {
+func (t *tenure) write(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() {
@@ -443,7 +426,7 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 }
 
 // endedBy ends the term if err says that its claim or its session is gone.
-func (t *seat) endedBy(err error) bool {
+func (t *tenure) endedBy(err error) bool {
 	switch {
 	case errors.Is(err, backend.ErrCondition):
 		t.cancel(ErrDeposed)
@@ -470,45 +453,36 @@ func deposed(cause, err error) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
-func (t *seat) proclaim(ctx context.Context, value []byte) error {
+func (t *tenure) proclaim(ctx context.Context, value []byte) error {
 	if len(value) > MaxValue {
 		return fmt.Errorf("elector: proclaim %s: value of %d bytes is too large: at most %d", t.e.cfg.Election, len(value), MaxValue)
 	}
-	err := t.write(ctx, func(ctx context.Context) error { return t.publish(ctx, value, true) })
+	err := t.write(ctx, func(ctx context.Context) error {
+		return t.revise(ctx, true, func(p *post) { p.value = bytes.Clone(value) })
+	})
 	if err != nil {
 		return fmt.Errorf("elector: proclaim %s: %w", t.e.cfg.Election, err)
 	}
 	return nil
 }
 
-// A post is the content of a leader's entry.
-type post struct {
-	value []byte
-	heir  *layout.Heir // the candidate named to lead next, or nil
-}
-
-// publish writes the leader's value. The elector's own value, the first one, does not overwrite a value
-// that the user has already proclaimed.
-func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
-	return t.revise(ctx, force, func(p *post) { p.value = bytes.Clone(value) })
-}
-
 // revise applies change to the leader's entry and writes it. If the entry has already been written in this
 // term, it does nothing unless must is set.
-func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error {
+func (t *tenure) revise(ctx context.Context, must bool, change func(*post)) error {
+	d := &t.draft
 	select {
-	case t.writing <- struct{}{}:
-		defer func() { <-t.writing }()
+	case d.writing <- struct{}{}:
+		defer func() { <-d.writing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if t.published && !must {
+	if d.published && !must {
 		return nil
 	}
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	next := t.post
+	next := d.post
 	change(&next)
 	payload := t.claim.Encode(next.value)
 	if next.heir != nil {
@@ -519,17 +493,17 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 	}
 	err := t.overwrite(ctx, payload)
 	if err == nil || errors.Is(err, backend.ErrIndeterminate) { // it may still be applied
-		t.published, t.post = true, next
-		t.mu.Lock()
-		t.shown = next.value
-		t.mu.Unlock()
+		d.published, d.post = true, next
+		t.life.mu.Lock()
+		t.life.value = next.value
+		t.life.mu.Unlock()
 	}
 	return err
 }
 
 // overwrite replaces the leader's entry only in the state last seen, so that no request in it is lost
 // before it has been heard.
-func (t *seat) overwrite(ctx context.Context, payload []byte) error {
+func (t *tenure) overwrite(ctx context.Context, payload []byte) error {
 	for {
 		known := t.lastEntry()
 		conditions := append(slices.Clone(t.claim.Conditions), backend.IfUnchanged(known))
@@ -559,7 +533,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 }
 
 // renew publishes the value again whenever the strategy has a new payload.
-func (t *seat) renew() {
+func (t *tenure) renew() {
 	for t.claim.Renew(t.ctx) == nil {
 		var retry delay.Backoff
 		for t.ctx.Err() == nil {
@@ -575,20 +549,20 @@ func (t *seat) renew() {
 }
 
 // republish writes the leader's entry with its current value.
-func (t *seat) republish(ctx context.Context) error {
+func (t *tenure) republish(ctx context.Context) error {
 	return t.write(ctx, func(ctx context.Context) error { return t.revise(ctx, true, func(*post) {}) })
 }
 
-// announce publishes the elector's own value, with the leader's mark.
-func (t *seat) announce() {
-	if err := t.publish(t.ctx, t.e.cfg.Value, false); err != nil && t.ctx.Err() == nil {
+// announce writes the leader's mark with the elector's own value, unless the user has already proclaimed one.
+func (t *tenure) announce() {
+	if err := t.revise(t.ctx, false, func(*post) {}); err != nil && t.ctx.Err() == nil {
 		// The leader leads anyway. Its successor will have to look around when its time comes.
 		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
 	}
 }
 
 // get implements Term.Get.
-func (t *seat) get(ctx context.Context, key string) (backend.Entry, error) {
+func (t *tenure) get(ctx context.Context, key string) (backend.Entry, error) {
 	found, err := t.read(ctx, key)
 	if err != nil {
 		return backend.Entry{}, fmt.Errorf("elector: get %s for %s, token %d: %w", key, t.e.cfg.Election, t.claim.Token, err)
@@ -597,7 +571,7 @@ func (t *seat) get(ctx context.Context, key string) (backend.Entry, error) {
 }
 
 // read reads a key while the term holds.
-func (t *seat) read(ctx context.Context, key string) (found backend.Entry, err error) {
+func (t *tenure) read(ctx context.Context, key string) (found backend.Entry, err error) {
 	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, err
 	}
@@ -622,7 +596,7 @@ func (t *seat) read(ctx context.Context, key string) (found backend.Entry, err e
 // waited wins by a notice. Before version 3.9, if the link breaks, the session may then continue at a
 // server that does not have what the notice was about, nor the last leader's earlier writes. A commit
 // prevents that, and each commit of the term has the claim as its condition.
-func (t *seat) catchUp(ctx context.Context) error {
+func (t *tenure) catchUp(ctx context.Context) error {
 	if t.caught.Load() {
 		return nil
 	}
@@ -637,7 +611,7 @@ func (t *seat) catchUp(ctx context.Context) error {
 }
 
 // transfer implements Term.Transfer.
-func (t *seat) transfer(ctx context.Context, id string, resign func() error) error {
+func (t *tenure) transfer(ctx context.Context, id string, resign func() error) error {
 	if err := t.prepareHeir(ctx, id); err != nil {
 		return fmt.Errorf("elector: transfer %s to %q: %w", t.e.cfg.Election, id, err)
 	}
@@ -645,7 +619,7 @@ func (t *seat) transfer(ctx context.Context, id string, resign func() error) err
 }
 
 // prepareHeir blocks until the candidate with the ID is next.
-func (t *seat) prepareHeir(ctx context.Context, id string) error {
+func (t *tenure) prepareHeir(ctx context.Context, id string) error {
 	transferrer, err := t.e.election.Transferrer()
 	if err != nil {
 		return err
@@ -703,7 +677,7 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 }
 
 // name writes into the leader's entry who should lead next, or that nobody is named.
-func (t *seat) name(ctx context.Context, heir *layout.Heir) error {
+func (t *tenure) name(ctx context.Context, heir *layout.Heir) error {
 	return t.write(ctx, func(ctx context.Context) error {
 		return t.revise(ctx, true, func(p *post) { p.heir = heir })
 	})
@@ -718,7 +692,7 @@ func (t *Term) makeWay(leading context.Context, id string) {
 	defer cancel()
 	errNext := errors.New("the heir is next")
 	err := t.Transfer(ctx, id, func() error { return errNext }) // Run stops the work and resigns
-	if !errors.Is(err, errNext) && leading.Err() == nil && t.c.seat != nil {
-		t.c.seat.e.log.Warn("going without an heir", "token", t.Token(), "to", id, "err", err)
+	if !errors.Is(err, errNext) && leading.Err() == nil && t.c.tenure != nil {
+		t.c.tenure.e.log.Warn("going without an heir", "token", t.Token(), "to", id, "err", err)
 	}
 }

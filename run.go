@@ -101,21 +101,44 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 			most = longestAsked
 		}
 		wait := pause.Next(shortest, most)
-		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
+		if cause := t.c.tenure.pause(ctx, &pause, wait, why); cause != nil {
 			return cause, nil // Hooks.Retry has had why
 		}
 	}
 }
 
-// leadOnce leads for one term and releases the seat, also if lead panics. held reports whether the term
-// still held when lead returned. why is lead's error, or nil if it only says that lead had to return. While
-// preparing is set lead waits for Config.Standby.
-func leadOnce(ctx context.Context, t *Term, preparing *atomic.Bool, lead func(context.Context, *Term) error) (held bool, why, err error) {
+// leadOnce leads for one term and releases the seat, also if lead panics or ends its goroutine. held reports
+// whether the term still held when lead returned. why is lead's error, or nil if it only says that lead had to
+// return. While inStandby is set lead waits for Config.Standby.
+func leadOnce(ctx context.Context, t *Term, inStandby *atomic.Bool, lead func(context.Context, *Term) error) (held bool, why, err error) {
+	leading, end := heed(ctx, t)
+	defer end()
+	returned := t.c.tenure.busy()
+	stop := t.c.tenure.remind(leading, inStandby)
+	err = errGoexitOfLead
+	defer func() {
+		returned()
+		reminded := stop() // before the release ends leading, so that no goroutine begins then
+		defer func() { <-reminded }()
+		if err == errGoexitOfLead {
+			p := recover()
+			if p != nil {
+				err = fmt.Errorf("lead panicked: %v", p)
+			}
+			defer t.c.tenure.leadFailed(ctx, err, p) // even if a hook panics
+		}
+		held, why = t.resignAfter(ctx, leading, err)
+	}()
+	err = lead(leading, t)
+	return false, nil, err
+}
+
+// heed returns the ctx of lead, which ends with the term or with ctx, or when the leader is asked to go. If the
+// request names the next leader, heed first makes that candidate the next one.
+func heed(ctx context.Context, t *Term) (leading context.Context, end func()) {
 	leading, cancel := context.WithCancelCause(t.Context())
-	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	var heeding sync.WaitGroup
-	defer heeding.Wait() // when leading has been cancelled
-	defer cancel(nil)
 	heeding.Go(func() {
 		select {
 		case <-t.Asked():
@@ -127,57 +150,52 @@ func leadOnce(ctx context.Context, t *Term, preparing *atomic.Bool, lead func(co
 		case <-leading.Done():
 		}
 	})
-	returned := t.c.seat.busy()
-	stop := t.c.seat.remind(leading, preparing)
-	err = errGoexitOfLead
-	defer func() {
-		returned()
-		reminded := stop() // before the release ends leading, so that no goroutine begins then
-		defer func() { <-reminded }()
-		if err == errGoexitOfLead {
-			if p := recover(); p != nil {
-				defer panic(p) // to the caller of Run
-				err = fmt.Errorf("lead panicked: %v", p)
-			}
-			if s := t.c.seat; s != nil {
-				// After the release, and before the panic continues: the process may exit before
-				// the end of the term is logged.
-				defer func() {
-					s.e.log.Error("lead failed", "token", t.Token(), "err", err)
-					asynclog.Flush(context.WithoutCancel(ctx), s.e.log, asynclog.LastWords)
-				}()
-			}
-		}
-		asked := errors.Is(context.Cause(leading), ErrAsked)
-		held, why = t.Valid() && !asked, leadError(leading, err)
-		done, cancel := cleanup(ctx)
-		defer cancel()
-		// An error says that the release is not confirmed yet. It continues in the
-		// background, and Close waits for it, or reports it.
-		if t.c.seat == nil {
-			_ = t.Resign(done)
-			return
-		}
-		cause := ErrResigned
-		if asked {
-			cause = fmt.Errorf("%w: %w", cause, context.Cause(leading))
-		}
-		if why != nil {
-			cause = fmt.Errorf("%w: %v", cause, why) // only the text: it may be about another session or term
-		}
-		_ = t.c.seat.resign(done, cause)
-	}()
-	err = lead(leading, t)
-	return false, nil, err
+	return leading, func() { cancel(nil); heeding.Wait(); stop() }
+}
+
+// resignAfter resigns after lead has returned err. held and why are as in leadOnce.
+func (t *Term) resignAfter(ctx, leading context.Context, err error) (held bool, why error) {
+	asked := errors.Is(context.Cause(leading), ErrAsked)
+	held, why = t.Valid() && !asked, leadError(leading, err)
+	done, cancel := cleanup(ctx)
+	defer cancel()
+	// An error of a resignation says that the release is not confirmed yet. It continues in the background, and
+	// Close waits for it, or reports it.
+	if t.c.tenure == nil { // a fake's
+		_ = t.Resign(done)
+		return held, why
+	}
+	cause := ErrResigned
+	if asked {
+		cause = fmt.Errorf("%w: %w", cause, context.Cause(leading))
+	}
+	if why != nil {
+		cause = fmt.Errorf("%w: %v", cause, why) // only the text: it may be about another session or term
+	}
+	_ = t.c.tenure.resign(done, cause)
+	return held, why
+}
+
+// leadFailed logs that lead has panicked with p, or ended its goroutine if p is nil, and passes the panic on to
+// the caller of Run. It does so after the release: the process may then exit before the end of the term is
+// logged.
+func (t *tenure) leadFailed(ctx context.Context, err error, p any) {
+	if t != nil { // not a fake's
+		t.e.log.Error("lead failed", "token", t.claim.Token, "err", err)
+		asynclog.Flush(context.WithoutCancel(ctx), t.e.log, asynclog.LastWords)
+	}
+	if p != nil {
+		panic(p)
+	}
 }
 
 // errGoexitOfLead is the outcome of a lead function that neither returns nor panics.
 var errGoexitOfLead = errors.New("lead has ended its goroutine (runtime.Goexit, or FailNow of a test)")
 
-// remind logs, at growing intervals, that lead, or Config.Standby while preparing is set, still runs although
+// remind logs, at growing intervals, that lead, or Config.Standby while inStandby is set, still runs although
 // its ctx has ended: nothing else would tell why this process does not stand. stop ends the reminders, and
 // returns a channel that is closed when they have ended.
-func (t *seat) remind(leading context.Context, preparing *atomic.Bool) (stop func() <-chan struct{}) {
+func (t *tenure) remind(leading context.Context, inStandby *atomic.Bool) (stop func() <-chan struct{}) {
 	done := make(chan struct{})
 	running, returned := context.WithCancel(context.Background())
 	cancel := context.AfterFunc(leading, func() {
@@ -186,7 +204,7 @@ func (t *seat) remind(leading context.Context, preparing *atomic.Bool) (stop fun
 			return // a fake's
 		}
 		reminders(running, func(since time.Duration) {
-			if preparing.Load() {
+			if inStandby.Load() {
 				t.e.log.Warn("standby has not returned", "since", since, "cause", context.Cause(leading))
 				return
 			}
@@ -212,7 +230,7 @@ func reminders(running context.Context, log func(since time.Duration)) {
 }
 
 // pause waits before the next campaign, and reports why, if lead has failed.
-func (t *seat) pause(ctx context.Context, b *delay.Backoff, wait time.Duration, why error) error {
+func (t *tenure) pause(ctx context.Context, b *delay.Backoff, wait time.Duration, why error) error {
 	if t == nil { // a fake's
 		return delay.Sleep(ctx, wait)
 	}
@@ -249,7 +267,7 @@ func unlessCancelled(err error) error {
 // Campaign calls Standby once it has begun: so it does in an Elector that wraps one that New has made.
 type standby struct {
 	elected   chan struct{} // closed when the candidate has won
-	preparing atomic.Bool   // lead waits for Standby
+	inStandby atomic.Bool   // lead waits for Standby
 
 	// Set when Standby is called; e is nil until then.
 	e    *elector
@@ -349,11 +367,11 @@ func (s *standby) wait(cause error) {
 // lead is leadOnce, with lead called once Standby has returned.
 func (s *standby) lead(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, why, err error) {
 	if s.e == nil {
-		return leadOnce(ctx, t, &s.preparing, lead)
+		return leadOnce(ctx, t, &s.inStandby, lead)
 	}
 	defer s.end() // also when lead panics
-	return leadOnce(ctx, t, &s.preparing, func(ctx context.Context, t *Term) error {
-		s.preparing.Store(true)
+	return leadOnce(ctx, t, &s.inStandby, func(ctx context.Context, t *Term) error {
+		s.inStandby.Store(true)
 		close(s.elected)
 		select {
 		case <-s.done:
@@ -361,7 +379,7 @@ func (s *standby) lead(ctx context.Context, t *Term, lead func(context.Context, 
 			s.end()
 			<-s.done
 		}
-		s.preparing.Store(false)
+		s.inStandby.Store(false)
 		switch {
 		case s.err != nil:
 			return fmt.Errorf("standby: %w", s.err)
@@ -448,13 +466,13 @@ type fitness struct {
 	mu      sync.Mutex
 	why     error         // the application cannot lead: nil if it can
 	changed chan struct{} // closed when why becomes nil or non-nil
-	seat    *seat         // what the campaign has won
+	tenure  *tenure       // what the campaign has won
 }
 
 // errUnasked says why an application that has not answered yet cannot lead.
 var errUnasked = errors.New("the first check is under way")
 
-// checks begins the checks of a campaign. The caller must end them.
+// checks begins the checks of a campaign. The caller must end them: see endUnlessWon.
 func (e *elector) checks(ctx context.Context) *fitness {
 	if e.cfg.Fit.Check == nil {
 		return nil
@@ -466,13 +484,13 @@ func (e *elector) checks(ctx context.Context) *fitness {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx.Err() == nil {
-		e.wg.Go(func() { f.follow(ctx) })
+		e.wg.Go(func() { f.poll(ctx) })
 	}
 	return f
 }
 
-// follow asks the application at each interval until ctx ends.
-func (f *fitness) follow(ctx context.Context) {
+// poll asks the application at each interval until ctx ends.
+func (f *fitness) poll(ctx context.Context) {
 	fit := f.e.cfg.Fit.withDefaults()
 	failed, panicked := 0, false
 	for first := true; ; first = false {
@@ -554,7 +572,7 @@ func (e *elector) check(ctx context.Context, fit Fit) error {
 // candidate's hooks.
 func (f *fitness) set(why error) {
 	f.mu.Lock()
-	before, seat := f.why, f.seat
+	before, tenure := f.why, f.tenure
 	if before != errUnasked && (before == nil) == (why == nil) {
 		f.mu.Unlock()
 		return
@@ -563,14 +581,14 @@ func (f *fitness) set(why error) {
 	changed := f.changed
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
-	if why != nil && seat != nil { // before the strategy sees it, which may ask the leader to go without the reason
-		seat.receive(Request{By: f.e.id, Why: unfit(why).Error()})
+	if why != nil && tenure != nil { // before the strategy sees it, which may ask the leader to go without the reason
+		tenure.receive(Request{By: f.e.id, Why: unfit(why).Error()})
 	}
 	close(changed)
 	switch {
 	case why == nil && before != errUnasked:
 		f.e.log.Info("fit to lead again")
-	case why != nil && seat == nil:
+	case why != nil && tenure == nil:
 		f.e.noteError(f.e.ctx, unfit(why))
 		f.e.log.Warn("not fit to lead; standing aside", "err", why)
 		// The next answers wait for the hook, and a win waits for a good answer.
@@ -581,6 +599,11 @@ func (f *fitness) set(why error) {
 // unfit returns ErrUnfit with only the text of the check's error, which may be about another session or
 // another election.
 func unfit(why error) error { return fmt.Errorf("%w: %v", ErrUnfit, why) }
+
+// stoodAside reports whether an attempt failed with err because its candidate was withdrawn as unfit.
+func (f *fitness) stoodAside(err error) bool {
+	return f != nil && !f.unfitStands && errors.Is(err, ErrUnfit)
+}
 
 func (f *fitness) state() (changed <-chan struct{}, why error) {
 	f.mu.Lock()
@@ -632,8 +655,8 @@ func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil); watching.Wait() }
 }
 
-// take gives the application the seat if it is fit. After that, an unfit answer asks the seat's leader to go.
-func (f *fitness) take(t *seat) error {
+// admit lets a term begin if the application is fit. After that, an unfit answer asks its leader to go.
+func (f *fitness) admit(t *tenure) error {
 	if f == nil {
 		return nil
 	}
@@ -642,9 +665,31 @@ func (f *fitness) take(t *seat) error {
 	if f.why != nil {
 		return unfit(f.why)
 	}
-	f.seat = t
+	f.tenure = t
 	context.AfterFunc(t.ctx, f.end)
 	return nil
+}
+
+// endUnlessWon ends the checks of a campaign that has not won. Otherwise they end with the term.
+func (f *fitness) endUnlessWon() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tenure == nil {
+		f.end()
+	}
+}
+
+// whyUnfit adds the reason to an error that results from the application being unfit.
+//
+//go:noinline
+func whyUnfit(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrUnfit) {
+		return errors.Join(cause, unlessCancelled(err))
+	}
+	return err
 }
 
 // now implements Candidacy.Fit.

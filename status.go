@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/delay"
+	"github.com/elector-go/elector/strategy"
 )
 
 // A Role is what an elector is doing.
@@ -202,9 +203,7 @@ func (s *Status) UnmarshalJSON(data []byte) error {
 func (e *elector) Status() Status {
 	// The role before the term: a campaign that wins makes its term first and becomes idle after that.
 	s := e.observations.status()
-	e.mu.Lock()
-	t, session := e.seat, e.sess
-	e.mu.Unlock()
+	t, session := e.current()
 	now := time.Now()
 	if session != nil {
 		s.Session, s.Deadline = session.ID(), session.Deadline()
@@ -220,26 +219,27 @@ func (e *elector) Status() Status {
 }
 
 // fill adds what the elector's latest term knows to a status.
-func (t *seat) fill(s *Status, now time.Time) {
+func (t *tenure) fill(s *Status, now time.Time) {
 	valid := t.valid()
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	l := &t.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if valid {
-		s.Role, s.Since, s.Token = RoleLeading, t.began, t.claim.Token
-		s.Leader = Leader{ID: t.e.id, Value: t.shown, Token: t.claim.Token, Seat: t.entry, Since: t.began}
-		s.LeaderAsOf = later(t.began, provenAt(t.session))
+		s.Role, s.Since, s.Token = RoleLeading, l.began, t.claim.Token
+		s.Leader = Leader{ID: t.e.id, Value: l.value, Token: t.claim.Token, Seat: l.entry, Since: l.began}
+		s.LeaderAsOf = later(l.began, provenAt(t.session))
 		s.Place, s.PlaceAsOf = 1, s.LeaderAsOf
 		return
 	}
-	ended := t.ended
+	ended := l.ended
 	if ended.IsZero() {
 		ended = now // it ends at this moment, or the process was paused
 	}
 	switch {
-	case t.goesOn > 0:
+	case l.parts > 0:
 		s.Role, s.Since, s.Token = RoleLeaving, ended, t.claim.Token
 	case s.Role == RoleIdle:
-		s.Since = later(s.Since, t.freed)
+		s.Since = later(s.Since, l.freed)
 	}
 	if s.LeaderAsOf.Before(ended) || s.Leader.Token == t.claim.Token {
 		s.Leader, s.LeaderAsOf = Leader{}, time.Time{} // nothing is known about who came after this term
@@ -248,18 +248,19 @@ func (t *seat) fill(s *Status, now time.Time) {
 
 // busy notes that part of the term runs, so that its elector counts as leaving after the term's end; the
 // returned function notes that the part has ended.
-func (t *seat) busy() (done func()) {
+func (t *tenure) busy() (done func()) {
 	if t == nil { // a fake's
 		return func() {}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.goesOn++
+	l := &t.life
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.parts++
 	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.goesOn--
-		t.freed = time.Now()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.parts--
+		l.freed = time.Now()
 	}
 }
 
@@ -281,31 +282,36 @@ type observations struct {
 	since   time.Time
 	entryNo int // counts the roles, and the entries that a candidate takes within a role
 
-	open []*observation // of all followers of the election
-	last snapshot       // the latest of the others
+	open []*observation // of all that follow the election
+	last observation    // the latest of the others
 
 	err   error
 	errAt time.Time
 	tries map[*delay.Backoff]time.Time // when the pending retries begin
 }
 
-// A snapshot is what was current at one instant.
-type snapshot struct {
+// An observation is who leads, and this candidate's place, each as of an instant. One that follows the election
+// in a session gets newer with the session's heartbeats while nothing changes.
+type observation struct {
 	leader     Leader
-	leaderAsOf time.Time
+	leaderAsOf time.Time // zero if nothing is known
 	place      int
 	placeAsOf  time.Time
+
+	s       *observations
+	session *backend.Session
+	waiting time.Time // since when it waits for a change; zero if it does not wait
 }
 
-// newer returns the latest parts of two snapshots. If both are equally new, o counts as later.
-func (g snapshot) newer(o snapshot) snapshot {
-	if !o.leaderAsOf.Before(g.leaderAsOf) {
-		g.leader, g.leaderAsOf = o.leader, o.leaderAsOf
+// newer returns the latest parts of two observations. If both are equally new, o counts as later.
+func (one observation) newer(o observation) observation {
+	if !o.leaderAsOf.Before(one.leaderAsOf) {
+		one.leader, one.leaderAsOf = o.leader, o.leaderAsOf
 	}
-	if !o.placeAsOf.Before(g.placeAsOf) {
-		g.place, g.placeAsOf = o.place, o.placeAsOf
+	if !o.placeAsOf.Before(one.placeAsOf) {
+		one.place, one.placeAsOf = o.place, o.placeAsOf
 	}
-	return g
+	return one
 }
 
 // status returns the part of a Status that observations holds.
@@ -357,7 +363,7 @@ func (s *observations) placeChanged() {
 func (s *observations) forgetPlace() {
 	s.last.place, s.last.placeAsOf = 0, time.Time{}
 	for _, one := range s.open {
-		one.seen.place, one.seen.placeAsOf = 0, time.Time{}
+		one.place, one.placeAsOf = 0, time.Time{}
 	}
 }
 
@@ -386,7 +392,7 @@ func (s *observations) retries(b *delay.Backoff, wait time.Duration) (over func(
 func (s *observations) sawLeader(leader Leader, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = s.last.newer(snapshot{leader: leader, leaderAsOf: at})
+	s.last = s.last.newer(observation{leader: leader, leaderAsOf: at})
 }
 
 // currentEntry returns the entryNo to pass to sawPlace.
@@ -401,20 +407,12 @@ func (s *observations) sawPlace(place, entryNo int, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if entryNo == s.entryNo && s.role == RoleStanding {
-		s.last = s.last.newer(snapshot{place: place, placeAsOf: at})
+		s.last = s.last.newer(observation{place: place, placeAsOf: at})
 	}
 }
 
-// An observation is what one follower sees of the election in one session. A nil observation sees nothing.
-type observation struct {
-	s       *observations
-	session *backend.Session
-	seen    snapshot
-	since   time.Time // when it began to wait for a change of seen; zero if it does not wait
-}
-
-// follow begins an observation; the caller must end it.
-func (s *observations) follow(session *backend.Session) *observation {
+// add begins an observation that follows the election in a session; the caller must end it.
+func (s *observations) add(session *backend.Session) *observation {
 	one := &observation{s: s, session: session}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -422,71 +420,90 @@ func (s *observations) follow(session *backend.Session) *observation {
 	return one
 }
 
-// now returns what the observation shows, with s.mu locked. If the session was known to be alive after the wait
-// began, nothing had changed until then: the answer that proves it comes after any notice of a change.
-func (one *observation) now() snapshot {
-	g := one.seen
-	if one.since.IsZero() {
-		return g
+// now returns the observation as of the last heartbeat, with s.mu locked. If the session was known to be alive
+// after the wait began, nothing had changed until then: the answer that proves it comes after any notice of a
+// change.
+func (one *observation) now() observation {
+	o := *one
+	if o.waiting.IsZero() {
+		return o
 	}
-	if proven := provenAt(one.session); proven.After(one.since) {
-		if !g.leaderAsOf.IsZero() {
-			g.leaderAsOf = later(g.leaderAsOf, proven)
+	if proven := provenAt(o.session); proven.After(o.waiting) {
+		if !o.leaderAsOf.IsZero() {
+			o.leaderAsOf = later(o.leaderAsOf, proven)
 		}
-		if !g.placeAsOf.IsZero() {
-			g.placeAsOf = later(g.placeAsOf, proven)
+		if !o.placeAsOf.IsZero() {
+			o.placeAsOf = later(o.placeAsOf, proven)
 		}
 	}
-	return g
+	return o
 }
 
 // sees notes who leads, and the candidate's place, or 0 if that is unknown.
 func (one *observation) sees(leader Leader, place int) {
-	if one == nil {
-		return
-	}
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
 	now := time.Now()
-	one.since = time.Time{}
-	one.seen = snapshot{leader: leader, leaderAsOf: now}
+	one.waiting = time.Time{}
+	one.leader, one.leaderAsOf, one.place, one.placeAsOf = leader, now, 0, time.Time{}
 	if place != 0 {
-		one.seen.place, one.seen.placeAsOf = place, now
+		one.place, one.placeAsOf = place, now
 	}
 }
 
 // waits notes that from now on a change of what was seen will be reported.
 func (one *observation) waits() {
-	if one == nil {
-		return
-	}
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
-	if !one.seen.leaderAsOf.IsZero() {
-		one.since = time.Now()
+	if !one.leaderAsOf.IsZero() {
+		one.waiting = time.Now()
 	}
 }
 
 // rests notes that a change will no longer be reported: what was seen gets older.
 func (one *observation) rests() {
-	if one == nil {
-		return
-	}
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
-	one.seen, one.since = one.now(), time.Time{}
+	*one = one.now()
+	one.waiting = time.Time{}
 }
 
 // end is rests, and removes the observation.
 func (one *observation) end() {
-	if one == nil {
-		return
-	}
 	one.rests()
 	one.s.mu.Lock()
 	defer one.s.mu.Unlock()
 	one.s.open = slices.DeleteFunc(one.s.open, func(o *observation) bool { return o == one })
-	one.s.last = one.s.last.newer(one.seen)
+	one.s.last = one.s.last.newer(*one)
+}
+
+// host returns what the strategy tells while the candidate waits.
+func (a *attempt) host(seen *observation) strategy.Host {
+	e := a.e
+	host := strategy.Host{
+		Begin: func(stage Stage) func(error) {
+			seen.rests()
+			completed := e.hooks.begin(stage, nil)
+			return func(err error) {
+				seen.rests()
+				completed(err)
+			}
+		},
+		Sees: func(leader Leader, place int) {
+			seen.sees(leader, place)
+			seen.waits()
+		},
+		Withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, a.session, entry) },
+		Aside: func(why error) {
+			e.observations.placeChanged()
+			e.log.Info("standing aside", "why", why)
+			e.hooks.aside(why)
+		},
+	}
+	if a.fit != nil {
+		host.Fit = a.fit.now
+	}
+	return host
 }
 
 // noteError notes the error of a try or a call, unless ctx or Close ended it.

@@ -35,8 +35,8 @@ type TermConfig struct {
 	// is the rest of Term.Transfer. It may be nil: then Term.Transfer returns ErrNoTransfer.
 	Transfer func(ctx context.Context, id string, resign func() error) error
 
-	// seat is what Run reports to; nil in a Term that NewTerm made for a user.
-	seat *seat
+	// tenure is what Run reports to; nil in a Term that NewTerm made for a user.
+	tenure *tenure
 }
 
 // NewTerm makes a Term for fakes of Elector, and for adapters around another implementation. All fields

@@ -74,7 +74,7 @@ func (w Write) check() error {
 }
 
 // checkWrites validates the writes of a commit.
-func (t *seat) checkWrites(writes []Write) error {
+func (t *tenure) checkWrites(writes []Write) error {
 	if len(writes) == 0 {
 		return errors.New("no writes given")
 	}
@@ -95,7 +95,7 @@ func (t *seat) checkWrites(writes []Write) error {
 }
 
 // reserved reports whether a key is part of the election's layout.
-func (t *seat) reserved(key string) bool {
+func (t *tenure) reserved(key string) bool {
 	if key == t.e.cfg.Election {
 		return true
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/election"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy"
 )
 
 // found is the election at a path.
@@ -51,15 +52,15 @@ func (i *Inspector) somewhere(path string) string {
 		return path
 	}
 	for _, k := range i.landmarked() {
-		return k.use.(Landmarked).Landmark(path)
+		return k.use.(strategy.CustomLayout).Landmark(path)
 	}
 	return "/x"
 }
 
-// landmarked returns the strategies that are Landmarked.
+// landmarked returns the strategies that have a layout of their own, without a record, and a landmark instead.
 func (i *Inspector) landmarked() (all []known) {
 	for _, k := range i.strategies {
-		if _, is := k.use.(Landmarked); is {
+		if _, is := k.use.(strategy.CustomLayout); is {
 			all = append(all, k)
 		}
 	}
@@ -92,7 +93,7 @@ func (i *Inspector) findBy(ctx context.Context, s *backend.Session, path string,
 		}
 	}
 	for _, k := range i.landmarked() {
-		is, err := marked(&e, k.use.(Landmarked).Landmark(path))
+		is, err := marked(&e, k.use.(strategy.CustomLayout).Landmark(path))
 		if err != nil {
 			return e, err
 		}

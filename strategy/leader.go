@@ -37,6 +37,8 @@ type Candidate struct {
 	Own bool
 	// Rank is what a ranking strategy compares; nil with other strategies.
 	Rank []int64
+	// NeverLeads is set for a candidate that stands, but does not lead even if it is the only one.
+	NeverLeads bool
 	// Designated is set for the candidate designated by an operator: see inspect.Inspector.Designate.
 	Designated bool
 }

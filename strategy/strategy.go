@@ -55,6 +55,9 @@ type CustomLayout interface {
 	// election are those of elector.Config. The error, which elector.New reports as ErrConfig, says what
 	// the layout cannot carry; it begins with the field's name: "ID ... is no broker id".
 	Identify(id, election string) (known string, err error)
+	// Landmark returns the key that exists in the service if there is, or was, such an election at a path.
+	// Candidates and observers may read it.
+	Landmark(election string) (key string)
 }
 
 // A Transferrer is a strategy that can make a candidate the next leader: see elector.Term.Transfer. With

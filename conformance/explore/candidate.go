@@ -239,6 +239,7 @@ func (ranking) UnfitStands() {}
 // identifier is what a strategy.CustomLayout has besides the methods of every strategy.
 type identifier interface {
 	Identify(id, election string) (string, error)
+	Landmark(election string) string
 }
 
 // transferrer is what a strategy.Transferrer has besides the methods of every strategy.

@@ -34,8 +34,8 @@ func New(path string, by strategy.Strategy) *Election {
 // CatchUp makes a new session read at least what was there when it was opened.
 func (e *Election) CatchUp(ctx context.Context, s *backend.Session) error {
 	key := e.Path
-	if key == "/" { // Kafka's path; no entry can be there
-		key = "/controller"
+	if layout, is := e.Strategy.(strategy.CustomLayout); is {
+		key = layout.Landmark(key) // the path may be "/", where no entry can be
 	}
 	return s.CatchUp(ctx, key)
 }
@@ -181,7 +181,7 @@ func (e *Election) Heir(ctx context.Context, s *backend.Session, dir string, sea
 		case c.ID != id:
 		case c.Entry.Key == seat.Key && c.Entry.Rev == seat.Rev:
 			why = " leads already, and nobody else has that ID"
-		case len(c.Rank) > 0 && c.Rank[0] < 0: // no leader goes for a candidate that never leads
+		case c.NeverLeads: // no leader goes for it
 			why = fmt.Sprintf(" has rank %v, and never leads", c.Rank)
 		default:
 			return c, nil

@@ -72,7 +72,7 @@ func youngest(ctx context.Context, s *backend.Session, dir string) (backend.Entr
 }
 
 // Refound founds an election again when its directory, old, is gone or takes no more entries, or the
-// Record does not name it any more: why says which. It waits for any leader in old, even if the record
+// record does not name it any more: why says which. It waits for any leader in old, even if the record
 // names another directory by now: an operator may have overwritten the record, and on Consul a candidate
 // may have entered at the moment at which Remove deleted the directory. Once nobody leads in old, that is
 // final, because nobody enters it any more.

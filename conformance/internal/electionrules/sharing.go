@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/history"
-	"github.com/elector-go/elector/conformance/kit"
+	"github.com/elector-go/elector/conformance/internal/kit"
 )
 
 var sharingRules = []rule{
@@ -176,7 +176,7 @@ func sharingRefused(a *arena) {
 	}
 
 	withdraw()
-	if a.cfg.Ordered {
+	if a.cfg.Lists {
 		_, b := a.queueIn(&client)
 		b.cancel()
 		b.fails(context.Canceled, backend.ErrDenied)
