@@ -5,7 +5,7 @@ import (
 
 	"github.com/elector-go/elector/conformance/internal/backendrules"
 	"github.com/elector-go/elector/conformance/internal/electionrules"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 	"github.com/elector-go/elector/strategy"
 )
 
@@ -37,7 +37,7 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 }
 
 // The types that you fill in, and those that are returned. They are defined where the rules can import them,
-// too, so the fields are documented there: go doc [github.com/elector-go/elector/conformance/internal/kit].
+// too, so the fields are documented there: go doc [github.com/elector-go/elector/conformance/kit].
 type (
 	// A Service is one running coordination service, and what tests can do to it: [kit.Service].
 	Service = kit.Service

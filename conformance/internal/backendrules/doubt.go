@@ -6,7 +6,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 // doubtRules are about commits whose reply was lost and that are hard to tell from others' writes.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 // lateRules are about commits that were given up, and may still be done.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance/internal/judge"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 const ttl = 4 * time.Second // of sessions on fake time

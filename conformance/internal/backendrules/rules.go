@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 type rule = harness.Rule[*run]

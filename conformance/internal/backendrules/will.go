@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 var willRules = []rule{

@@ -8,7 +8,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/internal/judge"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 	"github.com/elector-go/elector/strategy/fair"
 )
 

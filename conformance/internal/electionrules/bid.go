@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 // A bid is a pending Campaign.

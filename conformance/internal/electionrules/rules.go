@@ -13,7 +13,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 	"github.com/elector-go/elector/internal/layout"
 	"github.com/elector-go/elector/strategy"
 )

@@ -1,6 +1,6 @@
 package harness
 
-import "github.com/elector-go/elector/conformance/internal/kit"
+import "github.com/elector-go/elector/conformance/kit"
 
 // can returns what the suites can do to a service, and to a process of it. There is one lookup for both,
 // so that a field forgotten here is reported as unknown, not as missing in the service.

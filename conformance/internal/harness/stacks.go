@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 // label is the key of the label that a rule's goroutines carry. Its value is the test's name.

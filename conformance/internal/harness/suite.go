@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 // A Rule is one promise, and the function that tests it.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/kit"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 // A Try is one attempt at a rule, on a service of its own. Methods that fail the rule must be called from
