@@ -145,6 +145,35 @@ func (a *attempt) wait(ctx context.Context) (err error) {
 	return whyUnfit(ctx, err)
 }
 
+// host returns what the strategy tells while the candidate waits.
+func (a *attempt) host(seen *observation) strategy.Host {
+	e := a.e
+	host := strategy.Host{
+		Begin: func(stage Stage) func(error) {
+			seen.rests()
+			completed := e.hooks.begin(stage, nil)
+			return func(err error) {
+				seen.rests()
+				completed(err)
+			}
+		},
+		Sees: func(leader Leader, place int) {
+			seen.sees(leader, place)
+			seen.waits()
+		},
+		Withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, a.session, entry) },
+		Aside: func(why error) {
+			e.observations.placeChanged()
+			e.log.Info("standing aside", "why", why)
+			e.hooks.aside(why)
+		},
+	}
+	if a.fit != nil {
+		host.Fit = a.fit.now
+	}
+	return host
+}
+
 // repair makes sure that the next attempt finds an election, if this one has failed because there was none. It
 // returns err in any case.
 func (a *attempt) repair(ctx context.Context, err error) error {

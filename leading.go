@@ -682,17 +682,3 @@ func (t *tenure) name(ctx context.Context, heir *layout.Heir) error {
 		return t.revise(ctx, true, func(p *post) { p.heir = heir })
 	})
 }
-
-// makeWay makes the candidate that a request names the next, while lead still works.
-func (t *Term) makeWay(leading context.Context, id string) {
-	// A line of a hundred candidates takes about a second, one hop each. A frozen candidate in it must not
-	// keep the leader from going: its session ends in about that time with the defaults.
-	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(leading, patience)
-	defer cancel()
-	errNext := errors.New("the heir is next")
-	err := t.Transfer(ctx, id, func() error { return errNext }) // Run stops the work and resigns
-	if !errors.Is(err, errNext) && leading.Err() == nil && t.c.tenure != nil {
-		t.c.tenure.e.log.Warn("going without an heir", "token", t.Token(), "to", id, "err", err)
-	}
-}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/delay"
-	"github.com/elector-go/elector/strategy"
 )
 
 // A Role is what an elector is doing.
@@ -475,35 +474,6 @@ func (one *observation) end() {
 	defer one.s.mu.Unlock()
 	one.s.open = slices.DeleteFunc(one.s.open, func(o *observation) bool { return o == one })
 	one.s.last = one.s.last.newer(*one)
-}
-
-// host returns what the strategy tells while the candidate waits.
-func (a *attempt) host(seen *observation) strategy.Host {
-	e := a.e
-	host := strategy.Host{
-		Begin: func(stage Stage) func(error) {
-			seen.rests()
-			completed := e.hooks.begin(stage, nil)
-			return func(err error) {
-				seen.rests()
-				completed(err)
-			}
-		},
-		Sees: func(leader Leader, place int) {
-			seen.sees(leader, place)
-			seen.waits()
-		},
-		Withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, a.session, entry) },
-		Aside: func(why error) {
-			e.observations.placeChanged()
-			e.log.Info("standing aside", "why", why)
-			e.hooks.aside(why)
-		},
-	}
-	if a.fit != nil {
-		host.Fit = a.fit.now
-	}
-	return host
 }
 
 // noteError notes the error of a try or a call, unless ctx or Close ended it.
