@@ -306,7 +306,7 @@ func (f *fitness) endUnlessWon() {
 
 // whyUnfit adds the reason to an error that results from the application being unfit.
 //
-//go:noinline
+//go:noinline // it is no part of the stack of who waits
 func whyUnfit(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrUnfit) {
 		return errors.Join(cause, unlessCancelled(err))

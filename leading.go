@@ -17,7 +17,7 @@ import (
 )
 
 // A tenure is the elector's side of a Term: it holds the seat, the entry by which the leader leads. The fields
-// before the structs do not change.
+// up to cancel do not change once the term has begun.
 type tenure struct {
 	e       *elector
 	session *backend.Session
@@ -28,7 +28,7 @@ type tenure struct {
 	cancel  context.CancelCauseFunc
 
 	told    chan struct{} // closed when Elected has been reported
-	done    chan struct{} // closed when Ended has been reported
+	done    chan struct{} // closed at the end of windUp
 	handing chan struct{} // held while a transfer is prepared
 	gone    atomic.Bool   // the entry is known to be gone
 	caught  atomic.Bool   // the session reads everything that was there at the claim
@@ -150,23 +150,23 @@ func (t *tenure) valid() bool {
 	return t.ctx.Err() == nil
 }
 
-// untilReturned calls do, which runs as long as the term and may call the user's code: a layer of the
-// session, or the strategy. If that code ends its goroutine, the term ends.
-func (t *tenure) untilReturned(do func()) {
-	if !returned(do) {
-		returned(func() { t.lost(errEnded) })
+// runOrEnd calls do, which runs as long as the term and may call the user's code: a layer of the session, or
+// the strategy. If that code ends its goroutine, the term ends.
+func (t *tenure) runOrEnd(do func()) {
+	if !runApart(do) {
+		runApart(func() { t.lost(errEnded) })
 	}
 }
 
 // watch follows the seat until the term ends.
-func (t *tenure) watch(writes *sync.WaitGroup) {
+func (t *tenure) watch(beside *sync.WaitGroup) {
 	surveyor := t.e.election.NewSurveyor(t.session, t.e.cfg.SurveyEvery).Soon()
 	var surveying atomic.Bool
 	survey := func(ctx context.Context) error {
 		if !surveying.CompareAndSwap(false, true) {
 			return nil // the previous survey is still running
 		}
-		writes.Go(func() { // must not keep hold from watching, either
+		beside.Go(func() { // must not keep hold from watching, either
 			defer surveying.Store(false)
 			if err := surveyor.Survey(ctx); err != nil {
 				t.e.log.Error("strangers found", "err", err)

@@ -40,7 +40,8 @@ func Lead(ctx context.Context, cfg Config, lead func(ctx context.Context, t *Ter
 //   - lead's error if it wraps ErrStop;
 //   - the error of a Campaign that is not worth repeating;
 //   - ctx's error, with its cause, when ctx has ended, lead has returned, and
-//     the seat has been released.
+//     the seat has been released, as far as the service has confirmed that
+//     within two seconds. Otherwise the session continues, and Close reports it.
 //
 // Otherwise, after an error of lead, a lost term or a request to go (ErrAsked), it resigns, so that another
 // candidate gets its chance, and campaigns again after a jittered pause that grows while terms are short.
@@ -71,10 +72,10 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 // run implements Run. stopped is ctx's error, if run returns because ctx has ended. err is any other error.
 func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) (stopped, err error) {
 	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
-	const longestAsked = time.Second // others lead meanwhile, or need this one for a quorum
-	var pause delay.Backoff
+	const longestAsked = time.Second // a leader that was asked to go stands again soon: a quorum may need it
+	var backoff delay.Backoff
 	for {
-		var s standby
+		var s standby // does nothing if there is no Config.Standby
 		t, stopped, err := s.campaign(ctx, e)
 		if t == nil {
 			return stopped, err
@@ -92,15 +93,15 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 			return nil, nil
 		}
 		if time.Since(began) > good {
-			pause.Attempt = 0
+			backoff.Attempt = 0
 		}
 		most := longest
 		if _, asked := t.Request(); asked {
 			most = longestAsked
 		}
-		wait := pause.Next(shortest, most)
-		if cause := t.c.tenure.pause(ctx, &pause, wait, why); cause != nil {
-			return cause, nil // Hooks.Retry has had why
+		wait := backoff.Next(shortest, most)
+		if stopped := t.c.tenure.pause(ctx, &backoff, wait, why); stopped != nil {
+			return stopped, nil // Hooks.Retry has had why
 		}
 	}
 }
@@ -111,11 +112,11 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 func leadOnce(ctx context.Context, t *Term, inStandby *atomic.Bool, lead func(context.Context, *Term) error) (held bool, why, err error) {
 	leading, end := heed(ctx, t)
 	defer end()
-	returned := t.c.tenure.busy()
+	ended := t.c.tenure.beginPart()
 	stop := t.c.tenure.remind(leading, inStandby)
-	err = errGoexitOfLead
+	err = errGoexitOfLead // until lead has returned
 	defer func() {
-		returned()
+		ended()
 		reminded := stop() // before the release ends leading, so that no goroutine begins then
 		defer func() { <-reminded }()
 		if err == errGoexitOfLead {
@@ -128,7 +129,7 @@ func leadOnce(ctx context.Context, t *Term, inStandby *atomic.Bool, lead func(co
 		held, why = t.resignAfter(ctx, leading, err)
 	}()
 	err = lead(leading, t)
-	return false, nil, err
+	return false, nil, err // the deferred function sets held and why
 }
 
 // heed returns the ctx of lead, which ends with the term or with ctx, or when the leader is asked to go. If the
