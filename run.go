@@ -75,7 +75,7 @@ func run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 	const longestAsked = time.Second // a leader that was asked to go stands again soon: a quorum may need it
 	var backoff delay.Backoff
 	for {
-		var s standby // does nothing if there is no Config.Standby
+		var s standby // only campaigns and leads if there is no Config.Standby
 		t, stopped, err := s.campaign(ctx, e)
 		if t == nil {
 			return stopped, err
@@ -242,7 +242,7 @@ func reminders(running context.Context, log func(since time.Duration)) {
 	}
 }
 
-// pause waits before the next campaign, and reports why, if lead has failed.
+// pause waits before the next campaign, and reports why, if lead has failed. It returns ctx's error.
 func (t *tenure) pause(ctx context.Context, b *delay.Backoff, wait time.Duration, why error) error {
 	if t == nil { // a fake's
 		return delay.Sleep(ctx, wait)
@@ -253,7 +253,12 @@ func (t *tenure) pause(ctx context.Context, b *delay.Backoff, wait time.Duration
 		t.e.log.Warn("lead failed; campaigning again", "token", t.claim.Token, "attempt", b.Attempt, "wait", wait, "err", why)
 		t.e.hooks.retry(RetryEvent{What: WorkLead, Term: t.term, Err: why, Attempt: b.Attempt, Wait: wait})
 	}
-	return delay.Sleep(ctx, wait)
+	bound, cancel := t.e.bind(ctx) // if the elector closes, the next Campaign says so at once
+	defer cancel()
+	if delay.Sleep(bound, wait) != nil && ctx.Err() != nil {
+		return delay.Ended(ctx)
+	}
+	return nil
 }
 
 // leadError returns lead's error, or nil if the error only says that lead's ctx has ended. While that
