@@ -197,10 +197,13 @@ func (a *attempt) repair(ctx context.Context, err error) error {
 // take makes the win a term. If it cannot, it withdraws the entry.
 func (a *attempt) take(ctx context.Context) error {
 	e := a.e
-	// A win that arrives as the session ends does not count.
-	if ctx.Err() != nil || a.session.State() == backend.Lost || !time.Now().Before(a.session.Deadline()) {
-		err := errors.Join(ctx.Err(), e.withdraw(ctx, a.session, a.claim.Entry))
-		return errors.Join(err, ErrSessionLost)
+	// A win that arrives as ctx or the session ends does not count.
+	late := ctx.Err()
+	if late == nil && (a.session.State() == backend.Lost || !time.Now().Before(a.session.Deadline())) {
+		late = ErrSessionLost
+	}
+	if late != nil {
+		return errors.Join(late, e.withdraw(ctx, a.session, a.claim.Entry))
 	}
 	elected := e.hooks.begin(StageElected, nil)
 	a.tenure = newTenure(ctx, a)
