@@ -10,7 +10,7 @@
 #               etcdctl and the browser Chromium, too
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make release VERSION=v0.1.0 tries a release out, and says how to publish it. TAG=1 makes
-#               the tags; nothing is ever pushed. CONTRIBUTING.md has the steps
+#               the tags; nothing is ever pushed. docs/internals/maintain.md has the steps
 # make dist VERSION=v0.1.0 makes archives of the command for six platforms, in dist/
 # make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #
@@ -56,9 +56,12 @@ SHORT = $(TEST) -short
 PARALLEL = 60
 ON_SERVERS = -count=1 -parallel $(PARALLEL)
 
+# What is in strategy/, except what needs a server.
+STRATEGIES = $(filter-out ./strategy/kafka,$(patsubst %/,./%,$(wildcard strategy/*/)))
+
 # Races are looked for in the library itself, so that not all is compiled twice.
 RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/register ./backend/zookeeper/internal/wire ./fence \
-	./strategy ./strategy/catalog ./strategy/entries ./strategy/parentwatch ./strategy/ranked ./strategy/unfair
+	./strategy $(STRATEGIES)
 MEMORY = ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \

@@ -155,7 +155,7 @@ func TestMakefile(t *testing.T) {
 		}
 		return strings.Fields(string(m[1]))
 	}
-	tried := slices.Concat(list("RACED"), list("MEMORY"), list("BACKENDS"), list("SERVED"), list("TOOLS"), []string{"./internal/elections"})
+	tried := slices.Concat(list("RACED"), list("MEMORY"), list("BACKENDS"), list("SERVED"), list("TOOLS"), []string{"./internal/elections", "./strategy/..."})
 	for _, m := range list("TESTED") {
 		tried = append(tried, m+"/...")
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/elector-go/elector/conformance/internal/backendrules"
 	"github.com/elector-go/elector/conformance/internal/electionrules"
 	"github.com/elector-go/elector/conformance/kit"
+	"github.com/elector-go/elector/strategy"
 )
 
 // TestBackend tries every rule of package backend. For each rule newService makes a service with a Root
@@ -35,46 +36,67 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 	return electionrules.Run(t, cfg)
 }
 
-// The types that you fill in, and those that are returned. Package kit documents their fields.
+// The types that you fill in, and those that are returned. They are defined where the rules can import them,
+// too, so the fields are documented there: go doc [github.com/elector-go/elector/conformance/kit].
 type (
-	// Service is one running coordination service, and what tests can do to it: [kit.Service].
+	// A Service is one running coordination service, and what tests can do to it: [kit.Service].
 	Service = kit.Service
-	// Client is one process of a service, and the faults that tests can cause in it: [kit.Client].
+	// A Client is one process of a service, and the faults that tests can cause in it: [kit.Client].
 	Client = kit.Client
-	// ElectionConfig says what TestElection tries: [kit.ElectionConfig].
+
+	// An ElectionConfig says what TestElection tries: [kit.ElectionConfig].
 	ElectionConfig = kit.ElectionConfig
-	// Ranking is a candidate's rank, and how an election uses ranks: [kit.Ranking].
+	// Traits tell strategies apart: [strategy.Traits].
+	Traits = strategy.Traits
+	// A Ranking is a candidate's rank, and how an election uses ranks: [kit.Ranking].
 	Ranking = kit.Ranking
-	// Ability is a feature that another implementation of elector.Elector may lack: [kit.Ability].
+	// An Ability is a feature of this library's Elector that another implementation may lack. An Ability that
+	// ElectionConfig.Why does not name must be there.
 	Ability = kit.Ability
 
-	// Report lists the results of all rules of a suite on one service: [kit.Report].
+	// A Report lists the results of all rules of a suite on one service: [kit.Report].
 	Report = kit.Report
-	// Result is the result of one rule: [kit.Result].
+	// A Result is the result of one rule on one service: [kit.Result].
 	Result = kit.Result
-	// Outcome says whether a rule passed, in a word: [kit.Outcome].
+	// An Outcome says whether a rule passed.
 	Outcome = kit.Outcome
 )
 
+// The abilities.
 const (
-	AbilityHooks   = kit.AbilityHooks
-	AbilityStages  = kit.AbilityStages
+	// AbilityHooks: Config.Hooks are called, except for Stage.
+	AbilityHooks = kit.AbilityHooks
+	// AbilityStages: Hooks.Stage is called.
+	AbilityStages = kit.AbilityStages
+	// AbilityBackend: everything that is done in the service goes through Config.Backend.
 	AbilityBackend = kit.AbilityBackend
-	AbilityLayout  = kit.AbilityLayout
-	AbilityConfig  = kit.AbilityConfig
+	// AbilityLayout: the record and directory in the service are this library's.
+	AbilityLayout = kit.AbilityLayout
+	// AbilityConfig: Config is checked as elector.New checks it.
+	AbilityConfig = kit.AbilityConfig
+	// AbilitySuspend: Config.OnSuspend is obeyed.
 	AbilitySuspend = kit.AbilitySuspend
-	AbilityCommit  = kit.AbilityCommit
-	AbilityAsk     = kit.AbilityAsk
-	AbilityFit     = kit.AbilityFit
-	AbilityStatus  = kit.AbilityStatus
-
+	// AbilityCommit: Term.Commit and Term.Guard do what they say, and Proclaim is fenced as Commit is.
+	AbilityCommit = kit.AbilityCommit
+	// AbilityAsk: inspect.Inspector.Ask can write to the leader's entry, and Term.Asked reports it.
+	AbilityAsk = kit.AbilityAsk
+	// AbilityTransfer: Term.Transfer does what it says, with a strategy that is a strategy.Transferrer.
 	AbilityTransfer = kit.AbilityTransfer
+	// AbilityFit: Config.Fit is heeded.
+	AbilityFit = kit.AbilityFit
+	// AbilityStatus: Status reports what the elector is doing.
+	AbilityStatus = kit.AbilityStatus
+)
 
+// The outcomes.
+const (
 	Passed        = kit.Passed
 	Failed        = kit.Failed
 	NotApplicable = kit.NotApplicable
-	LeftOut       = kit.LeftOut
-
-	// Rest is a key of Service.Why: [kit.Rest].
-	Rest = kit.Rest
+	// LeftOut: go test -short leaves the rule out on a service that is not Virtual.
+	LeftOut = kit.LeftOut
 )
+
+// Rest is the key in Service.Why of the reason for all unset fields that are not named there, for example
+// while you write a backend: Why: {conformance.Rest: "no faults yet"}.
+const Rest = kit.Rest

@@ -6,8 +6,6 @@
 // A rule that cannot be tried on a service is reported with the reason, never skipped in silence. The
 // suites avoid false alarms, so they may miss a fault: run them many times, and with the race detector.
 //
-// Package kit documents the fields of the types.
-//
 // One rule, soak/links, measures the heap. No other rule of this process runs meanwhile.
 // [TestBackendParallel] keeps other parallel tests away from it, too.
 //

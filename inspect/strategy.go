@@ -13,7 +13,6 @@ import (
 	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/entries"
-	"github.com/elector-go/elector/strategy/ranked"
 )
 
 // known is a strategy, and what it shows.
@@ -28,11 +27,10 @@ func all(own []strategy.Strategy) (all []known) {
 	for _, s := range own {
 		all = append(all, known{use: s, lists: true})
 	}
-	for _, item := range catalog.All() {
+	for _, item := range slices.Concat(catalog.All(), catalog.Variants()) {
 		all = append(all, known{use: item.Strategy, lists: item.Lists})
 	}
-	// Its record has another name, and its candidates are in another order.
-	return append(all, known{use: ranked.Strategy{ByID: true}, lists: true})
+	return all
 }
 
 // named returns the strategy that a record names.

@@ -110,7 +110,7 @@ func TestWatchEach(t *testing.T) {
 		assert.Empty(s, last.Candidates)
 		assert.Zero(s, last.Count)
 		assert.Equal(s, item.Strategy.Name(), last.Strategy)
-		if !item.Numeric {
+		if _, custom := item.Strategy.(strategy.CustomLayout); !custom {
 			must.Get(s.in.Remove(s.Context(), path, inspect.RemoveOptions{}))(s)
 			synctest.Wait()
 			time.Sleep(time.Second)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Pause is the time between two tries of a request. It grows from some 20 milliseconds to half a second,
+// A Pause is the time between two tries of a request. It grows from some 20 milliseconds to half a second on average,
 // and is random, so that requests refused together do not return together. Its zero value is ready.
 type Pause struct{ tries int }
 

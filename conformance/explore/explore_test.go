@@ -26,7 +26,7 @@ var (
 
 var strategies = func() (all []explored) {
 	for _, item := range catalog.All() {
-		cfg := Config{Strategy: func() strategy.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Ranked}
+		cfg := Config{Strategy: func() strategy.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Seat}
 		if item.Dense {
 			cfg.Invariant = Dense
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector/internal/mutants"
 	"github.com/elector-go/elector/strategy"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // orderMutants are mutants whose fault shows only in some orders of steps, with the strategies that show
@@ -71,7 +72,7 @@ func TestWrongCompanions(t *testing.T) {
 		kind       Fault
 		strategies string
 	}{
-		{"takes a stopped process for a dead one", companion{stopped: true}, mutants.Mutant{}, Suspend, "fair unfair kafka parentwatch ranked"},
+		{"takes a stopped process for a dead one", companion{stopped: true}, mutants.Mutant{}, Suspend, strings.Join(catalog.Names(), " ")},
 		{"takes another process for the dead one", companion{another: true}, mutants.Mutant{}, Crash, "fair kafka"},
 		{"ends one session more", companion{}, more, Crash, "fair"},
 	} {

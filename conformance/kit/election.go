@@ -21,48 +21,25 @@ type ElectionConfig struct {
 	// about the election's record and directory are not applicable, and Entries is required.
 	Strategy strategy.Strategy
 
+	// Traits are the strategy's promises beyond those of all strategies. The rules about what it does not
+	// promise are not applicable.
+	strategy.Traits
+
 	// ID names the n-th candidate of an election, from 1, for a strategy that does not take every ID. Nil
-	// means c1, c2 …
+	// means c1, c2 …, or the number n if the strategy is Numeric.
 	ID func(n int) string
 
 	// New makes one candidate, in the process c. Nil means elector.New. An adapter that puts another
 	// implementation behind elector.Elector belongs here.
 	New func(c *Client, cfg elector.Config) (elector.Elector, error)
 
-	// Ordered says that candidates lead in the order of their arrival, and that Candidates lists those
-	// that wait.
-	Ordered bool
-
-	// Ranked says that candidates wait in a directory, and that the best of them leads by creating one
-	// entry that all share, the seat. Between two terms the seat is vacant. The best of those that wait
-	// may watch one entry more than the others.
-	Ranked bool
-
 	// Rank makes the strategy of one candidate with a rank of its own; change changes that rank. The rank
 	// of Strategy is all zeros and never changes. Rank is for a strategy that is Ranked. Nil means that
 	// ranks cannot be set.
 	Rank func(Ranking) (s strategy.Strategy, change func(rank ...int64))
 
-	// Herd says that a change of leader wakes every candidate. Otherwise it must wake one, and tell at
-	// most one other that it is next. A strategy that is Ordered, too, has its candidates watch the
-	// directory: each arrival and departure wakes every candidate.
-	Herd bool
-
-	// LooksFirst says that candidates look up who leads before they make an offer, and make none while
-	// somebody leads.
-	LooksFirst bool
-
-	// Dense says that tokens are 1, 2, 3 …, each the last one plus one. Such a token is kept in the
-	// service, and starts again when an operator deletes it together with the election.
-	Dense bool
-
-	// StepsAside says that, on a transfer, the candidates between the leader and the heir go to the end
-	// of the line, each once, before the leader goes (Hooks.Aside). Otherwise they keep their places, and
-	// are passed over.
-	StepsAside bool
-
-	// Entries reads the entries of an election's candidates in order of succession, the leader's first.
-	// Nil means this library's layout.
+	// Entries reads the entries of an election's candidates: the leader's first, and then by age. Nil
+	// means this library's layout.
 	Entries func(ctx context.Context, s *backend.Session, election string) ([]backend.Entry, error)
 
 	// Why maps the name of a rule, or of an Ability, to the reason why this implementation does not have
@@ -89,27 +66,17 @@ type Ranking struct {
 // ElectionConfig.Why does not name must be there.
 type Ability string
 
+// Package conformance documents them.
 const (
-	// AbilityHooks: Config.Hooks are called, except for Stage.
-	AbilityHooks Ability = "Hooks"
-	// AbilityStages: Hooks.Stage is called.
-	AbilityStages Ability = "Hooks.Stage"
-	// AbilityBackend: everything that is done in the service goes through Config.Backend.
-	AbilityBackend Ability = "Config.Backend"
-	// AbilityLayout: the record and directory in the service are this library's.
-	AbilityLayout Ability = "Layout"
-	// AbilityConfig: Config is checked as elector.New checks it.
-	AbilityConfig Ability = "Config.Validate"
-	// AbilitySuspend: Config.OnSuspend is obeyed.
-	AbilitySuspend Ability = "Config.OnSuspend"
-	// AbilityCommit: Term.Commit and Term.Guard do what they say, and Proclaim is fenced as Commit is.
-	AbilityCommit Ability = "Term.Commit"
-	// AbilityAsk: inspect.Inspector.Ask can write to the leader's entry, and Term.Asked reports it.
-	AbilityAsk Ability = "Term.Asked"
-	// AbilityTransfer: Term.Transfer does what it says, with a strategy that is a strategy.Transferrer.
+	AbilityHooks    Ability = "Hooks"
+	AbilityStages   Ability = "Hooks.Stage"
+	AbilityBackend  Ability = "Config.Backend"
+	AbilityLayout   Ability = "Layout"
+	AbilityConfig   Ability = "Config.Validate"
+	AbilitySuspend  Ability = "Config.OnSuspend"
+	AbilityCommit   Ability = "Term.Commit"
+	AbilityAsk      Ability = "Term.Asked"
 	AbilityTransfer Ability = "Term.Transfer"
-	// AbilityFit: Config.Fit is heeded.
-	AbilityFit Ability = "Config.Fit"
-	// AbilityStatus: Status reports what the elector is doing.
-	AbilityStatus Ability = "Status"
+	AbilityFit      Ability = "Config.Fit"
+	AbilityStatus   Ability = "Status"
 )

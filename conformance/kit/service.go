@@ -1,8 +1,7 @@
-// Package kit holds the types that a user of the suites fills in, and those that are returned: the
-// service under test and its faults, the election under test, and the report. Package conformance has all
-// of them under the same names, so that you need import only that; the fields are documented here. The
-// types have a package of their own because the internal rules need them, too, and an alias of an
-// internal type would show no fields.
+// Package kit holds the types that a user of the suites fills in, and those that are returned: the service
+// under test and its faults, the election under test, and the report. Users know them by the names that
+// package conformance gives them. They are here because the rules need them, too, and conformance imports the
+// rules.
 package kit
 
 import (
@@ -93,8 +92,7 @@ type Service struct {
 	Why map[string]string
 }
 
-// Rest is the key in Service.Why of the reason for all unset fields that are not named there, for example
-// while you write a backend: Why: {kit.Rest: "no faults yet"}.
+// Rest is documented in package conformance.
 const Rest = "*"
 
 // Reason returns the reason in Why for a field, or "" if there is none.

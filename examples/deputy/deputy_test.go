@@ -19,8 +19,11 @@ func TestElection(t *testing.T) {
 	conformance.TestElection(t, conformance.ElectionConfig{
 		Service:  memtest.Service(3 * time.Second),
 		Strategy: Strategy{},
-		Herd:     true, // the leader's end wakes the deputy; the deputy's win wakes the others
-		Why:      map[string]string{"ask/lost-reply": "the first offer makes the deputy, and no leader yet"},
+		Traits: conformance.Traits{
+			Seat: true,
+			Herd: true, // the leader's end wakes the deputy; the deputy's win wakes the others
+		},
+		Why: map[string]string{"ask/lost-reply": "the first offer makes the deputy, and no leader yet"},
 	})
 }
 

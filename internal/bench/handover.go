@@ -140,11 +140,10 @@ func (l *lab) handoversAt(ctx context.Context, r *rawPair, s strategy.Strategy, 
 	return row, err
 }
 
-// claimsSeat reports whether a waiting candidate must write before it leads: without an order all woken
-// candidates race, and the best ranked candidate takes the seat.
+// claimsSeat reports whether a waiting candidate must write before it leads.
 func claimsSeat(s strategy.Strategy) bool {
 	item, _ := catalog.Named(s.Name()) // s comes from the catalog
-	return !item.Ordered || item.Ranked
+	return item.Seat
 }
 
 func (t *table) noteTrouble(n int, times int64) {

@@ -31,11 +31,13 @@ func notPromised(cfg conformance.ElectionConfig) []string {
 	_, custom := cfg.Strategy.(strategy.CustomLayout)
 	leaveOut(custom, noRecord...)
 	leaveOut(!cfg.Dense, noEpoch...)
-	leaveOut(!cfg.Ordered, noOrder...)
-	leaveOut(cfg.Ordered && !cfg.Ranked, "data/foreign-seat")
+	leaveOut(!cfg.Lists, "data/used-up", "data/waiting-deleted")
+	leaveOut(!cfg.Ordered, "recipe/observing", "term/order")
+	leaveOut(!cfg.Ordered || cfg.Seat, "view/no-vacancy")
+	leaveOut(!cfg.Ordered || cfg.Seat || cfg.Herd, "recipe/one-wake-up")
+	leaveOut(!cfg.Ordered || cfg.Herd, "recipe/withdrawal-wakes-one")
+	leaveOut(!cfg.Seat, "data/foreign-seat")
 	leaveOut(!cfg.Ranked, ofRanks...)
-	leaveOut(cfg.Ranked, "recipe/one-wake-up", "view/no-vacancy")
-	leaveOut(cfg.Herd, calm...)
 	leaveOut(!cfg.Herd, "recipe/herd")
 	leaveOut(cfg.Ordered && cfg.Herd, "recipe/joining-wakes-nobody")
 	_, transfers := cfg.Strategy.(strategy.Transferrer)
@@ -53,17 +55,11 @@ var noRecord = []string{
 // noEpoch are the rules about a dense token.
 var noEpoch = []string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"}
 
-// noOrder are the rules about an order of succession.
-var noOrder = []string{"data/used-up", "data/waiting-deleted", "recipe/observing", "term/order", "view/no-vacancy"}
-
 // ofRanks are the rules about candidates with ranks.
 var ofRanks = []string{
 	"ranked/best-leads", "ranked/changes", "ranked/negative", "ranked/quorum", "ranked/preempts",
 	"ranked/designated", "ranked/newcomer", "ranked/listed", "ranked/wakes-few",
 }
-
-// calm are the rules about candidates that a change does not wake.
-var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}
 
 // hops are the rules about a transfer past other candidates in line.
 var hops = []string{
@@ -94,10 +90,11 @@ func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
 // A place is a service to run every strategy on.
 type place struct {
 	// start starts servers for a test of a strategy.
-	start func(t *testing.T, strategy string) func(testing.TB) *conformance.Service
-	// lacks are the rules that do not apply; late are those that do not apply to a strategy.
+	start func(t *testing.T, of conformance.Traits) func(testing.TB) *conformance.Service
+	// lacks are the rules that do not apply; late reports whether the rule in late does not apply to a
+	// strategy, either.
 	lacks []string
-	late  map[string][]string
+	late  func(conformance.Traits) bool
 	// atOnce is how many strategies run in parallel.
 	atOnce int
 }
@@ -112,15 +109,14 @@ var noEnd = []string{"data/used-up", "transfer/used-up"}
 // notOnZooKeeper are the rules that hold notices or requests back while all else continues.
 var notOnZooKeeper = []string{"cancel/handover", "loss/after-handover", "loss/at-handover", "fence/late"}
 
-// late are the rules that need a read after the notice of a change: without the read a candidate knows what
+// late is the rule that needs a read after the notice of a change: without the read a candidate knows what
 // existed when its predecessor went, not what exists now. The same holds on ZooKeeper, but there a notice
 // cannot be held back. What etcd reports about an entry is such a notice, and what Consul reports about a
 // directory.
-var (
-	late         = []string{"loss/after-handover"}
-	lateOnEtcd   = map[string][]string{"fair": late}
-	lateOnConsul = map[string][]string{"parentwatch": late}
-)
+const late = "loss/after-handover"
+
+func lateOnEtcd(of conformance.Traits) bool   { return !of.Seat && !of.Herd }
+func lateOnConsul(of conformance.Traits) bool { return !of.Seat && of.Herd }
 
 const atTheInstant = "a notice shows what stood at the instant of the change, and may be late; a read after it would cost two fifths of a handover"
 
@@ -154,7 +150,7 @@ func stalls[M interface {
 
 func TestZooKeeper(t *testing.T) {
 	tryAll(t, place{
-		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, _ conformance.Traits) func(testing.TB) *conformance.Service {
 			return zktest.Single(t).Service(ttl)
 		},
 		lacks:  slices.Concat(oneServer, notOnZooKeeper),
@@ -164,7 +160,7 @@ func TestZooKeeper(t *testing.T) {
 
 func TestEtcd(t *testing.T) {
 	tryAll(t, place{
-		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, _ conformance.Traits) func(testing.TB) *conformance.Service {
 			return etcdtest.Single(t).Service(ttl)
 		},
 		lacks:  slices.Concat(oneServer, noEnd),
@@ -174,14 +170,13 @@ func TestEtcd(t *testing.T) {
 }
 
 // Consul's plain sessions time out after twice their timeout, those with a health check after the check's
-// timeout. Half of the strategies run with plain sessions, which are the default, and so do the clusters: a
+// timeout. Strategies whose candidates wait without an entry run with plain sessions, which are the default, and so do the clusters: a
 // check lives on one agent, and cannot move.
 func TestConsul(t *testing.T) {
-	plain := []string{"unfair", "kafka"}
 	tryAll(t, place{
-		start: func(t *testing.T, strategy string) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, of conformance.Traits) func(testing.TB) *conformance.Service {
 			cfg := consul.Config{Check: ttl}
-			if slices.Contains(plain, strategy) {
+			if !of.Lists {
 				cfg.Check = 0
 			}
 			return consultest.Single(t).Service(ttl, cfg)
@@ -194,7 +189,7 @@ func TestConsul(t *testing.T) {
 
 func TestZooKeeperEnsemble(t *testing.T) {
 	onCluster(t, place{
-		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, _ conformance.Traits) func(testing.TB) *conformance.Service {
 			s := zktest.Ensemble(t)
 			stalls(t, s.Members)
 			return s.Service(ttl)
@@ -205,7 +200,7 @@ func TestZooKeeperEnsemble(t *testing.T) {
 
 func TestEtcdCluster(t *testing.T) {
 	onCluster(t, place{
-		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, _ conformance.Traits) func(testing.TB) *conformance.Service {
 			s := etcdtest.Cluster(t)
 			stalls(t, s.Members)
 			return s.Service(ttl)
@@ -217,7 +212,7 @@ func TestEtcdCluster(t *testing.T) {
 
 func TestConsulCluster(t *testing.T) {
 	onCluster(t, place{
-		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, _ conformance.Traits) func(testing.TB) *conformance.Service {
 			s := consultest.Cluster(t)
 			stalls(t, s.Members)
 			return s.Service(ttl, consul.Config{})
@@ -259,10 +254,10 @@ func tryAll(t *testing.T, p place) {
 
 // try runs a strategy.
 func (p place) try(t *testing.T, cfg conformance.ElectionConfig) {
-	cfg.Service = p.start(t, cfg.Strategy.Name())
+	cfg.Service = p.start(t, cfg.Traits)
 	cfg.Why = make(map[string]string)
-	for _, rule := range p.late[cfg.Strategy.Name()] {
-		cfg.Why[rule] = atTheInstant
+	if p.late != nil && p.late(cfg.Traits) {
+		cfg.Why[late] = atTheInstant
 	}
 	lacks := slices.AppendSeq(slices.Concat(p.lacks, notOnServers, notPromised(cfg)), maps.Keys(cfg.Why))
 	appliesAll(t, conformance.TestElection(t, cfg), lacks)

@@ -24,6 +24,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/strategy"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // A Mutant breaks one rule. The zero Mutant breaks none.
@@ -50,6 +51,17 @@ type Mutant struct {
 }
 
 type rules = map[string][]string
+
+// of returns these rules for each strategy that has the traits.
+func of(has func(strategy.Traits) bool, names ...string) rules {
+	all := make(rules)
+	for _, item := range catalog.All() {
+		if has(item.Traits) {
+			all[item.Strategy.Name()] = names
+		}
+	}
+	return all
+}
 
 // A fault is what a mutant does wrong.
 type fault func(*Mutant)
@@ -148,20 +160,72 @@ func (m Mutant) Strategy(s strategy.Strategy) strategy.Strategy {
 		s = m.strategy(s)
 	}
 	r := recipe{s, m.campaign}
-	switch s := s.(type) {
-	case strategy.CustomLayout:
-		return foreign{r, s}
-	case strategy.Transferrer:
-		if _, ok := s.(strategy.UnfitStands); ok {
-			return rankedRecipe{transferring{r, s}}
-		}
-		return transferring{r, s}
+	if s, custom := s.(strategy.CustomLayout); custom {
+		return struct {
+			recipe
+			identifies
+		}{r, s}
 	}
-	if _, ok := s.(strategy.UnfitStands); ok {
-		return unfitStands{r}
+	t, transferrer := s.(transfers)
+	d, designator := s.(heeds)
+	u, unfit := s.(unfitStands)
+	switch [3]bool{transferrer, designator, unfit} {
+	case [3]bool{true, true, true}:
+		return struct {
+			recipe
+			transfers
+			heeds
+			unfitStands
+		}{r, t, d, u}
+	case [3]bool{true, true, false}:
+		return struct {
+			recipe
+			transfers
+			heeds
+		}{r, t, d}
+	case [3]bool{true, false, true}:
+		return struct {
+			recipe
+			transfers
+			unfitStands
+		}{r, t, u}
+	case [3]bool{false, true, true}:
+		return struct {
+			recipe
+			heeds
+			unfitStands
+		}{r, d, u}
+	case [3]bool{true, false, false}:
+		return struct {
+			recipe
+			transfers
+		}{r, t}
+	case [3]bool{false, true, false}:
+		return struct {
+			recipe
+			heeds
+		}{r, d}
+	case [3]bool{false, false, true}:
+		return struct {
+			recipe
+			unfitStands
+		}{r, u}
 	}
 	return r
 }
+
+// What a strategy may have besides the methods of strategy.Strategy.
+type (
+	identifies interface {
+		Identify(id, election string) (string, error)
+		Landmark(election string) string
+	}
+	transfers interface {
+		Transfer(context.Context, *strategy.Handover) error
+	}
+	heeds       interface{ HeedsDesignation() }
+	unfitStands interface{ UnfitStands() }
+)
 
 // A recipe is a strategy with another Campaign.
 type recipe struct {
@@ -174,35 +238,6 @@ func (r recipe) Campaign(ctx context.Context, c *strategy.Candidacy) (strategy.C
 		return r.Strategy.Campaign(ctx, c)
 	}
 	return r.worse(ctx, c, r.Strategy.Campaign)
-}
-
-// rankedRecipe is the recipe of a strategy that transfers, obeys a designation, and lets unfit candidates
-// stand.
-type rankedRecipe struct{ transferring }
-
-func (rankedRecipe) HeedsDesignation() {}
-
-func (rankedRecipe) UnfitStands() {}
-
-type foreign struct {
-	recipe
-	f strategy.CustomLayout
-}
-
-type unfitStands struct{ recipe }
-
-func (unfitStands) UnfitStands() {}
-
-func (f foreign) Identify(id, election string) (string, error) { return f.f.Identify(id, election) }
-func (f foreign) Landmark(election string) string              { return f.f.Landmark(election) }
-
-type transferring struct {
-	recipe
-	t strategy.Transferrer
-}
-
-func (t transferring) Transfer(ctx context.Context, h *strategy.Handover) error {
-	return t.t.Transfer(ctx, h)
 }
 
 // New makes a candidate with the mutant's fault. It does not apply Backend and Strategy to cfg.

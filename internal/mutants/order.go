@@ -7,7 +7,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
-	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy"
 )
 
 // orderMutants break rules about the order of events. They show under a scheduler that decides it.
@@ -100,12 +100,11 @@ var orderMutants = []Mutant{
 func checkThenWrite() []Mutant {
 	var all []Mutant
 	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
-		found := rules{Backend: {"condition/race"}}
+		found := rules{}
 		if kind == backend.OpCompareAndSet || kind == backend.OpDelete { // the ops in the commits of a term
-			for _, strategy := range catalog.Names() {
-				found[strategy] = []string{"fence/race"}
-			}
+			found = of(func(strategy.Traits) bool { return true }, "fence/race")
 		}
+		found[Backend] = []string{"condition/race"}
 		all = append(all, mutant(fmt.Sprintf("guard checked before %v", kind), found,
 			fmt.Sprintf("A commit with an op of kind %v checks its conditions first and writes in a second step.", kind),
 			ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {

@@ -80,7 +80,7 @@ var recipeMutants = []Mutant{
 			}
 			return inner(ctx, c)
 		})),
-	mutant("cancelled campaign keeps its entry", rules{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
+	mutant("cancelled campaign keeps its entry", of(func(of strategy.Traits) bool { return of.Lists }, "leave/withdraw", "cancel/deadline", "cancel/handover"),
 		"A candidate that is cancelled while it waits leaves its entry in the line.",
 		ofTrusted(drops(func(context.Context, *backend.Session, backend.Entry) error { return nil }))),
 }

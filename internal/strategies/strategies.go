@@ -6,7 +6,6 @@ package strategies
 import (
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
@@ -34,27 +33,20 @@ func Named(name string) (conformance.ElectionConfig, bool) {
 }
 
 func config(item catalog.Item) conformance.ElectionConfig {
-	cfg := conformance.ElectionConfig{
-		Strategy: item.Strategy, Ordered: item.Ordered, Ranked: item.Ranked, Herd: item.Herd, LooksFirst: item.LooksFirst, Dense: item.Dense, StepsAside: item.StepsAside,
-		Entries: layouts[item.Strategy.Name()],
-	}
-	if item.Ranked {
-		cfg.Rank = ranking
-	}
-	if item.Numeric {
-		cfg.ID = strconv.Itoa
-	}
-	return cfg
+	name := item.Strategy.Name()
+	return conformance.ElectionConfig{Strategy: item.Strategy, Traits: item.Traits, Rank: rankings[name], Entries: layouts[name]}
 }
 
-// ranking returns the only Ranked strategy with a candidate's ranking.
-func ranking(r conformance.Ranking) (s strategy.Strategy, change func(...int64)) {
-	rank := ranked.NewRank(r.Rank...)
-	return ranked.Strategy{Rank: rank, Quorum: r.Quorum, Preempt: r.Preempt, HoldOff: r.HoldOff}, rank.Set
+// rankings give a candidate of a strategy a rank of its own. A strategy without ranks needs none.
+var rankings = map[string]func(conformance.Ranking) (s strategy.Strategy, change func(...int64)){
+	"ranked": func(r conformance.Ranking) (strategy.Strategy, func(...int64)) {
+		rank := ranked.NewRank(r.Rank...)
+		return ranked.Strategy{Rank: rank, Quorum: r.Quorum, Preempt: r.Preempt, HoldOff: r.HoldOff}, rank.Set
+	},
 }
 
-// layouts read the candidates' entries of each strategy that has a layout of its own. TestElection fails
-// for a missing one.
+// layouts read the candidates' entries of a strategy that is an strategy.CustomLayout. TestElection fails for
+// a missing one. A strategy with this library's layout needs none.
 var layouts = map[string]func(context.Context, *backend.Session, string) ([]backend.Entry, error){
 	"kafka": controller,
 }

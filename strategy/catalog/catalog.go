@@ -20,40 +20,25 @@ import (
 type Item struct {
 	// Strategy serves any number of electors, as every strategy does.
 	Strategy strategy.Strategy
-	Traits
-}
-
-// Traits tell strategies apart. The first five have the names of fields of conformance.ElectionConfig, which
-// describes them in detail.
-type Traits struct {
-	// Ordered: candidates lead in the order of their arrival.
-	Ordered bool
-	// Herd: a change of leader wakes every candidate. If Ordered is set, too, candidates watch the directory,
-	// and every candidate that comes or goes wakes them all.
-	Herd bool
-	// LooksFirst: a candidate reads who leads before it makes an offer.
-	LooksFirst bool
-	// Dense: tokens are 1, 2, 3 …
-	Dense bool
-	// StepsAside: in a transfer of leadership, the candidates between the leader and the heir step aside
-	// before the leader goes.
-	StepsAside bool
-	// Lists: Candidates lists the candidates that wait, too, not only the leader.
-	Lists bool
-	// Ranked: candidates of a higher rank lead before others. Candidates of equal rank are Ordered.
-	Ranked bool
-	// Numeric: an ID is a decimal number from 0 to 2147483647. Any other is refused.
-	Numeric bool
+	strategy.Traits
 }
 
 // All returns every strategy, always in the same order. The caller may change the slice.
 func All() []Item {
 	return []Item{
-		{fair.Strategy{}, Traits{Ordered: true, StepsAside: true, Lists: true}},
-		{unfair.Strategy{}, Traits{Herd: true}},
-		{kafka.Strategy{}, Traits{Herd: true, LooksFirst: true, Dense: true, Numeric: true}},
-		{parentwatch.Strategy{}, Traits{Ordered: true, Herd: true, Lists: true}},
-		{ranked.Strategy{}, Traits{Ordered: true, Lists: true, Ranked: true}},
+		{fair.Strategy{}, strategy.Traits{Ordered: true, Lists: true, StepsAside: true}},
+		{unfair.Strategy{}, strategy.Traits{Seat: true, Herd: true}},
+		{kafka.Strategy{}, strategy.Traits{Seat: true, Herd: true, LooksFirst: true, Dense: true, Numeric: true}},
+		{parentwatch.Strategy{}, strategy.Traits{Ordered: true, Lists: true, Herd: true}},
+		{ranked.Strategy{}, strategy.Traits{Ordered: true, Lists: true, Seat: true, Ranked: true}},
+	}
+}
+
+// Variants returns the strategies of All with a setting that changes their names, and traits: candidates with
+// and without it cannot stand in one election.
+func Variants() []Item {
+	return []Item{
+		{ranked.Strategy{ByID: true}, strategy.Traits{Lists: true, Seat: true, Ranked: true}},
 	}
 }
 
@@ -66,11 +51,12 @@ func Names() []string {
 	return names
 }
 
-// Named returns the strategy with this name, or false if there is none.
+// Named returns the strategy or variant with this name, or false if there is none.
 func Named(name string) (Item, bool) {
-	i := slices.Index(Names(), name)
-	if i < 0 {
-		return Item{}, false
+	for _, item := range slices.Concat(All(), Variants()) {
+		if item.Strategy.Name() == name {
+			return item, true
+		}
 	}
-	return All()[i], true
+	return Item{}, false
 }

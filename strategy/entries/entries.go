@@ -12,6 +12,9 @@
 package entries
 
 import (
+	"context"
+	"errors"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
 	"github.com/elector-go/elector/strategy"
@@ -55,6 +58,15 @@ func Claim(c *strategy.Candidacy, seat backend.Entry) strategy.Claim {
 			return layout.Candidate{ID: c.ID, Value: value, Leads: true}.Encode()
 		},
 	}
+}
+
+// Get reads an entry. If it does not exist, Rev is 0.
+func Get(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+	e, err := s.Get(ctx, key)
+	if errors.Is(err, backend.ErrNoEntry) {
+		return backend.Entry{Key: key}, nil
+	}
+	return e, err
 }
 
 // Leader reads the leader from its entry. It returns the zero Leader if the entry does not exist or no

@@ -2,7 +2,6 @@ package entries
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -27,7 +26,7 @@ func PersistentError(e backend.Entry) error {
 // Observe follows the seat, by the contract of strategy.Strategy.
 func (Seat) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[strategy.Leader, error] {
 	return func(yield func(strategy.Leader, error) bool) {
-		seat, err := look(ctx, s, dir)
+		seat, err := Get(ctx, s, SeatKey(dir))
 		for yield(Leader(seat), err) && err == nil {
 			var now []backend.Entry
 			if now, err = s.Await(ctx, seat); err != nil {
@@ -41,18 +40,9 @@ func (Seat) Observe(ctx context.Context, s *backend.Session, dir string) iter.Se
 
 // Candidates lists only the leader: other candidates have no entry.
 func (Seat) Candidates(ctx context.Context, s *backend.Session, dir string) ([]strategy.Candidate, error) {
-	seat, err := look(ctx, s, dir)
+	seat, err := Get(ctx, s, SeatKey(dir))
 	if err != nil || seat.Session == "" {
 		return nil, err
 	}
 	return []strategy.Candidate{Candidate(seat, true)}, nil
-}
-
-// look reads the seat. If it does not exist, Rev is 0.
-func look(ctx context.Context, s *backend.Session, dir string) (backend.Entry, error) {
-	seat, err := s.Get(ctx, SeatKey(dir))
-	if errors.Is(err, backend.ErrNoEntry) {
-		return backend.Entry{Key: SeatKey(dir)}, nil
-	}
-	return seat, err
 }

@@ -209,28 +209,19 @@ func (Strategy) Observe(ctx context.Context, s *backend.Session, root string) it
 func look(ctx context.Context, s *backend.Session, root string) (state, error) {
 	for {
 		at := keys(root)
-		first, err := get(ctx, s, at.controller.Key)
+		first, err := entries.Get(ctx, s, at.controller.Key)
 		if err != nil {
 			return at, err
 		}
-		if at.epoch, err = get(ctx, s, at.epoch.Key); err != nil || !first.Exists() {
+		if at.epoch, err = entries.Get(ctx, s, at.epoch.Key); err != nil || !first.Exists() {
 			at.controller = first
 			return at, err
 		}
-		at.controller, err = get(ctx, s, first.Key)
+		at.controller, err = entries.Get(ctx, s, first.Key)
 		if err != nil || at.controller.Rev == first.Rev {
 			return at, err
 		}
 	}
-}
-
-// get reads an entry. If it does not exist, Rev is 0.
-func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-	e, err := s.Get(ctx, key)
-	if errors.Is(err, backend.ErrNoEntry) {
-		return backend.Entry{Key: key}, nil
-	}
-	return e, err
 }
 
 // leaderOf reads the leader from the two entries. It returns the zero Leader if there is none.

@@ -92,7 +92,7 @@ func (c choice) withoutHeir() choice {
 // readChoice reads the record of the election whose directory is dir. The error is ErrNoParent if the
 // election has gone, or has another directory.
 func readChoice(ctx context.Context, s *backend.Session, dir string) (backend.Entry, choice, error) {
-	entry, err := get(ctx, s, backend.Parent(dir))
+	entry, err := entries.Get(ctx, s, backend.Parent(dir))
 	if err != nil {
 		return entry, choice{}, err
 	}
@@ -113,22 +113,13 @@ func decodeChoice(entry backend.Entry, dir string) (choice, error) {
 	return c, nil
 }
 
-// get reads an entry. If it does not exist, Rev is 0.
-func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
-	e, err := s.Get(ctx, key)
-	if errors.Is(err, backend.ErrNoEntry) {
-		return backend.Entry{Key: key}, nil
-	}
-	return e, err
-}
-
 // Candidates lists the leader, then the candidates that wait: the best first, and those that never lead last.
 // It reads each one's entry. A candidate that takes the seat or changes its rank meanwhile gets another
 // entry, and is missed: then Candidates looks again, a few times.
 func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir string) ([]strategy.Candidate, error) {
 	const looks = 10
 	for n := 1; ; n++ {
-		seat, err := get(ctx, session, entries.SeatKey(dir))
+		seat, err := entries.Get(ctx, session, entries.SeatKey(dir))
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +127,7 @@ func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir 
 		if err != nil {
 			return nil, err
 		}
-		now, err := get(ctx, session, seat.Key)
+		now, err := entries.Get(ctx, session, seat.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +163,7 @@ func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir str
 		return line{}, err
 	}
 	for _, key := range listing.Keys {
-		e, err := get(ctx, session, key)
+		e, err := entries.Get(ctx, session, key)
 		if err != nil {
 			return line{}, err
 		}
@@ -270,7 +261,7 @@ func (s Strategy) name(ctx context.Context, h *strategy.Handover) error {
 				return err
 			}
 			// The record or the heir has changed, or the seat is gone.
-			seat, err := get(ctx, h.Session, h.Seat.Key)
+			seat, err := entries.Get(ctx, h.Session, h.Seat.Key)
 			if err != nil {
 				return err
 			}

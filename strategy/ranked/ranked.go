@@ -249,9 +249,9 @@ func (r *race) lookAtSeat(ctx context.Context) (v *view, err error) {
 		r.noticed = nil
 		v.seat, v.record = told[0], told[1]
 		v.seat.Key = entries.SeatKey(r.c.Dir) // the result has no key if there is no seat
-	} else if v.seat, err = get(ctx, r.c.Session, entries.SeatKey(r.c.Dir)); err != nil {
+	} else if v.seat, err = entries.Get(ctx, r.c.Session, entries.SeatKey(r.c.Dir)); err != nil {
 		return nil, err
-	} else if v.record, err = get(ctx, r.c.Session, backend.Parent(r.c.Dir)); err != nil {
+	} else if v.record, err = entries.Get(ctx, r.c.Session, backend.Parent(r.c.Dir)); err != nil {
 		return nil, err
 	}
 	if v.seat.Exists() && v.seat.Session == "" {
@@ -284,7 +284,7 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 		if _, is := r.known[key]; is {
 			continue
 		}
-		e, err := get(ctx, r.c.Session, key)
+		e, err := entries.Get(ctx, r.c.Session, key)
 		if err != nil {
 			return err
 		}
@@ -432,7 +432,7 @@ func (r *race) awaitSeat(ctx context.Context, v *view) error {
 // awaitQuorum blocks until the candidates differ from the listing, or the seat is taken. It reads the seat
 // first: a candidate that took it after my look and before the listing is not listed any more.
 func (r *race) awaitQuorum(ctx context.Context, v *view) error {
-	seat, err := get(ctx, r.c.Session, v.seat.Key)
+	seat, err := entries.Get(ctx, r.c.Session, v.seat.Key)
 	if err == nil && !seat.Exists() {
 		_, err = r.c.Session.AwaitList(ctx, v.listing)
 	}

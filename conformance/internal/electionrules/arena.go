@@ -287,7 +287,7 @@ func (a *arena) entries() []backend.Entry {
 
 // inLineOf returns how many entries so many waiting candidates have.
 func (a *arena) inLineOf(waiting int) int {
-	if a.cfg.Ordered {
+	if a.cfg.Lists {
 		return waiting
 	}
 	return 0
@@ -411,7 +411,13 @@ func (a *arena) list(e elector.Elector) []string {
 	return ids
 }
 
-// lists waits until the elector's Candidates are want, the leader first.
+// lists waits until the elector's Candidates are want, the leader first. Without an order of succession the
+// others may come in any order.
 func (a *arena) lists(e elector.Elector, want ...string) {
+	if !a.cfg.Ordered {
+		want = slices.Sorted(slices.Values(want))
+		a.Until(fmt.Sprintf("Candidates lists %q", want), func() bool { return slices.Equal(slices.Sorted(slices.Values(a.list(e))), want) })
+		return
+	}
 	a.Until(fmt.Sprintf("Candidates lists %q", want), func() bool { return slices.Equal(a.list(e), want) })
 }

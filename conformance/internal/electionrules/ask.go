@@ -173,7 +173,7 @@ func askLostReply(a *arena) {
 	for range 10 {
 		c := a.stand()
 		c.cut = true
-		if a.cfg.Ranked { // of the seat: an entry in line is no leader's yet
+		if a.cfg.Seat { // of the seat: an entry in line is no leader's yet
 			lose(c.client.CutReply, backend.OpCreateEphemeral)
 		} else {
 			loseEnrolment(c.client.CutReply)

@@ -90,18 +90,18 @@ type enrolment struct {
 	ops      []backend.OpKind
 }
 
-// enrolments returns the ways to enrol. Most candidates do one of two ops. A ranked one enrols in line,
-// and then takes the seat, if that is vacant: each of the two is lost once.
+// enrolments returns the ways to enrol. Most candidates do one of two ops. One that waits with an entry for a
+// seat enrols in line, and then takes the seat, if that is vacant: each of the two is lost once.
 func (a *arena) enrolments() []enrolment {
 	either := []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue}
 	switch {
-	case a.cfg.Ranked:
+	case a.cfg.Lists && a.cfg.Seat:
 		return []enrolment{
 			{"occupied: false, of the entry in line", false, either[1:]},
 			{"occupied: false, of the seat", false, either[:1]},
 			{"occupied: true", true, either[1:]},
 		}
-	case a.cfg.Ordered:
+	case a.cfg.Lists:
 		return []enrolment{{"occupied: false", false, either}, {"occupied: true", true, either}}
 	}
 	return []enrolment{{"occupied: false", false, either}} // candidates that wait have no entry

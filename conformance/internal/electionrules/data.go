@@ -13,8 +13,8 @@ import (
 var dataRules = []rule{
 	promise("data/leader-deleted", dataLeaderDeleted, needs{"Delete"},
 		"When an operator deletes the leader's entry, the leader's term ends with ErrDeposed, and the next candidate leads."),
-	promise("data/waiting-deleted", dataWaitingDeleted, needs{"Delete", needOrdered},
-		"A waiting candidate whose entry is deleted enrols again at the end of the line, and is elected in its turn."),
+	promise("data/waiting-deleted", dataWaitingDeleted, needs{"Delete", needLists},
+		"A waiting candidate whose entry is deleted enrols again, behind the others, and is elected in its turn."),
 	promise("data/foreign-seat", dataForeignSeat, needs{"Put", "Delete", needKnown, needSeat},
 		"A foreign entry on the seat, which would never go, is reported with ErrStrategyMismatch. Candidates do not wait for it."),
 	promise("data/predecessor-gone", dataPredecessorGone, needs{needStages},
@@ -23,7 +23,7 @@ var dataRules = []rule{
 		"When the whole election, or its directory, is deleted, the leader is deposed, and the candidates found it again and continue, even one that is about to enrol."),
 	promise("data/foreign-children", dataForeignChildren, needs{"Put", "Delete", needKnown},
 		"Foreign and malformed children in the election's directory neither block nor mislead any candidate."),
-	promise("data/used-up", dataUsedUp, needs{"UseUp", needOrdered, needKnown},
+	promise("data/used-up", dataUsedUp, needs{"UseUp", needLists, needKnown},
 		"When the election's directory takes no more candidates, those in it lead in their order. The others wait, report that, and lead in a new directory once none is left."),
 	promise("data/mismatch", dataMismatch, needs{needLayout},
 		"Every call of a candidate with another strategy returns ErrStrategyMismatch at once, and disturbs nobody."),
@@ -52,7 +52,7 @@ func dataLeaderDeleted(a *arena) {
 
 func dataWaitingDeleted(a *arena) {
 	_, t := a.lead()
-	first, b := a.queue()
+	_, b := a.queue()
 	_, second := a.queue()
 	before := a.entries()
 	a.delete(before[1].Key)
@@ -64,11 +64,13 @@ func dataWaitingDeleted(a *arena) {
 	b.blocked()
 	second.blocked()
 	a.holds(t)
-	t = second.succeeds(t)
+	rest := []*bid{second, b}
+	t = a.passOn(t, &rest)
 	a.Settle()
-	b.blocked()
+	blocked(rest...)
 	a.holds(t)
-	a.ownEntry(first, b.succeeds(t))
+	t = a.passOn(t, &rest)
+	a.ownEntry(winnerOf(a, t), t)
 }
 
 func dataPredecessorGone(a *arena) {
@@ -86,7 +88,7 @@ func dataPredecessorGone(a *arena) {
 	}
 	for _, in := range instants {
 		for _, going := range []string{"leader", "one that waits"} {
-			if going != "leader" && !a.cfg.Ordered {
+			if going != "leader" && !a.cfg.Lists {
 				continue
 			}
 			a.in(fmt.Sprintf("the %s goes %s", going, in.name), func(a *arena) {
@@ -163,7 +165,7 @@ func dataElectionDeleted(a *arena) {
 			a.FailIf(a.Service.Virtual && n != 1, "%d terms began, but all entries went at one instant", n)
 			a.stays(t)
 			a.leads(viewer, winner.c)
-			if a.cfg.Ordered {
+			if a.cfg.Lists {
 				a.Until("all others have enrolled again", func() bool {
 					again()
 					return len(a.visible()) == len(rest)+1
@@ -222,8 +224,7 @@ func dataUsedUp(a *arena) {
 		if len(inside) == 0 {
 			break
 		}
-		t = inside[0].wins()
-		inside = inside[1:]
+		t = anyWins(a, &inside)
 	}
 	for len(outside) > 0 {
 		t = anyReturns(a, &outside) // they enrol in the order in which they come

@@ -22,7 +22,7 @@ func dataForeignChildren(a *arena) {
 		"x-2147483647", "x--2147483648", "y-99999999999999999999", "…ünïcode-0000000002", "a b-0000000003",
 		"e--", "-", "0x0-lock-", "seat-0000000000",
 	}
-	if a.cfg.Ordered && !a.cfg.Ranked {
+	if !a.cfg.Seat {
 		names = append(names, "seat")
 	}
 	// The keys most like a candidate's are former keys of candidates.
@@ -30,7 +30,7 @@ func dataForeignChildren(a *arena) {
 	d, b := a.queue()
 	for _, e := range a.entries() {
 		name := strings.TrimPrefix(e.Key, dir+"/")
-		if !a.cfg.Ordered {
+		if !a.cfg.Lists {
 			continue // only the name of the seat matters there
 		}
 		names = append(names, name+"0", name+"-", "x"+name)
@@ -59,7 +59,7 @@ func dataForeignChildren(a *arena) {
 	viewer := a.view()
 	a.leads(viewer, c)
 	want := []string{c.id}
-	if a.cfg.Ordered {
+	if a.cfg.Lists {
 		want = append(want, d.id)
 	}
 	a.lists(viewer, want...)

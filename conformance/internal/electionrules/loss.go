@@ -98,7 +98,7 @@ func lossWaitingExpires(a *arena) {
 	for range 2 {
 		old, opened := a.entries(), d.tap.opened()
 		a.expire(d)
-		if a.cfg.Ordered {
+		if a.cfg.Lists {
 			a.Until("it has enrolled again", func() bool {
 				now := a.visible()
 				return len(now) == 3 && now[2].Session != old[2].Session && now[2].Rev > old[2].Rev
@@ -133,7 +133,7 @@ func (a *arena) ownEntry(c *candidate, t *elector.Term) {
 
 func lossAtHandover(a *arena, itFirst bool) {
 	a.in("its session ends", func(a *arena) { expiresAtHandover(a, itFirst) })
-	if a.cfg.Ordered {
+	if a.cfg.Lists {
 		a.in("its entry is deleted", func(a *arena) { deletedAtHandover(a, itFirst) })
 	}
 }
@@ -385,12 +385,12 @@ func lossWaitingCut(a *arena) {
 		c, b := a.queue(a.brief)
 		a.suspend(c)
 		a.Until("it has lost its session", func() bool { return c.tap.session().State() == backend.Lost })
-		if a.cfg.Ordered {
+		if a.cfg.Lists {
 			a.Until("its entry is gone", func() bool { return len(a.visible()) == 1 })
 		}
 		b.blocked()
 		a.resume(c)
-		if a.cfg.Ordered {
+		if a.cfg.Lists {
 			a.Until("it has enrolled again", func() bool { return len(a.visible()) == 2 })
 		}
 		a.holds(t)

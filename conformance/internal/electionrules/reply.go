@@ -55,7 +55,7 @@ func replyOrRequest(a *arena, fault loss) {
 		bids[0].blocked()
 		bids[0].succeeds(t)
 	})
-	if a.cfg.Ordered {
+	if a.cfg.Lists {
 		a.in("of the enrolment behind others", func(a *arena) {
 			_, t := a.lead()
 			c := a.stand()
@@ -66,8 +66,8 @@ func replyOrRequest(a *arena, fault loss) {
 			_, third := a.queue()
 			n := len(a.entries())
 			a.FailIf(n != 3, "%d entries of 3 candidates", n)
-			t = b.succeeds(t)
-			third.succeeds(t)
+			rest := []*bid{b, third}
+			a.passOn(a.passOn(t, &rest), &rest)
 		})
 	}
 	a.in("of Proclaim", func(a *arena) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/elector-go/elector"
@@ -33,10 +34,11 @@ const (
 	needStatus   = string(kit.AbilityStatus)
 
 	needOrdered = "Ordered"
+	needLists   = "Lists"
 	needRanks   = "Rank"
-	needNominee = "a Designator" // the strategy is a strategy.Designator
-	needSeat    = "a common seat"
-	needInLine  = "not Ranked" // a leader leads by the entry that it has waited with
+	needNominee = "a Designator" // the strategy is an strategy.Designator
+	needSeat    = "Seat"
+	needInLine  = "not Seat" // a leader leads by the entry that it has waited with
 	needCalm    = "not Herd"
 	needHerd    = "Herd"
 	needUnseen  = "not both Ordered and Herd"
@@ -51,7 +53,7 @@ const (
 
 var (
 	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer, needFit, needStatus}
-	words     = []string{needOrdered, needRanks, needNominee, needSeat, needInLine, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
+	words     = []string{needOrdered, needLists, needRanks, needNominee, needSeat, needInLine, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
 )
 
 type rule = harness.Rule[*arena]
@@ -73,6 +75,9 @@ func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
 		t.Fatalf("ElectionConfig.Entries is nil: a strategy that is a strategy.CustomLayout needs it to read the entries of its candidates")
 	default:
 		cfg.Entries = entriesOf
+	}
+	if cfg.ID == nil && cfg.Numeric {
+		cfg.ID = strconv.Itoa
 	}
 	if cfg.New == nil {
 		cfg.New = func(_ *kit.Client, c elector.Config) (elector.Elector, error) { return elector.New(c) }
@@ -130,13 +135,15 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 		switch {
 		case need == needOrdered && !cfg.Ordered:
 			return "candidates have no order of succession"
-		case need == needSeat && cfg.Ordered && !cfg.Ranked:
-			return "candidates have an order of succession, but no common seat"
+		case need == needLists && !cfg.Lists:
+			return "candidates that wait have no entries"
+		case need == needSeat && !cfg.Seat:
+			return "a leader leads by the entry that it waited with, not by a seat"
 		case need == needRanks && cfg.Rank == nil:
 			return "candidates have no ranks"
 		case need == needNominee && !is[strategy.Designator](cfg.Strategy):
 			return "the strategy ignores designations"
-		case need == needInLine && cfg.Ranked:
+		case need == needInLine && cfg.Seat:
 			return "a leader has a seat, not the entry that it waited with"
 		case need == needCalm && cfg.Herd:
 			return "a change of leader wakes every candidate"

@@ -238,7 +238,7 @@ func runLost(a *arena) {
 	a.left(1+a.inLineOf(1), "while the lead function of the lost term runs")
 	a.Until(c.id+" is no candidate while its lead function runs", func() bool { return !slices.Contains(a.list(d.e), c.id) })
 	j.finish(errWork) // no pause is needed: others lead
-	if a.cfg.Ordered {
+	if a.cfg.Lists {
 		a.Until("it campaigns again", func() bool { return slices.Contains(a.list(d.e), c.id) })
 	}
 	j.told(elector.ErrSessionLost)

@@ -176,7 +176,7 @@ func sharingRefused(a *arena) {
 	}
 
 	withdraw()
-	if a.cfg.Ordered {
+	if a.cfg.Lists {
 		_, b := a.queueIn(&client)
 		b.cancel()
 		b.fails(context.Canceled, backend.ErrDenied)

@@ -210,7 +210,7 @@ func termSameID(a *arena) {
 	_, t := a.lead(same)
 	_, b := a.queue(same)
 	viewer := a.view()
-	if a.cfg.Ordered {
+	if a.cfg.Lists {
 		a.lists(viewer, id, id)
 	}
 	next := b.succeeds(t)

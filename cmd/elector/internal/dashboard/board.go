@@ -17,7 +17,6 @@ import (
 	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
-	"github.com/elector-go/elector/strategy/ranked"
 )
 
 const (
@@ -219,9 +218,6 @@ func (f *followed) see(v inspect.View) {
 	}
 	f.Strategy, f.Hidden, f.Asked, f.Designated, f.Value = readable(v.Strategy), v.Hidden, "", "", ""
 	item, _ := catalog.Named(v.Strategy)
-	if byID := (ranked.Strategy{ByID: true}); v.Strategy == byID.Name() { // a variant that the catalog has no place for
-		item.Strategy = byID
-	}
 	_, f.Transfers = item.Strategy.(strategy.Transferrer)
 	_, f.Designates = item.Strategy.(strategy.Designator)
 	f.Candidates, f.More = []Candidate{}, max(0, len(v.Candidates)-mostCandidates)

@@ -121,7 +121,7 @@ func TestCharts(t *testing.T) {
 	rings := func(strategy string) int {
 		r := sample(t)
 		r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return r.Strategy != strategy || r.Service[0] != 'm' })
-		found := regexp.MustCompile(`<path class="s `+strategy+`" stroke-width="1.1" d="([^"]*)"`).FindAllStringSubmatch(string(Charts(r)["change-memory.svg"]), -1)
+		found := regexp.MustCompile(`<path class="s `+string(newView(r).looks[strategy].ink)+`" stroke-width="1.1" d="([^"]*)"`).FindAllStringSubmatch(string(Charts(r)["change-memory.svg"]), -1)
 		n := 0
 		for _, m := range found {
 			n += strings.Count(m[1], "Z")

@@ -17,18 +17,18 @@ type look struct {
 	shape shape
 }
 
-// looks are for the library's strategies, in the order of package catalog, and then for unknown ones. The
-// inks have the names of those they were made for. In chart.css they are Okabe and Ito's, darkened or
-// lightened until text can be read in them.
+// looks are for the library's strategies, in the order of package catalog, and then for others; in the end
+// they repeat. In chart.css the inks are Okabe and Ito's, darkened or lightened until text can be read in
+// them.
 var looks = []look{
-	{"fair", "", disc},
-	{"unfair", "6 3", triangle},
-	{"kafka", "2 3", square},
-	{"parentwatch", "8 3 2 3", diamond},
-	{"ranked", "10 2 2 2 2 2", star},
-	{"other1", "1 2", plus},
-	{"other2", "10 3", cross},
-	{"other3", "4 2 1 2 1 2", ring},
+	{"blue", "", disc},
+	{"rust", "6 3", triangle},
+	{"plum", "2 3", square},
+	{"green", "8 3 2 3", diamond},
+	{"olive", "10 2 2 2 2 2", star},
+	{"teal", "1 2", plus},
+	{"indigo", "10 3", cross},
+	{"grey", "4 2 1 2 1 2", ring},
 }
 
 func newView(r report.Report) view {
@@ -38,10 +38,10 @@ func newView(r report.Report) view {
 	for _, name := range v.order {
 		i := slices.Index(known, name)
 		if i < 0 {
-			i = len(known) + unknown%(len(looks)-len(known))
+			i = len(known) + unknown
 			unknown++
 		}
-		v.looks[name] = looks[i]
+		v.looks[name] = looks[i%len(looks)]
 	}
 	return v
 }

@@ -112,13 +112,14 @@ func (c *Config) strategy() (strategy.Strategy, error) {
 	if !ok {
 		return nil, fmt.Errorf("--strategy %q: unknown: there are %s", c.Strategy, strings.Join(catalog.Names(), ", "))
 	}
-	ranks := ranked.Strategy{Preempt: c.Preempt, HoldOff: c.HoldOff}
+	ranks, takes := item.Strategy.(ranked.Strategy)
+	ranks.Preempt, ranks.HoldOff = c.Preempt, c.HoldOff
 	switch {
 	case c.Rank == nil && !c.Preempt:
 		return item.Strategy, nil
-	case !item.Ranked && c.Rank != nil:
+	case !takes && c.Rank != nil:
 		return nil, fmt.Errorf("--rank: the strategy %s has no ranks: take --strategy ranked", c.Strategy)
-	case !item.Ranked:
+	case !takes:
 		return nil, fmt.Errorf("--preempt-after: the strategy %s has no ranks: take --strategy ranked", c.Strategy)
 	case c.HoldOff < 0:
 		return nil, fmt.Errorf("--preempt-after %v: must not be negative", c.HoldOff)
