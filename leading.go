@@ -270,8 +270,14 @@ func (t *tenure) lost(why error) {
 
 // resign ends the term for the given cause and releases the seat.
 func (t *tenure) resign(ctx context.Context, cause error) error {
+	waits := ctx.Err() == nil
 	if t.valid() { // otherwise it has already ended for another cause
 		t.cancel(cause)
+	}
+	if waits && ctx.Err() != nil { // a ctx of the lead function has ended with the term
+		late, cancel := cleanup(ctx)
+		defer cancel()
+		ctx = late
 	}
 	var err error
 	switch {
