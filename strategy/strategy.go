@@ -30,8 +30,8 @@ type Strategy interface {
 	// Campaign enters the candidate and blocks until it is elected. Before it returns an error, it
 	// withdraws every entry it made (Candidacy.Withdraw). It may return any error of the backend: the
 	// elector tries again where that is useful. On backend.ErrUsedUp, the elector moves to a new directory
-	// when all entries enqueued in the old one have gone: if a strategy enqueues in a directory, only such
-	// an entry may lead there. On backend.ErrNoParent, it does so when Observe reports that nobody leads
+	// when all entries enqueued in the old one have gone: if a strategy enqueues in a directory, only a
+	// candidate that has such an entry may begin to lead there. On backend.ErrNoParent, it does so when Observe reports that nobody leads
 	// in the old one: if the directory is gone, nobody may begin to lead after that.
 	Campaign(ctx context.Context, c *Candidacy) (Claim, error)
 

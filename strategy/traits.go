@@ -19,9 +19,9 @@ type Traits struct {
 	// Ranked: a candidate has a rank, and leads before those of lower rank. With a Seat, the best of those
 	// that wait may watch one entry more than the others.
 	Ranked bool
-	// Herd: a change of leader wakes every candidate. Without it, a change must wake one, and tell at most
-	// one other that it is next. If Ordered is set, too, candidates watch the directory, and every candidate
-	// that comes or goes wakes them all.
+	// Herd: a change of leader wakes every candidate, once. If Ordered is set, too, candidates watch the
+	// directory, and every candidate that comes or goes wakes them all. Without Herd, a change wakes few. If
+	// Ordered is set then, and Seat is not, it must wake one, and tell at most one other that it is next.
 	Herd bool
 	// LooksFirst: a candidate reads who leads before it makes an offer, and makes none while somebody leads.
 	LooksFirst bool

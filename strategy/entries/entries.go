@@ -7,7 +7,10 @@
 // creates it leads: see strategy/unfair. A strategy embeds one of these types, which gives it the methods
 // Observe and Candidates.
 //
-// A strategy that stands in another way writes these two methods itself, and lists in
+// A strategy may do both, as strategy/ranked does: its candidates wait with an enqueued entry each, and replace
+// it by the seat in one step. It embeds Seat, and writes Candidates itself, to list those that wait, too.
+//
+// A strategy that stands in yet another way writes these two methods itself, and lists in
 // conformance.ElectionConfig.Entries what its candidates keep.
 package entries
 
