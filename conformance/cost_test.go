@@ -30,28 +30,30 @@ const (
 )
 
 // TestCosts checks that each change costs each waiting candidate what the table of docs/strategies.md
-// says: the same with more candidates, or one read more for each.
+// says: the same with more candidates, or one read more for each. Where costs differ otherwise, because chance
+// decides, say, the table has a row that says that they vary.
 func TestCosts(t *testing.T) {
-	var tables []string
+	var table string
 	few, many := 4, 9
-	for _, n := range []int{few, many} {
-		table := costHead
-		for _, change := range costlyChanges {
-			for _, cfg := range strategies.All() {
-				synctest.Test(t, func(t *testing.T) {
-					table += costs(t, change, cfg.Strategy, n)
-				})
+	for _, change := range costlyChanges {
+		for _, cfg := range strategies.All() {
+			at := make(map[int]string)
+			for _, n := range []int{few, many} {
+				synctest.Test(t, func(t *testing.T) { at[n] = costs(t, change, cfg.Strategy, n) })
 			}
+			rows, ok := atEachN(at[few], at[many], few, many)
+			if !ok {
+				t.Logf("%s, %s: costs vary, with %d who wait\n%swith %d\n%s", cfg.Strategy.Name(), change.name, few, at[few], many, at[many])
+				rows = fmt.Sprintf("| %s | %s | all | varies | varies | varies | varies |\n", change.name, cfg.Strategy.Name())
+			}
+			table += rows
 		}
-		tables = append(tables, table)
 	}
-	table, ok := atEachN(tables[0], tables[1], few, many)
-	require.True(t, ok, "costs depend on how many wait:\n%s\n%s", tables[0], tables[1])
-	writeTable(t, costDoc, costHead, strings.TrimPrefix(table, costHead), "TestCosts")
+	writeTable(t, costDoc, costHead, table, "TestCosts")
 }
 
-// atEachN merges two tables that differ only by one read per candidate into one: "N + 2" for 6 reads with
-// 4 waiting and 11 reads with 9. ok is false if they differ in another way.
+// atEachN merges the rows for two numbers of candidates, n and m, that differ only by one read per candidate:
+// "N + 2" for 6 reads with 4 waiting and 11 reads with 9. ok is false if they differ in another way.
 func atEachN(few, many string, n, m int) (table string, ok bool) {
 	const reads = 5 // the column
 	a, b := strings.Split(few, "\n"), strings.Split(many, "\n")

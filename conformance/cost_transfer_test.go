@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -136,13 +137,20 @@ func writeTable(t *testing.T, page, head, rows, test string) {
 	text := must.Get(os.ReadFile(page))(t)
 	before, rest, ok := strings.Cut(string(text), head)
 	require.True(t, ok, "%s has no table that begins with %q", page, head)
-	_, after, _ := strings.Cut(rest, "\n\n")
+	had, after, _ := strings.Cut(rest, "\n\n")
 	want := before + head + rows + "\n" + after
 	switch {
 	case want == string(text):
 	case *update:
 		require.NoError(t, os.WriteFile(page, []byte(want), 0o644))
 	default:
-		t.Errorf("%s does not say what it costs; go test ./conformance -run %s -args -update mends it:\n%s", page, test, rows)
+		t.Errorf("%s does not say what it costs; go test ./conformance -run %s -args -update mends it:\nmissing\n%s\nwrong\n%s", page, test,
+			strings.Join(without(rows, had), "\n"), strings.Join(without(had, rows), "\n"))
 	}
+}
+
+// without returns the lines of a table that another one does not have.
+func without(table, other string) []string {
+	lines := strings.Split(other, "\n")
+	return slices.DeleteFunc(strings.Split(table, "\n"), func(line string) bool { return line == "" || slices.Contains(lines, line) })
 }
