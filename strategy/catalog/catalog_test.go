@@ -88,6 +88,8 @@ func TestDocuments(t *testing.T) {
 	_, table, _ := strings.Cut(text, "\n| strategy | ")
 	table, _, _ = strings.Cut(table, "\n\n")
 	for _, name := range catalog.Names() {
-		assert.Contains(t, table, "\n| "+name+" | ", "docs/strategies.md: the table that begins with \"| strategy | \" has no row for it")
+		if !strings.Contains(table, "\n| "+name+" | ") {
+			t.Errorf("docs/strategies.md: the table that begins with \"| strategy | \" has no row for %s", name)
+		}
 	}
 }

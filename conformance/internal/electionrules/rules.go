@@ -76,6 +76,7 @@ func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
 	default:
 		cfg.Entries = entriesOf
 	}
+	checkTraits(t, cfg)
 	if cfg.ID == nil && cfg.Numeric {
 		cfg.ID = strconv.Itoa
 	}
@@ -111,6 +112,17 @@ func all() []rule {
 }
 
 func init() { harness.Name(all()) }
+
+// checkTraits fails t for traits that exclude each other, or the strategy: the rules about the one would be
+// left out, or would not notice the other.
+func checkTraits(t *testing.T, cfg kit.ElectionConfig) {
+	if cfg.LooksFirst && cfg.Lists {
+		t.Error("Traits has LooksFirst and Lists: a candidate that waits has an entry, or makes none while somebody leads")
+	}
+	if cfg.StepsAside && !is[strategy.Transferrer](cfg.Strategy) {
+		t.Error("Traits has StepsAside, but the strategy is no strategy.Transferrer")
+	}
+}
 
 // checkWhy fails t for reasons that name no rule and no ability: a typing error there would leave a rule
 // out in silence.
