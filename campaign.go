@@ -14,16 +14,19 @@ import (
 
 // A candidate goes through six states from a call of Campaign to the end of its term:
 //
-//	open    it gets a session, and waits until the application is fit
-//	enrol   it finds the election, or founds it
-//	wait    it stands in the election until its strategy wins
-//	take    it makes the win a term
-//	hold    it leads, and watches its seat
-//	windUp  it reports the end of its term
+//	                                                              Role          Stages
+//	open    it gets a session, and waits until the app is fit     entering      start
+//	enrol   it finds the election, or founds it                   entering      start
+//	wait    it stands in the election until its strategy wins     standing      offer, determine, ready
+//	take    it makes the win a term                               standing      elected
+//	hold    it leads, and watches its seat                        leading
+//	windUp  it reports the end of its term                        leaving
 //
-// This file has a function for each, in this order. An attempt goes from open to take; if one of these fails,
-// nothing of the attempt is left, and the next one begins with open. Then Campaign returns the term, and a
-// goroutine of the term's own goes on with hold and windUp.
+// This file has a function for each, in this order. An attempt goes from open to take, on the goroutine that
+// called Campaign. If one of these fails, the attempt has removed its entry, or its session goes on to remove
+// it, and the next attempt begins with open. It has the same session, unless that is lost. After take Campaign
+// returns the term, and a goroutine of the term's own goes on with hold and windUp. The resignation (stage
+// stop), on the goroutine of its caller, makes hold go on to windUp: see the end of session.go.
 
 func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	if e.hooks.calling() {
@@ -51,7 +54,8 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	return term, err
 }
 
-// win makes attempts until one wins, or another is of no use. ctx also ends when the elector closes.
+// win makes attempts until one wins, or another is of no use. caller is the ctx that Campaign got; ctx also ends
+// when the elector closes.
 func (e *elector) win(caller, ctx context.Context) (*Term, error) {
 	ctx, standby := e.startStandby(caller, ctx)
 	fit := e.checks(ctx)
@@ -70,6 +74,7 @@ func (e *elector) win(caller, ctx context.Context) (*Term, error) {
 			continue // the next attempt waits until it is fit
 		}
 		stood = stood || !a.reached.IsZero()
+		// Strangers are final only for a campaign that has not stood yet: see ErrOccupied.
 		passing := temporary(err) || stood && errors.Is(err, ErrOccupied)
 		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, a.reached, RetryEvent{What: WorkCampaign, Err: err}) == nil {
 			continue
@@ -110,8 +115,8 @@ func (a *attempt) run(ctx context.Context) error {
 	return a.take(ctx)
 }
 
-// open gets a session with nothing left of earlier ones, and waits until the application is fit. It gets the
-// session first, because an entry that an earlier attempt has left would keep others waiting.
+// open gets a session, removes what this candidate has left in earlier ones, and waits until the application is
+// fit. That comes last, because an entry that is left would keep others waiting meanwhile.
 func (a *attempt) open(ctx context.Context) (err error) {
 	for waited := true; waited && err == nil; { // after a wait the session may be lost
 		if a.session, err = a.e.session(ctx); err == nil {
@@ -145,13 +150,42 @@ func (a *attempt) wait(ctx context.Context) (err error) {
 	return whyUnfit(ctx, err)
 }
 
-// repair makes sure that the next attempt finds an election, if this one has failed because there was none. It
-// returns err in any case.
+// host returns the functions with which the strategy reports and asks while the candidate waits.
+func (a *attempt) host(seen *observation) strategy.Host {
+	e := a.e
+	host := strategy.Host{
+		Begin: func(stage Stage) func(error) {
+			seen.rests()
+			completed := e.hooks.begin(stage, nil)
+			return func(err error) {
+				seen.rests()
+				completed(err)
+			}
+		},
+		Sees: func(leader Leader, place int) {
+			seen.sees(leader, place)
+			seen.waits()
+		},
+		Withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, a.session, entry) },
+		Aside: func(why error) {
+			e.observations.placeChanged()
+			e.log.Info("standing aside", "why", why)
+			e.hooks.aside(why)
+		},
+	}
+	if a.fit != nil {
+		host.Fit = a.fit.now
+	}
+	return host
+}
+
+// repair prepares the election for the next attempt, if this one has failed because the election's directory is
+// gone or takes no more entries. It returns err in any case.
 func (a *attempt) repair(ctx context.Context, err error) error {
 	a.e.observations.setRole(RoleEntering) // nothing of it stands, and this may take long
 	if errors.Is(err, backend.ErrNoParent) {
 		// The election, or only its directory, was deleted. A new directory
-		// needs a new name, so that no old guard matches entries in it.
+		// needs a new name, so that no old condition matches entries in it.
 		err = errors.Join(err, a.e.election.Refound(ctx, a.session, a.dir, err))
 	}
 	if errors.Is(err, backend.ErrUsedUp) { // Refound may return that, too
@@ -163,10 +197,13 @@ func (a *attempt) repair(ctx context.Context, err error) error {
 // take makes the win a term. If it cannot, it withdraws the entry.
 func (a *attempt) take(ctx context.Context) error {
 	e := a.e
-	// A win that arrives as the session ends does not count.
-	if ctx.Err() != nil || a.session.State() == backend.Lost || !time.Now().Before(a.session.Deadline()) {
-		err := errors.Join(ctx.Err(), e.withdraw(ctx, a.session, a.claim.Entry))
-		return errors.Join(err, ErrSessionLost)
+	// A win that arrives as ctx or the session ends does not count.
+	late := ctx.Err()
+	if late == nil && (a.session.State() == backend.Lost || !time.Now().Before(a.session.Deadline())) {
+		late = ErrSessionLost
+	}
+	if late != nil {
+		return errors.Join(late, e.withdraw(ctx, a.session, a.claim.Entry))
 	}
 	elected := e.hooks.begin(StageElected, nil)
 	a.tenure = newTenure(ctx, a)
@@ -199,39 +236,40 @@ func (a *attempt) beginTerm() error {
 	if e.cfg.OnSuspend == StepDownOnSuspend {
 		e.wg.Go(t.endOnSuspend)
 	}
-	settled := t.busy()
-	e.wg.Go(func() { defer settled(); t.hold() })
+	ended := t.beginPart()
+	e.wg.Go(func() { defer ended(); t.hold() })
 	return nil
 }
 
 // hold watches the seat until the term ends, and then winds the term up. Beside it watchWindow ends the
 // term with the session's trust window, and endOnSuspend when the link is lost, if that is the policy.
 func (t *tenure) hold() {
-	var writes sync.WaitGroup // and surveys
+	var beside sync.WaitGroup // writes and surveys
 	if t.claim.MarkLeader {
-		writes.Go(t.announce) // may take long, and must not keep hold from watching
+		beside.Go(t.announce) // may take long, and must not keep hold from watching
 	}
 	if t.claim.Renew != nil {
-		writes.Go(func() { t.untilReturned(t.renew) })
+		beside.Go(func() { t.runOrEnd(t.renew) })
 	}
-	t.untilReturned(func() { t.watch(&writes) })
-	t.windUp(&writes)
+	t.runOrEnd(func() { t.watch(&beside) })
+	t.windUp(&beside)
 }
 
-// windUp reports the end of the term, after all that the term has reported before.
-func (t *tenure) windUp(writes *sync.WaitGroup) {
+// windUp reports the end of the term, after all that the term has reported before, and releases an entry that
+// no resignation releases. The next campaign waits until it is done.
+func (t *tenure) windUp(beside *sync.WaitGroup) {
 	t.noteEnd()
 	cause := context.Cause(t.ctx)
 	if !errors.Is(cause, ErrResigned) {
 		t.e.noteError(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
 	}
 	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
-		writes.Go(t.releaseOrphan)
+		beside.Go(t.releaseOrphan)
 	}
 	<-t.told
 	t.request.heard.Wait()
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
 	t.e.hooks.own.ended(t.term, cause)
-	writes.Wait()
+	beside.Wait()
 	close(t.done)
 }

@@ -68,8 +68,8 @@ type Config struct {
 	// OnSuspend says what a leader does when it is out of touch with the service.
 	OnSuspend SuspendPolicy
 
-	// RetryMin and RetryMax bound the jittered exponential backoff between attempts
-	// of a campaign; zero means 50 ms and 5 s.
+	// RetryMin and RetryMax bound the exponential backoff between attempts of a campaign; zero means 50 ms
+	// and 5 s. Each wait is shorter than that by a random part, at most half.
 	RetryMin, RetryMax time.Duration
 
 	// SurveyEvery is how often a waiting or leading candidate checks whether somebody else's candidates
@@ -95,7 +95,7 @@ type Config struct {
 	// Logger receives the transitions; nil means that nothing is logged. Info: the begin and end of
 	// terms, requests to go, and sessions that are suspended and live again. Warn: retries (ten times
 	// and then once a minute), an unfit application, and a lead function that Run waits for. Error: what
-	// needs a person. Nothing waits for the handler, which runs on a separate goroutine. While it does
+	// needs a person. docs/observability.md explains every message. Nothing waits for the handler, which runs on a separate goroutine. While it does
 	// not return, at most 4096 records wait; more are dropped, and counted. At its end, Close waits up to
 	// a tenth of a second for them. The handler's Enabled is called directly, and must not block.
 	Logger *slog.Logger

@@ -32,7 +32,7 @@
 //	defer stop()
 //	return elector.Lead(ctx, elector.Config{
 //		Backend:  b,               // from zookeeper.New, etcd.New, consul.New or memory.New
-//		Strategy: fair.Strategy{},      // or a strategy from another package in strategy/
+//		Strategy: fair.Strategy{}, // or a strategy from another package in strategy/
 //		Election: "/jobs/reindex",
 //		ID:       hostname,
 //	}, func(ctx context.Context, t *elector.Term) error {

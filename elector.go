@@ -29,8 +29,8 @@ type Elector interface {
 	// it reports this to Hooks.Retry and the log. It also waits while the application is unfit (Config.Fit,
 	// Hooks.Aside). After a lost session it starts again. It returns an error when ctx ends; when a retry
 	// is of no use (backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge, ErrStrategyMismatch,
-	// ErrOccupied, any error that is not from package backend); ErrBusy if this elector already campaigns
-	// or leads; ErrClosed after Close; and ErrInHook if a hook calls it. If it fails, no entry is left
+	// ErrOccupied before it has stood, any other error that is not from package backend); ErrBusy if this
+	// elector already campaigns or leads; ErrClosed after Close; and ErrInHook if a hook calls it. If it fails, no entry is left
 	// behind that could block the election.
 	Campaign(ctx context.Context) (*Term, error)
 
@@ -105,7 +105,7 @@ type elector struct {
 	ctx      context.Context // ends with ErrClosed when Close begins
 	cancel   context.CancelCauseFunc
 
-	wg           sync.WaitGroup // monitors, terms and checks, except one that hangs
+	wg           sync.WaitGroup // monitors, terms and polls of Fit, but no call of Check: it may hang
 	observations observations   // for Status
 	retryLog     asynclog.Limit // how often the log says that it tries again
 
@@ -137,13 +137,13 @@ func (e *elector) Term() *Term {
 	return tenure.term
 }
 
-// takeSlot takes the elector's slot for one campaign: an elector is one candidate. It also waits until the end
-// of the last term has been reported, because its Ended comes before the next Elected.
+// takeSlot takes the elector's slot for one campaign: an elector is one candidate. It also waits until the last
+// term is wound up, because its Ended comes before the next Elected.
 func (e *elector) takeSlot(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if e.ctx.Err() != nil { // which ends ctx a moment later
+	if e.ctx.Err() != nil { // bind ends ctx only a moment later
 		return ErrClosed
 	}
 	select {
@@ -233,8 +233,8 @@ func (e *elector) Close(ctx context.Context) error {
 	return nil
 }
 
-// resignAndClose ends a term and a session; either may be nil. The session ends even if a hook that reports
-// the term's end panics; the panic continues to the caller.
+// resignAndClose ends a term and a session; either may be nil. The session ends even if the hook of StageStop
+// panics; the panic continues to the caller.
 func resignAndClose(ctx context.Context, t *tenure, s *backend.Session) (errs []error) {
 	if s != nil {
 		defer func() { errs = append(errs, s.Close(ctx)) }()

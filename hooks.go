@@ -171,7 +171,7 @@ const (
 	StageDetermine = strategy.StageDetermine // find out which candidates come before this one
 	StageReady     = strategy.StageReady     // wait for the predecessor, or for the seat
 	StageElected   = strategy.StageElected   // begin the term
-	StageFailed    = strategy.StageFailed    // abandon an attempt and clean up after it
+	StageFailed    = strategy.StageFailed    // an attempt has failed; it begins and completes at once
 	StageStop      = strategy.StageStop      // resign or withdraw
 )
 
@@ -282,27 +282,27 @@ func (h *hooks) stop(t *Term, remove func() error) (err error) {
 
 // run calls a hook. All methods here call hooks through it.
 func (h *hooks) run(hook func()) {
-	if h.own != nil {
+	if h.own != nil { // the goroutine is the caller's
 		runHook(h, hook)
 		return
 	}
-	returned(func() { runHook(h, hook) })
+	runApart(func() { runHook(h, hook) })
 }
 
 // errEnded is the outcome of a call that ended its goroutine.
 var errEnded = errors.New("a layer of the backend, or the strategy, has ended its goroutine (runtime.Goexit, or FailNow of a test)")
 
-// returned calls do on a goroutine of its own, waits, and reports whether do returned. do may run the
+// runApart calls do on a goroutine of its own, waits, and reports whether do returned. do may run the
 // user's code, which may end its goroutine (runtime.Goexit, or FailNow in a test).
-func returned(do func()) (ok bool) {
+func runApart(do func()) (returned bool) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		do()
-		ok = true
+		returned = true
 	}()
 	<-ended
-	return ok
+	return returned
 }
 
 // runHook calls a hook. It is never inlined: its frame on a goroutine's stack shows that the goroutine

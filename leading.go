@@ -17,7 +17,7 @@ import (
 )
 
 // A tenure is the elector's side of a Term: it holds the seat, the entry by which the leader leads. The fields
-// before the structs do not change.
+// up to cancel do not change once the term has begun.
 type tenure struct {
 	e       *elector
 	session *backend.Session
@@ -28,7 +28,7 @@ type tenure struct {
 	cancel  context.CancelCauseFunc
 
 	told    chan struct{} // closed when Elected has been reported
-	done    chan struct{} // closed when Ended has been reported
+	done    chan struct{} // closed at the end of windUp
 	handing chan struct{} // held while a transfer is prepared
 	gone    atomic.Bool   // the entry is known to be gone
 	caught  atomic.Bool   // the session reads everything that was there at the claim
@@ -150,23 +150,23 @@ func (t *tenure) valid() bool {
 	return t.ctx.Err() == nil
 }
 
-// untilReturned calls do, which runs as long as the term and may call the user's code: a layer of the
-// session, or the strategy. If that code ends its goroutine, the term ends.
-func (t *tenure) untilReturned(do func()) {
-	if !returned(do) {
-		returned(func() { t.lost(errEnded) })
+// runOrEnd calls do, which runs as long as the term and may call the user's code: a layer of the session, or
+// the strategy. If that code ends its goroutine, the term ends.
+func (t *tenure) runOrEnd(do func()) {
+	if !runApart(do) {
+		runApart(func() { t.lost(errEnded) })
 	}
 }
 
 // watch follows the seat until the term ends.
-func (t *tenure) watch(writes *sync.WaitGroup) {
+func (t *tenure) watch(beside *sync.WaitGroup) {
 	surveyor := t.e.election.NewSurveyor(t.session, t.e.cfg.SurveyEvery).Soon()
 	var surveying atomic.Bool
 	survey := func(ctx context.Context) error {
 		if !surveying.CompareAndSwap(false, true) {
 			return nil // the previous survey is still running
 		}
-		writes.Go(func() { // must not keep hold from watching, either
+		beside.Go(func() { // must not keep hold from watching, either
 			defer surveying.Store(false)
 			if err := surveyor.Survey(ctx); err != nil {
 				t.e.log.Error("strangers found", "err", err)
@@ -270,8 +270,14 @@ func (t *tenure) lost(why error) {
 
 // resign ends the term for the given cause and releases the seat.
 func (t *tenure) resign(ctx context.Context, cause error) error {
+	waits := ctx.Err() == nil
 	if t.valid() { // otherwise it has already ended for another cause
 		t.cancel(cause)
+	}
+	if waits && ctx.Err() != nil { // a ctx of the lead function has ended with the term
+		late, cancel := cleanup(ctx)
+		defer cancel()
+		ctx = late
 	}
 	var err error
 	switch {
@@ -681,18 +687,4 @@ func (t *tenure) name(ctx context.Context, heir *layout.Heir) error {
 	return t.write(ctx, func(ctx context.Context) error {
 		return t.revise(ctx, true, func(p *post) { p.heir = heir })
 	})
-}
-
-// makeWay makes the candidate that a request names the next, while lead still works.
-func (t *Term) makeWay(leading context.Context, id string) {
-	// A line of a hundred candidates takes about a second, one hop each. A frozen candidate in it must not
-	// keep the leader from going: its session ends in about that time with the defaults.
-	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(leading, patience)
-	defer cancel()
-	errNext := errors.New("the heir is next")
-	err := t.Transfer(ctx, id, func() error { return errNext }) // Run stops the work and resigns
-	if !errors.Is(err, errNext) && leading.Err() == nil && t.c.tenure != nil {
-		t.c.tenure.e.log.Warn("going without an heir", "token", t.Token(), "to", id, "err", err)
-	}
 }

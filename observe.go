@@ -18,10 +18,10 @@ func (e *elector) Leader(ctx context.Context) (Leader, error) {
 	s, dir, _, err := e.locate(ctx)
 	var leader Leader
 	if err == nil {
-		asked := time.Now()
+		began := time.Now()
 		leader, err = e.election.Leader(ctx, s, dir)
 		if err == nil || errors.Is(err, ErrNoLeader) {
-			e.observations.sawLeader(leader, asked)
+			e.observations.sawLeader(leader, began)
 		}
 	}
 	return leader, e.fail(caller, "leader of", err)
@@ -35,13 +35,13 @@ func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
 	if err != nil || dir == "" {
 		return nil, e.fail(caller, "candidates of", err)
 	}
-	asked, entryNo := time.Now(), e.observations.currentEntry()
+	began, entryNo := time.Now(), e.observations.currentEntry()
 	list, err := e.cfg.Strategy.Candidates(ctx, s, dir)
 	for i, c := range list {
 		// No other elector of this process has the ID, and none of another process has the session.
 		list[i].Own = c.ID == e.id && c.Entry.Session == s.ID()
 		if list[i].Own && err == nil {
-			e.observations.sawPlace(i+1, entryNo, asked)
+			e.observations.sawPlace(i+1, entryNo, began)
 		}
 	}
 	return list, e.fail(caller, "candidates of", err)

@@ -10,7 +10,8 @@ import (
 	"github.com/elector-go/elector/internal/delay"
 )
 
-// temporary reports whether a campaign that failed with err should try again.
+// temporary reports whether a campaign that failed with err should try again. err may join several errors: a
+// final one decides.
 func temporary(err error) bool {
 	for _, final := range []error{backend.ErrDenied, backend.ErrBadKey, ErrStrategyMismatch} {
 		if errors.Is(err, final) {
@@ -65,7 +66,8 @@ func (e *elector) logRetry(r RetryEvent) {
 	e.log.Log(context.Background(), level, "trying again", attrs...)
 }
 
-// reportWait reports that the campaign waits until nobody stands in a directory that takes no more entries.
+// reportWait reports that the campaign waits until nobody stands in a directory that takes no more entries, or
+// leads in one that is gone.
 func (e *elector) reportWait(dir string, why error) {
 	e.noteError(e.ctx, why)
 	e.log.Warn("waiting for the last candidate in the election's directory: it is used up or gone", "dir", dir, "err", why)

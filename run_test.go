@@ -120,6 +120,23 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 	})
 }
 
+// Run does not outlast Close by a pause in which nothing can follow.
+func TestCloseEndsThePauseOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := standing(t, memory.New(memory.Options{}), "a")
+		returned := make(chan error, 1)
+		go func() {
+			returned <- elector.Run(t.Context(), e, func(context.Context, *elector.Term) error { return errors.New("cannot lead") })
+		}()
+		time.Sleep(5 * time.Minute) // until the pauses are long
+		require.False(t, e.Status().NextTry.IsZero(), "Run does not pause")
+		require.NoError(t, e.Close(t.Context()))
+		closed := time.Now()
+		assert.ErrorIs(t, <-returned, elector.ErrClosed)
+		assert.Zero(t, time.Since(closed))
+	})
+}
+
 // taken returns a service whose paths hold something that is no entry.
 func taken(b backend.Backend) backend.Backend {
 	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {

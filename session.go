@@ -39,7 +39,8 @@ func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 	if old != nil && old.State() != backend.Lost {
 		return old, nil
 	}
-	// It may be Lost because Close is closing it; ctx must not cut that short.
+	// old may be Lost because Close is closing it. awaitEnd would close it, too, and if its ctx ended, cut
+	// that short.
 	if e.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
@@ -53,7 +54,7 @@ func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 			return nil, err
 		}
 	}
-	quiet := e.hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelInfo)
+	quiet := e.hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelInfo) // before the lock: Enabled is the user's
 	s, err := e.openSession(ctx)
 	if err != nil {
 		return nil, err
@@ -194,8 +195,8 @@ func (e *elector) surveyed(s *backend.Session) *backend.Session {
 //	resign    Term.Resign, Run, Close        as release        as release             as discard
 //	release   resign, windUp                 as discard        as discard             as discard
 //	discard   withdraw, resign, release      later             closes the session     done: so is the entry
-//	giveUp    a hook's panic, a seat that    has no ctx: after 2 s the service ends   done
-//	          cannot be watched              the session with its timeout
+//	giveUp    a hook's or layer's panic, a   has no ctx: after 2 s the service ends   done
+//	          seat that cannot be watched    the session with its timeout
 //	clear     open, Close                    the next call tries again: Campaign backs off before it
 //
 // A session that others share lives on after its Close, and with it an entry that is not removed yet: then

@@ -12,7 +12,6 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/delay"
-	"github.com/elector-go/elector/strategy"
 )
 
 // A Role is what an elector is doing.
@@ -246,9 +245,9 @@ func (t *tenure) fill(s *Status, now time.Time) {
 	}
 }
 
-// busy notes that part of the term runs, so that its elector counts as leaving after the term's end; the
-// returned function notes that the part has ended.
-func (t *tenure) busy() (done func()) {
+// beginPart notes that a part of the term begins: its elector counts as leaving until each part has ended, which
+// the returned function notes.
+func (t *tenure) beginPart() (ended func()) {
 	if t == nil { // a fake's
 		return func() {}
 	}
@@ -298,7 +297,7 @@ type observation struct {
 	place      int
 	placeAsOf  time.Time
 
-	s       *observations
+	all     *observations
 	session *backend.Session
 	waiting time.Time // since when it waits for a change; zero if it does not wait
 }
@@ -315,21 +314,21 @@ func (one observation) newer(o observation) observation {
 }
 
 // status returns the part of a Status that observations holds.
-func (s *observations) status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seen := s.last
-	for _, one := range s.open {
+func (o *observations) status() Status {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	seen := o.last
+	for _, one := range o.open {
 		seen = seen.newer(one.now())
 	}
 	out := Status{
-		Role: s.role, Since: s.since, Leader: seen.leader, LeaderAsOf: seen.leaderAsOf, Place: seen.place, PlaceAsOf: seen.placeAsOf,
-		Err: s.err, ErrAt: s.errAt,
+		Role: o.role, Since: o.since, Leader: seen.leader, LeaderAsOf: seen.leaderAsOf, Place: seen.place, PlaceAsOf: seen.placeAsOf,
+		Err: o.err, ErrAt: o.errAt,
 	}
 	if out.Place == 0 {
 		out.PlaceAsOf = time.Time{}
 	}
-	for _, at := range s.tries {
+	for _, at := range o.tries {
 		if out.NextTry.IsZero() || at.Before(out.NextTry) {
 			out.NextTry = at
 		}
@@ -338,89 +337,89 @@ func (s *observations) status() Status {
 }
 
 // setRole notes that the elector has this role from now on. RoleClosed is final.
-func (s *observations) setRole(to Role) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.role == RoleClosed {
+func (o *observations) setRole(to Role) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.role == RoleClosed {
 		return
 	}
-	if s.role != to { // a candidate that tries again has been entering all the time
-		s.role, s.since = to, time.Now()
+	if o.role != to { // a candidate that tries again has been entering all the time
+		o.role, o.since = to, time.Now()
 	}
-	s.entryNo++
-	s.forgetPlace()
+	o.entryNo++
+	o.forgetPlace()
 }
 
 // placeChanged notes that the candidate has another place, which is unknown.
-func (s *observations) placeChanged() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.entryNo++
-	s.forgetPlace()
+func (o *observations) placeChanged() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.entryNo++
+	o.forgetPlace()
 }
 
 // forgetPlace forgets the candidate's place, with mu locked: the candidate has another entry, or none.
-func (s *observations) forgetPlace() {
-	s.last.place, s.last.placeAsOf = 0, time.Time{}
-	for _, one := range s.open {
+func (o *observations) forgetPlace() {
+	o.last.place, o.last.placeAsOf = 0, time.Time{}
+	for _, one := range o.open {
 		one.place, one.placeAsOf = 0, time.Time{}
 	}
 }
 
-func (s *observations) failed(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.err, s.errAt = err, time.Now()
+func (o *observations) failed(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err, o.errAt = err, time.Now()
 }
 
 // retries notes when the next try of b begins; the returned function notes that it has begun.
-func (s *observations) retries(b *delay.Backoff, wait time.Duration) (over func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tries == nil {
-		s.tries = make(map[*delay.Backoff]time.Time)
+func (o *observations) retries(b *delay.Backoff, wait time.Duration) (over func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.tries == nil {
+		o.tries = make(map[*delay.Backoff]time.Time)
 	}
-	s.tries[b] = time.Now().Add(wait)
+	o.tries[b] = time.Now().Add(wait)
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.tries, b)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.tries, b)
 	}
 }
 
 // sawLeader notes who led at some instant. It is for a reader that does not follow the election.
-func (s *observations) sawLeader(leader Leader, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = s.last.newer(observation{leader: leader, leaderAsOf: at})
+func (o *observations) sawLeader(leader Leader, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = o.last.newer(observation{leader: leader, leaderAsOf: at})
 }
 
 // currentEntry returns the entryNo to pass to sawPlace.
-func (s *observations) currentEntry() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.entryNo
+func (o *observations) currentEntry() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.entryNo
 }
 
 // sawPlace notes the candidate's place at some instant, if the candidate still has the entry of entryNo.
-func (s *observations) sawPlace(place, entryNo int, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if entryNo == s.entryNo && s.role == RoleStanding {
-		s.last = s.last.newer(observation{place: place, placeAsOf: at})
+func (o *observations) sawPlace(place, entryNo int, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if entryNo == o.entryNo && o.role == RoleStanding {
+		o.last = o.last.newer(observation{place: place, placeAsOf: at})
 	}
 }
 
 // add begins an observation that follows the election in a session; the caller must end it.
-func (s *observations) add(session *backend.Session) *observation {
-	one := &observation{s: s, session: session}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = append(s.open, one)
+func (o *observations) add(session *backend.Session) *observation {
+	one := &observation{all: o, session: session}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open = append(o.open, one)
 	return one
 }
 
-// now returns the observation as of the last heartbeat, with s.mu locked. If the session was known to be alive
+// now returns the observation as of the last heartbeat, with all.mu locked. If the session was known to be alive
 // after the wait began, nothing had changed until then: the answer that proves it comes after any notice of a
 // change.
 func (one *observation) now() observation {
@@ -441,8 +440,8 @@ func (one *observation) now() observation {
 
 // sees notes who leads, and the candidate's place, or 0 if that is unknown.
 func (one *observation) sees(leader Leader, place int) {
-	one.s.mu.Lock()
-	defer one.s.mu.Unlock()
+	one.all.mu.Lock()
+	defer one.all.mu.Unlock()
 	now := time.Now()
 	one.waiting = time.Time{}
 	one.leader, one.leaderAsOf, one.place, one.placeAsOf = leader, now, 0, time.Time{}
@@ -453,8 +452,8 @@ func (one *observation) sees(leader Leader, place int) {
 
 // waits notes that from now on a change of what was seen will be reported.
 func (one *observation) waits() {
-	one.s.mu.Lock()
-	defer one.s.mu.Unlock()
+	one.all.mu.Lock()
+	defer one.all.mu.Unlock()
 	if !one.leaderAsOf.IsZero() {
 		one.waiting = time.Now()
 	}
@@ -462,8 +461,8 @@ func (one *observation) waits() {
 
 // rests notes that a change will no longer be reported: what was seen gets older.
 func (one *observation) rests() {
-	one.s.mu.Lock()
-	defer one.s.mu.Unlock()
+	one.all.mu.Lock()
+	defer one.all.mu.Unlock()
 	*one = one.now()
 	one.waiting = time.Time{}
 }
@@ -471,39 +470,10 @@ func (one *observation) rests() {
 // end is rests, and removes the observation.
 func (one *observation) end() {
 	one.rests()
-	one.s.mu.Lock()
-	defer one.s.mu.Unlock()
-	one.s.open = slices.DeleteFunc(one.s.open, func(o *observation) bool { return o == one })
-	one.s.last = one.s.last.newer(*one)
-}
-
-// host returns what the strategy tells while the candidate waits.
-func (a *attempt) host(seen *observation) strategy.Host {
-	e := a.e
-	host := strategy.Host{
-		Begin: func(stage Stage) func(error) {
-			seen.rests()
-			completed := e.hooks.begin(stage, nil)
-			return func(err error) {
-				seen.rests()
-				completed(err)
-			}
-		},
-		Sees: func(leader Leader, place int) {
-			seen.sees(leader, place)
-			seen.waits()
-		},
-		Withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, a.session, entry) },
-		Aside: func(why error) {
-			e.observations.placeChanged()
-			e.log.Info("standing aside", "why", why)
-			e.hooks.aside(why)
-		},
-	}
-	if a.fit != nil {
-		host.Fit = a.fit.now
-	}
-	return host
+	one.all.mu.Lock()
+	defer one.all.mu.Unlock()
+	one.all.open = slices.DeleteFunc(one.all.open, func(o *observation) bool { return o == one })
+	one.all.last = one.all.last.newer(*one)
 }
 
 // noteError notes the error of a try or a call, unless ctx or Close ended it.

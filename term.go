@@ -121,8 +121,9 @@ func (t *Term) Guard() Guard { return t.c.Guard() }
 // Resign ends the term and releases the seat. It cancels the Context first and releases the seat at once
 // after that, so call it when the leader's work has stopped, as Run does. It blocks until the service has
 // confirmed or refused, or ctx ends. An error means that the seat may not be free yet: the session
-// continues to release it in the background, and Resign may be called again. Calling it on a term that has
-// ended is harmless.
+// continues to release it in the background, and Resign may be called again. If ctx ends with the term, as a
+// lead function's ctx does, Resign blocks for up to two seconds. Calling it on a term that has ended is
+// harmless.
 func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 
 // Transfer makes the candidate with this ID the next leader, and resigns. It blocks until the candidate is

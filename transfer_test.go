@@ -46,6 +46,27 @@ func TestTransferStopsTheWork(t *testing.T) {
 	})
 }
 
+// Transfer and Resign are confirmed with a ctx that ends with the term, such as that of a lead function.
+func TestResignWithTheCtxOfTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{Latency: func() time.Duration { return time.Millisecond }})
+		leader, heir := standing(t, service, "a"), standing(t, service, "b")
+		for _, end := range []func(context.Context, *elector.Term) error{
+			func(ctx context.Context, t *elector.Term) error { return t.Resign(ctx) },
+			func(ctx context.Context, t *elector.Term) error { return t.Transfer(ctx, "b", nil) },
+		} {
+			term := leads(t, leader)
+			campaigns(t, heir)
+			ctx, cancel := context.WithTimeout(term.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, end(ctx, term))
+			synctest.Wait()
+			time.Sleep(time.Second)
+			require.NoError(t, heir.Term().Resign(t.Context()))
+		}
+	})
+}
+
 // If a frozen candidate before the heir does not step aside, the leader goes all the same.
 func TestRunGoesWithoutAnHeir(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

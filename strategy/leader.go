@@ -54,7 +54,7 @@ const (
 	StageDetermine                  // find out which candidates come before this one
 	StageReady                      // wait for the predecessor, or for the seat
 	StageElected                    // begin the term
-	StageFailed                     // abandon an attempt and clean up after it
+	StageFailed                     // an attempt has failed; it begins and completes at once
 	StageStop                       // resign or withdraw
 )
 

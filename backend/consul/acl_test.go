@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,13 +15,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // aclTTL is the timeout of sessions that have tokens. A refusal is ridden out for a third of it.
@@ -32,7 +31,7 @@ const aclTTL = 15 * time.Second
 func token(t *testing.T, server *servertest.Consul, rules string) (secret string, may func(rules string)) {
 	t.Helper()
 	user := must.Get(consultest.Operator(server))(t)
-	name := "test-" + strconv.FormatUint(roots.Add(1), 10)
+	name := newName()
 	policy := must.First(user.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil))(t)
 	made := must.First(user.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, nil))(t)
 	may = func(rules string) {
@@ -74,40 +73,37 @@ func TestACL(t *testing.T) {
 	}
 	run("enough", func(t *testing.T) {
 		f := withRules(t, enough)
-		f.s = f.open()
-		f.enter(newChild("/a"))
-		e := f.enqueue(f.s)
-		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+		f.S = f.open()
+		f.Enter(newChild("/a"))
+		e := f.Enqueue(f.S)
+		seat := f.Commit(f.S, backend.CreateEphemeral(f.Dir+"/seat", nil))[0]
 		for _, lose := range []func(func(api.TxnOps) bool){f.LoseReply, f.LoseRequest} {
 			for _, op := range []backend.Op{
-				backend.CreateEphemeral(newChild(f.dir), []byte("x")), backend.Enqueue(f.dir, []byte("x")),
-				backend.CompareAndSet(newChild(f.dir), []byte("x"), 0), backend.Update(e, []byte("x")), backend.Delete(f.enqueue(f.s)),
+				backend.CreateEphemeral(newChild(f.Dir), []byte("x")), backend.Enqueue(f.Dir, []byte("x")),
+				backend.CompareAndSet(newChild(f.Dir), []byte("x"), 0), backend.Update(e, []byte("x")), backend.Delete(f.Enqueue(f.S)),
 			} {
 				lose(consultest.MatchKind(op.Kind))
-				if made := f.commit(f.s, op); op.Kind != backend.OpDelete {
-					f.stands(made[0])
+				if made := f.Commit(f.S, op); op.Kind != backend.OpDelete {
+					f.Stands(f.S, made[0])
 				}
 			}
 		}
 		waiting := f.await(seat)
-		require.NoError(t, f.s.Discard(f.ctx, seat))
-		returns(f, waiting)
+		require.NoError(t, f.S.Discard(f.Ctx, seat))
+		wait.Value(f.T, waiting)
 
-		_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet("/b/d", nil, 0))
+		f.Refused(f.S, backend.CompareAndSet("/b/d", nil, 0), backend.ErrDenied)
+		f.Refused(f.S, backend.CreateEphemeral("/b", nil), backend.ErrDenied)
+		_, err := f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet("/a/ok", nil, 0), backend.CompareAndSet("/ab", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
-		_, err = f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/b", nil))
-		require.ErrorIs(t, err, backend.ErrDenied)
-		_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet("/a/ok", nil, 0), backend.CompareAndSet("/ab", nil, 0))
-		require.ErrorIs(t, err, backend.ErrDenied)
-		_, err = f.s.Get(f.ctx, "/a/ok")
-		require.ErrorIs(t, err, backend.ErrNoEntry)
-		assert.Equal(t, backend.Live, f.s.State())
-		require.NoError(t, f.s.Close(f.ctx))
+		f.Gone(f.S, "/a/ok")
+		assert.Equal(t, backend.Live, f.S.State())
+		require.NoError(t, f.S.Close(f.Ctx))
 	})
 	run("no keys of sessions", func(t *testing.T) {
 		f := withRules(t, own)
-		f.s = f.open()
-		_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet("/a/x", nil, 0))
+		f.S = f.open()
+		_, err := f.S.Commit(f.Ctx, nil, backend.CompareAndSet("/a/x", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.ErrorContains(t, err, `".elector/"`)
 	})
@@ -123,7 +119,7 @@ func TestACL(t *testing.T) {
 	} {
 		run(name, func(t *testing.T) {
 			f := process(t)
-			_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+			_, err := f.Backend.Open(f.Ctx, backend.OpenOptions{})
 			require.ErrorIs(t, err, backend.ErrDenied)
 			var status api.StatusError
 			require.ErrorAs(t, err, &status)
@@ -136,18 +132,17 @@ func TestACL(t *testing.T) {
 	run("read only", func(t *testing.T) {
 		f := withRules(t, reads)
 		require.NoError(t, consultest.PutAll(f.Servers, "/a/r", []byte("x")))
-		f.s = f.open()
-		got := must.Get(f.s.Get(f.ctx, "/a/r"))(t)
+		f.S = f.open()
+		got := must.Get(f.S.Get(f.Ctx, "/a/r"))(t)
 		assert.Equal(t, "x", string(got.Value))
-		_, err := f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/a/seat", nil))
-		require.ErrorIs(t, err, backend.ErrDenied)
+		f.Refused(f.S, backend.CreateEphemeral("/a/seat", nil), backend.ErrDenied)
 	})
 	// Without the right to read, Consul hides what exists.
 	run("elsewhere", func(t *testing.T) {
 		f := withRules(t, enough)
 		require.NoError(t, consultest.PutAll(f.Servers, "/b/secret", []byte("x")))
-		f.s = f.open()
-		_, err := f.s.Get(f.ctx, "/b/secret")
+		f.S = f.open()
+		_, err := f.S.Get(f.Ctx, "/b/secret")
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
 }
@@ -159,7 +154,7 @@ func TestACLOfTheSessionNode(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
 	secret, may := token(t, server, enough)
 	f := with(t, secret, server)
-	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err := f.Backend.Open(f.Ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, `node "elector-sessions" { policy = "write" }`)
@@ -170,16 +165,16 @@ func TestACLOfTheSessionNode(t *testing.T) {
 
 	// As the error's text has it.
 	must.Get(f.operator().Raw().Write("/v1/catalog/register", json.RawMessage(body), nil, nil))(t)
-	f.s = f.open()
-	require.NoError(t, f.s.Close(f.ctx))
+	f.S = f.open()
+	require.NoError(t, f.S.Close(f.Ctx))
 
 	must.Get(f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil))(t)
 	may(enough + `node "elector-sessions" { policy = "write" }`)
-	f.s = f.open()
+	f.S = f.open()
 	may(enough)
-	require.NoError(t, f.s.Close(f.ctx))
-	f.s = f.open()
-	require.NoError(t, f.s.Close(f.ctx))
+	require.NoError(t, f.S.Close(f.Ctx))
+	f.S = f.open()
+	require.NoError(t, f.S.Close(f.Ctx))
 }
 
 // Nothing ends when a restarted server refuses valid tokens while it reads its log: at first it knows
@@ -212,28 +207,28 @@ func TestServerReadsItsLog(t *testing.T) {
 	other := processOn(t, consultest.Options{Token: secret}, server)
 	ofFirst, ofOther := f.countAnswers(every, http.StatusForbidden), other.countAnswers(every, http.StatusForbidden)
 	refused := func() int64 { return ofFirst.Load() + ofOther.Load() }
-	leads, waits := f.stand(f.Backend, fair.Strategy{}, "/a/log"), other.stand(other.Backend, fair.Strategy{}, "/a/log")
-	term := f.campaign(leads)
+	leads, waits := f.Stand(elector.Config{Backend: f.Backend, Election: "/a/log"}), other.Stand(elector.Config{Backend: other.Backend, Election: "/a/log"})
+	term := f.Campaign(leads)
 	for rounds := 0; rounds < 10 && (rounds < 2 || refused() == 0); rounds++ {
-		waiting := f.campaigning(waits)
+		waiting := f.Campaigns(waits)
 		wait.For(t, "two stand", func() bool {
-			all, err := leads.Candidates(f.ctx)
+			all, err := leads.Candidates(f.Ctx)
 			return err == nil && len(all) == 2
 		})
 		require.NoError(t, server.Kill())
 		require.NoError(t, server.Launch())
 		if rounds%2 == 0 {
-			require.NoError(t, term.Proclaim(f.ctx, []byte("new")))
+			require.NoError(t, term.Proclaim(f.Ctx, []byte("new")))
 			require.True(t, term.Valid(), "%v", context.Cause(term.Context()))
 		}
-		require.NoError(t, term.Resign(f.ctx))
-		term, err = wait.Returned(f.t, waiting)
+		require.NoError(t, term.Resign(f.Ctx))
+		term, err = wait.Returned(f.T, waiting)
 		require.NoError(t, err)
-		all := must.Get(waits.Candidates(f.ctx))(t)
+		all := must.Get(waits.Candidates(f.Ctx))(t)
 		assert.Len(t, all, 1)
 		leads, waits = waits, leads
 	}
-	require.NoError(t, term.Resign(f.ctx))
+	require.NoError(t, term.Resign(f.Ctx))
 	t.Log(refused(), "answers were refusals")
 	assert.Positive(t, refused())
 }
@@ -243,30 +238,30 @@ func TestServerReadsItsLog(t *testing.T) {
 func TestLookWithoutRights(t *testing.T) {
 	t.Parallel()
 	f := withRules(t, reads)
-	f.s = f.open()
+	f.S = f.open()
 	key := newChild("/a")
 	require.NoError(t, consultest.PutAll(f.Servers, key, []byte("0")))
-	flag := must.Get(f.s.Get(f.ctx, key))(t)
+	flag := must.Get(f.S.Get(f.Ctx, key))(t)
 	f.handle(blocking, hang)
 	states := f.recordStates()
 	f.await(backend.Entry{Key: newChild("/a")})
 	waiting := f.await(flag)
 	require.NoError(t, consultest.PutAll(f.Servers, key, []byte("1")))
 	began := time.Now()
-	now := must.Get(wait.Returned(f.t, waiting))(t)
+	now := wait.Value(f.T, waiting)
 	assert.Equal(t, "1", string(now[0].Value))
 	assert.Less(t, time.Since(began), time.Minute, "then a query is given up")
 	assert.Equal(t, []backend.State{backend.Live}, states())
 }
 
-func newChild(dir string) string { return dir + "/" + newRoot()[len("/test/"):] }
+func newChild(dir string) string { return dir + "/" + newName() }
 
 // One list that leaves out what the token may read, as from a server that reads its log, and one empty
 // reply, are asked for again.
 func TestAnswersThatLeaveOut(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	first, own := f.enqueue(f.another().s), f.enqueue(f.s)
+	first, own := f.Enqueue(f.another().S), f.Enqueue(f.S)
 	filtered := false
 	once := func(m match, text string) {
 		f.first(1, m, func(*consultest.Request) (*http.Response, error) {
@@ -282,19 +277,19 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 	once(asks("recurse"), "[]")
 	for _, text := range []string{"null", "{}", `{"Results":[],"Errors":null}`, `{"Results":[{}]}`} {
 		once(txns, text)
-		f.follows(first, own)
+		f.Follows(f.S, own, first)
 	}
 	filtered = true
 	once(asks("recurse"), "[]")
-	l := must.Get(f.s.List(f.ctx, f.dir))(t)
+	l := must.Get(f.S.List(f.Ctx, f.Dir))(t)
 	assert.Equal(t, []string{first.Key, own.Key}, l.Keys)
 
 	o := f.another()
-	w := must.Get(o.s.Will())(t)
+	w := must.Get(o.S.Will())(t)
 	once(destroys, "true")
 	once(informs, "[]")
-	require.NoError(t, backend.Execute(f.ctx, f.Backend, w))
-	assert.False(t, exists(t, f.Servers, o.s.ID()), "nil, and the session is there")
+	require.NoError(t, backend.Execute(f.Ctx, f.Backend, w))
+	assert.False(t, exists(t, f.Servers, o.S.ID()), "nil, and the session is there")
 }
 
 // A commit that a proxy sends twice is done, is then refused, and is not done another time.
@@ -310,7 +305,7 @@ func TestDoneAndThenRefused(t *testing.T) {
 				t.Parallel()
 				f := setUpBrief(t) // a refusal is ridden out for a third of its timeout
 				_, remove := f.first(times, commits(backend.OpEnqueue), done(refusal))
-				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
+				made, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, []byte("x")))
 				remove()
 				want := []string(nil)
 				if times == 1 {
@@ -320,7 +315,7 @@ func TestDoneAndThenRefused(t *testing.T) {
 					require.ErrorIs(t, err, backend.ErrDenied)
 				}
 				wait.For(t, "what was told stands, and nothing else", func() bool {
-					l := must.Get(f.s.List(f.ctx, f.dir))(t)
+					l := must.Get(f.S.List(f.Ctx, f.Dir))(t)
 					return slices.Equal(l.Keys, want)
 				})
 			})
@@ -335,39 +330,13 @@ func TestACLOfTails(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			f := withRules(t, enough+`key_prefix ".elector/tails/" { policy = "`+policy+`" }`)
-			f.s = f.open()
-			f.enter(newChild("/a"))
-			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+			f.S = f.open()
+			f.Enter(newChild("/a"))
+			_, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
 			require.ErrorIs(t, err, backend.ErrDenied)
-			require.ErrorContains(t, err, `".elector/tails`+f.dir)
-			l := must.Get(f.s.List(f.ctx, f.dir))(t)
+			require.ErrorContains(t, err, `".elector/tails`+f.Dir)
+			l := must.Get(f.S.List(f.Ctx, f.Dir))(t)
 			assert.Empty(t, l.Keys)
 		})
 	}
-}
-
-// An entry that the servers refused to remove is removed as soon as they permit it, while the session
-// lives.
-func TestRefusedDropGoesOn(t *testing.T) {
-	t.Parallel()
-	server := withACL.ForTest(t)
-	secret, may := token(t, server, enough)
-	f := with(t, secret, server)
-	f.s = f.open()
-	f.enter(newChild("/a"))
-	e, kept := f.enqueue(f.s), f.enqueue(f.s)
-	may(enough + `key_prefix "` + f.dir[1:] + `/" { policy = "read" }`)
-	for range 2 {
-		err := f.s.Discard(f.ctx, e)
-		require.ErrorIs(t, err, backend.ErrDenied)
-		assert.ErrorContains(t, err, "not confirmed yet")
-	}
-	f.stands(e)
-	may(enough)
-	wait.For(t, "the entry goes", func() bool {
-		l, err := f.s.List(f.ctx, f.dir)
-		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
-	})
-	assert.Equal(t, backend.Live, f.s.State())
-	require.NoError(t, f.s.Discard(f.ctx, e))
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
-	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -37,21 +36,21 @@ func TestServerErrors(t *testing.T) {
 		t.Run(row.what, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
-			e := f.enqueue(f.s)
+			e := f.Enqueue(f.S)
 			unable := answer(row.status, row.text)
 			remove := f.Intercept(unable)
-			read := wait.Later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
-			f.awaitState(backend.Suspended)
+			read := wait.Later(func() (backend.Entry, error) { return f.S.Get(f.Ctx, e.Key) })
+			f.AwaitState(f.S, backend.Suspended)
 			remove()
-			f.awaitState(backend.Live)
-			got := must.Get(wait.Returned(f.t, read))(t)
+			f.AwaitState(f.S, backend.Live)
+			got := wait.Value(f.T, read)
 			assert.True(t, got.Same(e))
 
 			f = setUpBrief(t)
 			f.Intercept(unable)
-			read = wait.Later(func() (backend.Entry, error) { return f.s.Get(f.ctx, f.dir) })
-			f.lostAtDeadline()
-			fails(f, read, backend.ErrSessionLost)
+			read = wait.Later(func() (backend.Entry, error) { return f.S.Get(f.Ctx, f.Dir) })
+			f.LostAtDeadline()
+			wait.Fails(f.T, read, backend.ErrSessionLost)
 		})
 	}
 }
@@ -77,7 +76,7 @@ func TestOpenErrors(t *testing.T) {
 			t.Parallel()
 			f := processOn(t, consultest.Options{}, sharedServer(t))
 			f.Intercept(answer(row.status, row.text))
-			_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+			_, err := f.Backend.Open(f.Ctx, backend.OpenOptions{})
 			require.ErrorIs(t, err, row.want)
 			var status api.StatusError
 			require.ErrorAs(t, err, &status)
@@ -92,10 +91,9 @@ func TestSilence(t *testing.T) {
 	t.Parallel()
 	f := setUpBrief(t)
 	f.handle(both(txns, not(looks)), hang)
-	_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	require.NoError(t, f.ctx.Err())
-	assert.NotEqual(t, backend.Lost, f.s.State())
+	f.Refused(f.S, backend.CompareAndSet(f.Dir+"/x", nil, 0), backend.ErrIndeterminate)
+	require.NoError(t, f.Ctx.Err())
+	assert.NotEqual(t, backend.Lost, f.S.State())
 }
 
 // The renewals of a leader whose own disk stalls, and that answers nothing else, keep no session,
@@ -111,15 +109,15 @@ func TestRenewalsAlone(t *testing.T) {
 			began := time.Now()
 			waiting := make(<-chan wait.Result[[]backend.Entry])
 			if waits {
-				waiting = wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, backend.Unknown(f.dir)) })
+				waiting = wait.Later(func() ([]backend.Entry, error) { return f.S.Await(f.Ctx, backend.Unknown(f.Dir)) })
 			}
-			f.awaitState(backend.Suspended)
-			before := f.s.Deadline()
+			f.AwaitState(f.S, backend.Suspended)
+			before := f.S.Deadline()
 			assert.True(t, before.Before(began.Add(ttl)), "a renewal alone has moved it")
-			f.lostAtDeadline()
-			assert.Equal(t, before, f.s.Deadline())
+			f.LostAtDeadline()
+			assert.Equal(t, before, f.S.Deadline())
 			if waits {
-				fails(f, waiting, backend.ErrSessionLost)
+				wait.Fails(f.T, waiting, backend.ErrSessionLost)
 			}
 		})
 	}
@@ -127,9 +125,9 @@ func TestRenewalsAlone(t *testing.T) {
 		t.Parallel()
 		f := setUpBrief(t)
 		f.handle(under("kv/"), hang)
-		_, err := f.s.Await(f.ctx, backend.Unknown(f.dir))
+		_, err := f.S.Await(f.Ctx, backend.Unknown(f.Dir))
 		require.ErrorIs(t, err, backend.ErrUnavailable)
-		assert.NotEqual(t, backend.Lost, f.s.State())
+		assert.NotEqual(t, backend.Lost, f.S.State())
 	})
 }
 
@@ -146,10 +144,10 @@ func TestTooManyConnections(t *testing.T) {
 	var made []backend.Op
 	told := make(chan error, waits)
 	for range waits {
-		key := f.dir + "/" + strconv.Itoa(len(made))
+		key := f.Dir + "/" + strconv.Itoa(len(made))
 		made = append(made, backend.CreateEphemeral(key, nil))
 		go func() {
-			now, err := f.s.Await(f.ctx, backend.Entry{Key: key})
+			now, err := f.S.Await(f.Ctx, backend.Entry{Key: key})
 			if err == nil && !now[0].Exists() {
 				err = errors.New("it is told of nothing")
 			}
@@ -160,9 +158,9 @@ func TestTooManyConnections(t *testing.T) {
 	for range 3 {
 		f.renewed()
 	}
-	f.commit(f.s, made...)
+	f.Commit(f.S, made...)
 	for range waits {
-		go f.hasten(f.s)
+		go f.hasten(f.S)
 		require.NoError(t, <-told)
 	}
 	f.renewed()
@@ -177,7 +175,7 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 			t.Parallel()
 			f := setUpOn(t, consultest.Options{Apart: apart}, sharedServer(t))
 			o := f.another()
-			e := o.enqueue(o.s)
+			e := o.Enqueue(o.S)
 			var refused, sent atomic.Int64
 			var room atomic.Bool
 			f.handle(blocking, func(r *consultest.Request) (*http.Response, error) {
@@ -189,13 +187,13 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 				return crowded(r)
 			})
 			waits := func() <-chan wait.Result[[]backend.Entry] {
-				return wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, e) })
+				return wait.Later(func() ([]backend.Entry, error) { return f.S.Await(f.Ctx, e) })
 			}
 			waiting := waits()
 			wait.For(t, "it is refused", func() bool { return refused.Load() > 0 })
-			e = o.commit(o.s, backend.Update(e, []byte("new")))[0]
+			e = o.Commit(o.S, backend.Update(e, []byte("new")))[0]
 			f.renewed()
-			f.told(waiting, e)
+			f.Told(waiting, e)
 			if !apart {
 				require.EqualValues(t, 1, refused.Load(), "it asks again, and may be given the heartbeats' connection")
 			}
@@ -203,29 +201,10 @@ func TestWaitingWithoutAConnection(t *testing.T) {
 			room.Store(true)
 			waiting = waits()
 			wait.For(t, "it asks again", func() bool { return sent.Load() > 0 })
-			o.commit(o.s, backend.Delete(e))
-			f.told(waiting, nothing)
-			require.Equal(t, backend.Live, f.s.State())
+			o.Commit(o.S, backend.Delete(e))
+			f.Told(waiting, nothing)
+			require.Equal(t, backend.Live, f.S.State())
 		})
-	}
-}
-
-// A wait that has ended does not show what exists when the next one begins.
-func TestWaitingAgainIsNoMemory(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	o := f.another()
-	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
-	e := f.commit(o.s, seat)[0]
-	for range 3 {
-		waiting := f.await(e)
-		f.commit(o.s, backend.Delete(e))
-		returns(f, waiting)
-		e = f.commit(o.s, seat)[0]
-		_, err := f.s.Commit(f.ctx, nil, seat)
-		require.ErrorIs(t, err, backend.ErrExists)
-		now := must.Get(f.s.Await(f.ctx, backend.Unknown(e.Key)))(t)
-		assert.True(t, now[0].Same(e), "%+v", now[0])
 	}
 }
 
@@ -234,33 +213,33 @@ func TestPausedServer(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{Apart: true}, server)
-	e := f.enqueue(f.s)
+	e := f.Enqueue(f.S)
 	require.NoError(t, server.Pause())
-	go f.hasten(f.s)
-	f.awaitState(backend.Suspended)
+	go f.hasten(f.S)
+	f.AwaitState(f.S, backend.Suspended)
 	require.NoError(t, server.Resume())
-	f.awaitState(backend.Live)
-	f.stands(e)
+	f.AwaitState(f.S, backend.Live)
+	f.Stands(f.S, e)
 
 	f = setUpOn(t, consultest.Options{Apart: true, Config: brief.Config}, server)
-	e = f.enqueue(f.s)
+	e = f.Enqueue(f.S)
 	waiting := f.await(e)
 	require.NoError(t, server.Pause())
-	reading := wait.Later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
-	listing := wait.Later(func() (backend.Listing, error) { return f.s.List(f.ctx, f.dir) })
-	writing := wait.Later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Update(e, nil)) })
-	short, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
-	_, err := f.s.Get(short, e.Key)
+	reading := wait.Later(func() (backend.Entry, error) { return f.S.Get(f.Ctx, e.Key) })
+	listing := wait.Later(func() (backend.Listing, error) { return f.S.List(f.Ctx, f.Dir) })
+	writing := wait.Later(func() ([]backend.Entry, error) { return f.S.Commit(f.Ctx, nil, backend.Update(e, nil)) })
+	short, cancel := context.WithTimeout(f.Ctx, 200*time.Millisecond)
+	_, err := f.S.Get(short, e.Key)
 	cancel()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	f.lostAtDeadline()
-	fails(f, reading, backend.ErrSessionLost)
-	fails(f, listing, backend.ErrSessionLost)
-	fails(f, waiting, backend.ErrSessionLost)
-	fails(f, writing, backend.ErrSessionLost, backend.ErrIndeterminate)
-	short, cancel = context.WithTimeout(f.ctx, 200*time.Millisecond)
+	f.LostAtDeadline()
+	wait.Fails(f.T, reading, backend.ErrSessionLost)
+	wait.Fails(f.T, listing, backend.ErrSessionLost)
+	wait.Fails(f.T, waiting, backend.ErrSessionLost)
+	wait.Fails(f.T, writing, backend.ErrSessionLost, backend.ErrIndeterminate)
+	short, cancel = context.WithTimeout(f.Ctx, 200*time.Millisecond)
 	defer cancel()
-	require.Error(t, f.s.Close(short), "nobody has confirmed it")
+	require.Error(t, f.S.Close(short), "nobody has confirmed it")
 	_, err = f.Backend.Open(short, backend.OpenOptions{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, server.Resume())
@@ -271,7 +250,7 @@ func TestOpenWithATTLThatServersRefuse(t *testing.T) {
 	t.Parallel()
 	server := withACL.ForTest(t)
 	f := processOn(t, consultest.Options{Token: server.Token(), Config: brief.Config}, server)
-	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err := f.Backend.Open(f.Ctx, backend.OpenOptions{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "SessionTimeout")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
@@ -17,7 +18,6 @@ import (
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // forAnHour are the options of a process whose sessions no TTL ends while a test lasts.
@@ -29,10 +29,10 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	t.Helper()
 	f, o := processOn(t, forAnHour, by), processOn(t, forAnHour, others...)
 	election := newRoot()
-	term := f.campaign(f.stand(f.Backend, fair.Strategy{}, election))
-	heir := o.stand(o.Backend, fair.Strategy{}, election)
-	winning := o.campaigning(heir)
-	o.queue(heir, 2)
+	term := f.Campaign(f.Stand(elector.Config{Backend: f.Backend, Election: election}))
+	heir := o.Stand(elector.Config{Backend: o.Backend, Election: election})
+	winning := o.Campaigns(heir)
+	o.Queue(heir, 2)
 	node := must.Get(f.operator().Agent().NodeName())(t)
 
 	require.NoError(t, begin(f))
@@ -48,10 +48,10 @@ func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.C
 	id := term.Guard().Session.ID()
 	require.True(t, exists(t, others, id), "the session went with the node; the term is valid: %v", term.Valid())
 	require.True(t, term.Valid())
-	pending(o, winning)
+	wait.Pending(o.T, winning)
 
 	require.NoError(t, consultest.Destroy(others, id))
-	o.succeeds(winning, term)
+	o.Succeeds(winning, term)
 }
 
 // Autopilot takes a server that is cut off out of the catalog, within seconds and by default.
@@ -120,12 +120,12 @@ func TestSessionNode(t *testing.T) {
 	made, refused := f.countAnswers(makes, http.StatusOK), f.countAnswers(makes, http.StatusConflict)
 	var all []<-chan wait.Result[*backend.Session]
 	for range 8 {
-		all = append(all, wait.Later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) }))
+		all = append(all, wait.Later(func() (*backend.Session, error) { return f.Backend.Open(f.Ctx, backend.OpenOptions{}) }))
 	}
 	user := f.operator()
 	for _, opening := range all {
-		s := must.Get(wait.Returned(f.t, opening))(t)
-		defer s.Close(f.ctx)
+		s := wait.Value(f.T, opening)
+		defer s.Close(f.Ctx)
 		session := must.First(user.Session().Info(s.ID(), nil))(t)
 		assert.Equal(t, consul.SessionNode, session.Node)
 		assert.Equal(t, api.SessionBehaviorDelete, session.Behavior)
@@ -135,7 +135,7 @@ func TestSessionNode(t *testing.T) {
 	}
 	assert.EqualValues(t, 1, made.Load(), "%d were late", refused.Load())
 	before := refused.Load()
-	f.s = f.open()
+	f.S = f.open()
 	assert.EqualValues(t, 1+before, made.Load()+refused.Load(), "the node is there")
 	node := must.First(user.Catalog().Node(consul.SessionNode, nil))(t)
 	assert.Equal(t, map[string]string{"external-node": "true", "external-probe": "false"}, node.Node.Meta)
@@ -149,25 +149,7 @@ func TestSessionNodeIsTakenOut(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, forAnHour, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}))
 	must.Get(f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil))(t)
-	f.hasten(f.s)
-	f.lost()
+	f.hasten(f.S)
+	f.AwaitState(f.S, backend.Lost)
 	assert.Equal(t, backend.Live, f.open().State())
-}
-
-// A plain session's window counts from when its creation was sent, whenever that was answered.
-func TestWindowOfANewSession(t *testing.T) {
-	t.Parallel()
-	f := processOn(t, forAnHour, sharedServer(t))
-	var arrived time.Time
-	f.handle(under("session/create"), func(r *consultest.Request) (*http.Response, error) {
-		arrived = time.Now()
-		response, err := r.Send()
-		for !time.Now().After(arrived) { // clocks have ticks
-			time.Sleep(time.Millisecond)
-		}
-		return response, err
-	})
-	f.s = f.open()
-	began := f.s.Deadline().Add(time.Hour/20 - time.Hour)
-	assert.False(t, began.After(arrived), "it counts from %v after the request", began.Sub(arrived))
 }

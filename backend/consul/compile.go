@@ -233,6 +233,9 @@ func (c *commit) ancestors(p *plan, i int) {
 			missing = append(missing, dir)
 		}
 	}
+	if len(missing) > 0 { // what is above them must be a directory, too
+		p.parent(missing[len(missing)-1], i)
+	}
 	for j := len(missing) - 1; j >= 0; j-- {
 		p.add(api.KVTxnOp{Verb: api.KVCAS, Key: path(missing[j]), Flags: c.nonce}, ref{role: roleDir, op: i, key: missing[j]})
 		p.touched[missing[j]] = made

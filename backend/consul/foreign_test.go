@@ -33,34 +33,34 @@ func TestNothingFromBetween(t *testing.T) {
 		t.Run(http.StatusText(row.status)+" "+row.text, func(t *testing.T) {
 			t.Parallel()
 			f := setUp(t)
-			e := f.enqueue(f.s)
+			e := f.Enqueue(f.S)
 			lie := answer(row.status, row.text)
 			reads := func(r *consultest.Request) bool { return r.Method == http.MethodGet && r.For("kv/") }
 			for name, check := range map[string]func() error{
 				"get": func() error {
-					got, err := f.s.Get(f.ctx, e.Key)
+					got, err := f.S.Get(f.Ctx, e.Key)
 					assert.True(t, got.Same(e))
 					return err
 				},
 				"list": func() error {
-					l, err := f.s.List(f.ctx, f.dir)
+					l, err := f.S.List(f.Ctx, f.Dir)
 					assert.Equal(t, []string{e.Key}, l.Keys)
 					return err
 				},
 				"survey": func() error {
-					_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
+					_, strangers, err := f.S.Survey(f.Ctx, f.Dir, nil)
 					assert.Equal(t, []string{e.Key}, strangers)
 					return err
 				},
 				"await": func() error {
-					now, err := f.s.Await(f.ctx, backend.Unknown(e.Key))
+					now, err := f.S.Await(f.Ctx, backend.Unknown(e.Key))
 					assert.True(t, err != nil || now[0].Same(e))
 					return err
 				},
 				"delete": func() error {
-					dir, err := f.s.Get(f.ctx, f.dir)
+					dir, err := f.S.Get(f.Ctx, f.Dir)
 					if err == nil {
-						_, err = f.s.Commit(f.ctx, nil, backend.Delete(dir))
+						_, err = f.S.Commit(f.Ctx, nil, backend.Delete(dir))
 						assert.ErrorIs(t, err, backend.ErrConflict, "it has children")
 						err = nil
 					}
@@ -75,19 +75,19 @@ func TestNothingFromBetween(t *testing.T) {
 			// Nor is the session over because a proxy knows neither it nor the read that looked for it.
 			states := f.recordStates()
 			said, remove := f.first(4, func(r *consultest.Request) bool { return renews(r) || informs(r) }, lie)
-			go f.hasten(f.s)
-			wait.For(t, "renewals", func() bool { return said.Load() > 4 || f.s.State() == backend.Lost })
+			go f.hasten(f.S)
+			wait.For(t, "renewals", func() bool { return said.Load() > 4 || f.S.State() == backend.Lost })
 			remove()
-			f.awaitState(backend.Live)
+			f.AwaitState(f.S, backend.Live)
 			assert.NotContains(t, states(), backend.Lost)
 			// And a look needs Consul's own reply.
 			awaiting := f.awaitList(backend.Listing{Dir: newRoot()})
 			remove = f.handle(asks("keys"), lie)
-			go f.hasten(f.s)
-			f.awaitState(backend.Suspended)
+			go f.hasten(f.S)
+			f.AwaitState(f.S, backend.Suspended)
 			remove()
-			f.awaitState(backend.Live)
-			pending(f, awaiting)
+			f.AwaitState(f.S, backend.Live)
+			wait.Pending(f.T, awaiting)
 		})
 	}
 }
@@ -103,14 +103,14 @@ func TestWriteWithoutAWord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := processOn(t, consultest.Options{}, sharedServer(t))
-			f.s = f.open()
+			f.S = f.open()
 			key := newRoot()
 			must.Get(f.operator().KV().Put(&api.KVPair{Key: backend.Parent(key)[1:]}, nil))(t)
 			f.handle(verbs(api.KVCAS), done(func(r *consultest.Request) (*http.Response, error) {
-				assert.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
+				assert.NoError(t, consultest.Destroy(f.Servers, f.S.ID()))
 				return lie(r)
 			}))
-			_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is created
+			_, err := f.S.Commit(f.Ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is created
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			require.ErrorIs(t, err, backend.ErrIndeterminate)
 			written := must.First(f.operator().KV().Get(key[1:], nil))(t)
@@ -124,7 +124,7 @@ func TestWriteWithoutAWord(t *testing.T) {
 func TestNullInAnswers(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	e := f.enqueue(f.s)
+	e := f.Enqueue(f.S)
 	null := func(status int, text string) consultest.Handler {
 		return func(r *consultest.Request) (*http.Response, error) {
 			said, err := r.Send()
@@ -144,23 +144,23 @@ func TestNullInAnswers(t *testing.T) {
 		"an error of what was not done": null(http.StatusConflict, `{"Errors":[null]}`),
 	} {
 		_, remove := f.first(2, txns, lie)
-		made := f.commit(f.s, backend.CompareAndSet(newChild(f.dir), []byte("x"), 0))
+		made := f.Commit(f.S, backend.CompareAndSet(newChild(f.Dir), []byte("x"), 0))
 		remove()
-		f.stands(made[0])
+		f.Stands(f.S, made[0])
 
 		_, remove = f.first(2, txns, lie)
-		_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
+		_, strangers, err := f.S.Survey(f.Ctx, f.Dir, nil)
 		remove()
 		require.NoError(t, err, name)
 		assert.Equal(t, []string{e.Key}, strangers, name)
 
 		_, remove = f.first(2, txns, lie)
-		_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
+		_, err = f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(e)})
 		remove()
 		require.NoError(t, err, name)
 	}
 	_, remove := f.first(2, query("recurse", true), null(http.StatusOK, "[null]"))
-	l, err := f.s.List(f.ctx, f.dir)
+	l, err := f.S.List(f.Ctx, f.Dir)
 	remove()
 	require.NoError(t, err)
 	assert.Equal(t, []string{e.Key}, l.Keys)
@@ -174,7 +174,7 @@ func (f *fixture) newLeader() (renewals *atomic.Int64, remove func()) {
 		switch {
 		case renews(r):
 			renewals.Add(1)
-			return consultest.Answer(http.StatusNotFound, "Session id '"+f.s.ID()+"' not found"), nil
+			return consultest.Answer(http.StatusNotFound, "Session id '"+f.S.ID()+"' not found"), nil
 		case informs(r) && !r.Asks("consistent"):
 			return consultest.Answer(http.StatusOK, "[]"), nil
 		}
@@ -188,13 +188,13 @@ func TestPitfall36NotFound(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	notFound := f.countAnswers(renews, http.StatusNotFound)
-	require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-	go f.hasten(f.s)
-	state := must.Get(f.s.AwaitState(f.ctx, backend.Live))(t)
+	require.NoError(t, consultest.Destroy(f.Servers, f.S.ID()))
+	go f.hasten(f.S)
+	state := must.Get(f.S.AwaitState(f.Ctx, backend.Live))(t)
 	assert.Equal(t, backend.Lost, state)
 	assert.NotZero(t, notFound.Load(), "it was not the renewal that said so")
-	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
-	_, err := f.s.Get(f.ctx, f.dir)
+	assert.True(t, time.Now().Before(f.S.Deadline()), "it waited for the window's end")
+	_, err := f.S.Get(f.Ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 	assert.Len(t, f.Sessions(), 1, "it was carried on in another")
 }
@@ -210,21 +210,21 @@ func TestPitfall36NotFoundYet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUpOn(t, consultest.Options{Config: cfg}, sharedServer(t))
-			e := f.enqueue(f.s)
+			e := f.Enqueue(f.S)
 			states := f.recordStates()
-			before := f.s.Deadline()
+			before := f.S.Deadline()
 			renewals, remove := f.newLeader()
-			go f.hasten(f.s)
-			wait.For(t, "renewals", func() bool { return renewals.Load() >= 3 || f.s.State() == backend.Lost })
-			after := f.s.Deadline()
+			go f.hasten(f.S)
+			wait.For(t, "renewals", func() bool { return renewals.Load() >= 3 || f.S.State() == backend.Lost })
+			after := f.S.Deadline()
 			remove()
-			f.awaitState(backend.Live)
+			f.AwaitState(f.S, backend.Live)
 			f.renewed()
 			assert.NotContains(t, states(), backend.Lost)
 			if cfg.Check == 0 { // a check that is passed moves it
 				assert.Equal(t, before, after)
 			}
-			f.stands(e)
+			f.Stands(f.S, e)
 			assert.Len(t, f.Sessions(), 1, "it was carried on in another")
 		})
 	}
@@ -236,14 +236,14 @@ func TestPitfall36NotFoundUnconfirmed(t *testing.T) {
 	f := setUp(t)
 	remove := f.handle(informs, answer(http.StatusInternalServerError, "Not ready to serve consistent reads"))
 	reads := f.countAnswers(informs, http.StatusInternalServerError)
-	require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-	go f.hasten(f.s)
-	wait.For(t, "attempts", func() bool { return reads.Load() >= 3 || f.s.State() == backend.Lost })
-	assert.Equal(t, backend.Suspended, f.s.State())
+	require.NoError(t, consultest.Destroy(f.Servers, f.S.ID()))
+	go f.hasten(f.S)
+	wait.For(t, "attempts", func() bool { return reads.Load() >= 3 || f.S.State() == backend.Lost })
+	assert.Equal(t, backend.Suspended, f.S.State())
 	remove()
-	state := must.Get(f.s.AwaitState(f.ctx, backend.Suspended))(t)
+	state := must.Get(f.S.AwaitState(f.Ctx, backend.Suspended))(t)
 	assert.Equal(t, backend.Lost, state)
-	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
+	assert.True(t, time.Now().Before(f.S.Deadline()), "it waited for the window's end")
 }
 
 // Close does not believe a new leader which says that it has ended a session that it does not know.
@@ -253,16 +253,16 @@ func TestCloseAtANewLeader(t *testing.T) {
 		t.Parallel()
 		f := setUp(t)
 		o := f.another()
-		e := f.enqueue(f.s)
+		e := f.Enqueue(f.S)
 		f.newLeader()
 		remove := f.handle(destroys, answer(http.StatusOK, "true"))
 		asked := f.countAnswers(destroys, http.StatusOK)
-		closing := wait.Later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })
+		closing := wait.Later(func() (struct{}, error) { return struct{}{}, f.S.Close(f.Ctx) })
 		wait.For(t, "the first attempt", func() bool { return asked.Load() >= 1 })
 		remove()
-		returns(f, closing)
-		assert.False(t, exists(t, f.Servers, f.s.ID()), "Close said that it had ended")
-		_, err := o.s.Get(o.ctx, e.Key)
+		wait.Value(f.T, closing)
+		assert.False(t, exists(t, f.Servers, f.S.ID()), "Close said that it had ended")
+		_, err := o.S.Get(o.Ctx, e.Key)
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 	})
 	t.Run("or says so", func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestCloseAtANewLeader(t *testing.T) {
 		f := setUp(t)
 		f.newLeader()
 		f.handle(destroys, answer(http.StatusOK, "true"))
-		require.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
-		assert.True(t, exists(t, f.Servers, f.s.ID()))
+		require.ErrorContains(t, f.S.Close(f.Ctx), "did not confirm")
+		assert.True(t, exists(t, f.Servers, f.S.ID()))
 	})
 }

@@ -35,17 +35,17 @@ func setUpChecked(t *testing.T, servers ...*servertest.Consul) *fixture {
 
 // checkOf returns the health check as the session's agent has it, nil if it has none.
 func (f *fixture) checkOf(id string) *api.AgentCheck {
-	f.t.Helper()
-	checks := must.Get(f.operator().Agent().Checks())(f.t)
+	f.T.Helper()
+	checks := must.Get(f.operator().Agent().Checks())(f.T)
 	return checks[id]
 }
 
 // checkID returns the ID of the session's health check.
 func (f *fixture) checkID() string {
-	f.t.Helper()
-	session := must.First(f.operator().Session().Info(f.s.ID(), nil))(f.t)
-	require.Len(f.t, session.ServiceChecks, 1)
-	assert.Empty(f.t, session.NodeChecks, "a hiccup of the gossip ends it")
+	f.T.Helper()
+	session := must.First(f.operator().Session().Info(f.S.ID(), nil))(f.T)
+	require.Len(f.T, session.ServiceChecks, 1)
+	assert.Empty(f.T, session.NodeChecks, "a hiccup of the gossip ends it")
 	return session.ServiceChecks[0].ID
 }
 
@@ -83,12 +83,12 @@ func TestCheckOverAgentRestarts(t *testing.T) {
 		require.NoError(t, server.Kill())
 		require.NoError(t, server.Launch())
 		for {
-			there := exists(t, f.Servers, f.s.ID())
+			there := exists(t, f.Servers, f.S.ID())
 			if now := time.Now(); !there {
-				require.False(t, now.Before(f.s.Deadline()), "it ended %v before its window", f.s.Deadline().Sub(now))
+				require.False(t, now.Before(f.S.Deadline()), "it ended %v before its window", f.S.Deadline().Sub(now))
 				break
 			}
-			if f.s.State() == backend.Lost || server.WaitReady(wait.Patience) == nil && f.s.State() == backend.Live {
+			if f.S.State() == backend.Lost || server.WaitReady(wait.Patience) == nil && f.S.State() == backend.Live {
 				kept++
 				break
 			}
@@ -102,10 +102,10 @@ func TestCheckOverAgentRestarts(t *testing.T) {
 func TestCheckIsRemoved(t *testing.T) {
 	t.Parallel()
 	f := setUpChecked(t, sharedServer(t))
-	assert.Equal(t, check, f.s.TTL())
+	assert.Equal(t, check, f.S.TTL())
 	id := f.checkID()
 	assert.NotNil(t, f.checkOf(id))
-	require.NoError(t, f.s.Close(f.ctx))
+	require.NoError(t, f.S.Close(f.Ctx))
 	assert.Nil(t, f.checkOf(id))
 }
 
@@ -126,7 +126,7 @@ func TestCheckOfASessionThatWasNotOpened(t *testing.T) {
 		}
 		return r.Send()
 	})
-	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err := f.Backend.Open(f.Ctx, backend.OpenOptions{})
 	require.ErrorContains(t, err, "Invalid Session TTL")
 	assert.Nil(t, f.checkOf(id))
 }
@@ -145,19 +145,19 @@ func TestCheckOverAServerElection(t *testing.T) {
 			t.Parallel()
 			f := setUpOn(t, consultest.Options{Config: consul.Config{Check: check, SessionTimeout: timeout}}, sharedServer(t))
 			remove := f.handle(renews, end)
-			f.awaitState(backend.Suspended)
-			for end := f.s.Deadline(); time.Now().Before(end); {
-				require.NotEqual(t, backend.Lost, f.s.State(), "the check was passed all the time")
+			f.AwaitState(f.S, backend.Suspended)
+			for end := f.S.Deadline(); time.Now().Before(end); {
+				require.NotEqual(t, backend.Lost, f.S.State(), "the check was passed all the time")
 				time.Sleep(10 * time.Millisecond)
 			}
 			remove()
-			f.awaitState(backend.Live)
+			f.AwaitState(f.S, backend.Live)
 
 			// But not for longer than the session's own TTL.
 			f.handle(renews, end)
 			began := time.Now()
-			f.lostAtDeadline()
-			assert.True(t, f.s.Deadline().Before(began.Add(timeout)))
+			f.LostAtDeadline()
+			assert.True(t, f.S.Deadline().Before(began.Add(timeout)))
 		})
 	}
 }
@@ -169,14 +169,14 @@ func TestCheckIsRemovedWithoutServers(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{NoSync: true})
 	f := setUpChecked(t, agent)
-	f.enqueue(f.s)
+	f.Enqueue(f.S)
 	require.NoError(t, server.Kill())
-	require.Error(t, f.s.Close(f.ctx), "nobody has confirmed it")
+	require.Error(t, f.S.Close(f.Ctx), "nobody has confirmed it")
 	checks := must.Get(f.operator().Agent().Checks())(t)
 	assert.Empty(t, checks)
 	began := time.Now()
 	require.NoError(t, server.Start())
-	wait.For(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
+	wait.For(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.S.ID()) })
 	t.Logf("the session went %v after the servers came back", time.Since(began))
 }
 
@@ -184,12 +184,12 @@ func TestCheckIsRemovedWithoutServers(t *testing.T) {
 func TestCheckOverAgentReload(t *testing.T) {
 	t.Parallel()
 	f := setUpChecked(t, sharedServer(t))
-	e := f.enqueue(f.s)
+	e := f.Enqueue(f.S)
 	asked, _ := f.first(1, under("agent/check/update"), answer(http.StatusNotFound, "Unknown check ID"))
-	f.hasten(f.s)
+	f.hasten(f.S)
 	wait.For(t, "the answer", func() bool { return asked.Load() > 0 })
 	f.renewed()
-	f.stands(e)
+	f.Stands(f.S, e)
 }
 
 // steady makes servers keep their leader on a busy machine, as by default.
@@ -243,33 +243,33 @@ func TestCheckedElections(t *testing.T) {
 			for _, agent := range []*servertest.Consul{near, far, far} {
 				f := processOn(t, fault.options, agent)
 				processes = append(processes, f)
-				candidates = append(candidates, f.stand(f.Backend, fair.Strategy{}, election))
+				candidates = append(candidates, f.Stand(elector.Config{Backend: f.Backend, Election: election}))
 			}
 			observer := processes[2]
-			first := processes[0].campaign(candidates[0])
-			second := processes[1].campaigning(candidates[1])
-			observer.queue(candidates[2], 2)
-			third := processes[2].campaigning(candidates[2])
-			observer.queue(candidates[2], 3)
+			first := processes[0].Campaign(candidates[0])
+			second := processes[1].Campaigns(candidates[1])
+			observer.Queue(candidates[2], 2)
+			third := processes[2].Campaigns(candidates[2])
+			observer.Queue(candidates[2], 3)
 
 			began := time.Now()
 			require.NoError(t, fault.begin(processes[0], near))
-			won := must.Get(wait.Returned(processes[1].t, second))(t)
+			won := wait.Value(processes[1].T, second)
 			require.Error(t, first.Context().Err(), "two lead")
 			require.False(t, first.Valid(), "two lead")
 			t.Logf("failover took %v", time.Since(began))
 			assert.Greater(t, won.Token(), first.Token())
-			processes[0].ends(first, elector.ErrSessionLost)
+			processes[0].Ends(first, elector.ErrSessionLost)
 
 			// It comes back, at the end of the queue.
 			require.NoError(t, fault.end(processes[0], near))
-			last := processes[0].campaigning(candidates[0])
-			observer.queue(candidates[2], 3)
+			last := processes[0].Campaigns(candidates[0])
+			observer.Queue(candidates[2], 3)
 			require.True(t, won.Valid())
-			require.NoError(t, won.Resign(processes[1].ctx))
-			won = must.Get(wait.Returned(processes[2].t, third))(t)
-			require.NoError(t, won.Resign(processes[2].ctx))
-			must.Get(wait.Returned(processes[0].t, last))(t)
+			require.NoError(t, won.Resign(processes[1].Ctx))
+			won = wait.Value(processes[2].T, third)
+			require.NoError(t, won.Resign(processes[2].Ctx))
+			wait.Value(processes[0].T, last)
 		})
 	}
 }
@@ -284,12 +284,12 @@ func TestCheckedLeaderIsKilled(t *testing.T) {
 	f := processOn(t, checkAlone, agent)
 	for range 3 {
 		token, kill := f.startCandidate(agent.Addr(), election)
-		e := f.stand(f.Backend, fair.Strategy{}, election)
-		winning := f.campaigning(e)
-		f.queue(e, 2)
+		e := f.Stand(elector.Config{Backend: f.Backend, Election: election})
+		winning := f.Campaigns(e)
+		f.Queue(e, 2)
 		began := time.Now()
 		kill()
-		term, err := wait.Returned(f.t, winning)
+		term, err := wait.Returned(f.T, winning)
 		require.NoError(t, err)
 		t.Logf("failover after a SIGKILL took %v with a check of %v", time.Since(began), check)
 		assert.Greater(t, term.Token(), token)
@@ -300,7 +300,7 @@ func TestCheckedLeaderIsKilled(t *testing.T) {
 			return err == nil
 		})
 		assert.Len(t, instances, 1, "the new leader's alone is healthy")
-		require.NoError(t, e.Close(f.ctx))
+		require.NoError(t, e.Close(f.Ctx))
 	}
 }
 
@@ -312,18 +312,18 @@ const (
 
 // startCandidate starts a process that leads, with this token, until it is killed.
 func (f *fixture) startCandidate(agent, election string) (token uint64, kill func()) {
-	f.t.Helper()
-	cmd := exec.CommandContext(f.ctx, os.Args[0])
+	f.T.Helper()
+	cmd := exec.CommandContext(f.Ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), candidateAgent+"="+agent, candidateElection+"="+election)
 	cmd.Stderr = os.Stderr
-	out := must.Get(cmd.StdoutPipe())(f.t)
-	require.NoError(f.t, cmd.Start())
+	out := must.Get(cmd.StdoutPipe())(f.T)
+	require.NoError(f.T, cmd.Start())
 	kill = sync.OnceFunc(func() {
-		assert.NoError(f.t, cmd.Process.Kill())
+		assert.NoError(f.T, cmd.Process.Kill())
 		_ = cmd.Wait() // it was killed
 	})
-	f.t.Cleanup(kill)
-	must.Get(fmt.Fscanf(out, "leads %d\n", &token))(f.t)
+	f.T.Cleanup(kill)
+	must.Get(fmt.Fscanf(out, "leads %d\n", &token))(f.T)
 	return token, kill
 }
 

@@ -63,18 +63,18 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 			f := setUp(t)
 			o := f.another()
 			f.shorten()
-			flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
-			wait.For(t, "it is seen", func() bool { e, err := f.s.Get(f.ctx, flag.Key); return err == nil && e.Same(flag) })
+			flag := f.Commit(o.S, backend.CompareAndSet(f.Dir+"/flag", []byte("0"), 0))[0]
+			wait.For(t, "it is seen", func() bool { e, err := f.S.Get(f.Ctx, flag.Key); return err == nil && e.Same(flag) })
 			reads, _ := f.count(func(r *consultest.Request) bool { return r.Method == http.MethodGet })
 			answers := f.rewriteIndex(to)
 			waiting := f.await(flag)
 			began := time.Now()
 			wait.For(t, "some answers", func() bool { return answers.Load() > 5 || time.Since(began) > 2*time.Second })
-			changed := f.commit(o.s, backend.Update(flag, []byte("1")))[0]
-			f.told(waiting, changed)
+			changed := f.Commit(o.S, backend.Update(flag, []byte("1")))[0]
+			f.Told(waiting, changed)
 			// Each query takes 10 ms at least if it blocks at all.
 			assert.Less(t, float64(reads.Load()), 10+time.Since(began).Seconds()*250, "it spins")
-			f.awaitState(backend.Live)
+			f.AwaitState(f.S, backend.Live)
 		})
 	}
 }
@@ -85,30 +85,30 @@ func TestPitfall30Restore(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{}, server)
 	o := f.another()
-	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
-	kept := f.enqueue(f.s)
+	flag := f.Commit(o.S, backend.CompareAndSet(f.Dir+"/flag", []byte("0"), 0))[0]
+	kept := f.Enqueue(f.S)
 	restore := snapshot(t, f.operator())
 
 	// This is undone.
-	flag = f.commit(o.s, backend.Update(flag, []byte("1")))[0]
-	after := f.enqueue(o.s)
+	flag = f.Commit(o.S, backend.Update(flag, []byte("1")))[0]
+	after := f.Enqueue(o.S)
 	for range 50 {
-		f.commit(o.s, backend.CompareAndSet(f.dir+"/n"+strconv.FormatUint(roots.Add(1), 10), nil, 0))
+		f.Commit(o.S, backend.CompareAndSet(newChild(f.Dir), nil, 0))
 	}
 	waiting, undone := f.await(flag, kept), f.await(after)
 	restore()
-	now := must.Get(wait.Returned(f.t, waiting))(t)
+	now := wait.Value(f.T, waiting)
 	assert.Equal(t, "0", string(now[0].Value))
 	assert.True(t, now[1].Same(kept))
-	gone := must.Get(wait.Returned(f.t, undone))(t)
+	gone := wait.Value(f.T, undone)
 	assert.False(t, gone[0].Exists())
 	// Later changes are seen. (The query for what was kept may still be the old one.)
-	waiting = wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, now...) })
-	changed := f.commit(f.another().s, backend.Update(now[0], []byte("2")))[0]
-	f.told(waiting, changed)
+	waiting = wait.Later(func() ([]backend.Entry, error) { return f.S.Await(f.Ctx, now...) })
+	changed := f.Commit(f.another().S, backend.Update(now[0], []byte("2")))[0]
+	f.Told(waiting, changed)
 	f.renewed()
 	// A session that has written since is lost.
-	wait.For(t, "a session whose writes are gone is lost", func() bool { return o.s.State() == backend.Lost })
+	wait.For(t, "a session whose writes are gone is lost", func() bool { return o.S.State() == backend.Lost })
 }
 
 // A wait does not return if a blocking query returns without a change.
@@ -116,18 +116,18 @@ func TestPitfall30ReturnWithoutChange(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	e := f.enqueue(f.s)
+	e := f.Enqueue(f.S)
 	f.shorten()
 	answers := f.rewriteIndex(func(_ int64, index string) string { return index })
-	waiting := f.await(e, backend.Entry{Key: f.dir + "/seat"})
+	waiting := f.await(e, backend.Entry{Key: f.Dir + "/seat"})
 	wait.For(t, "20 answers", func() bool { return answers.Load() > 20 })
 	for range 5 {
-		f.enqueue(o.s)
-		f.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0))
+		f.Enqueue(o.S)
+		f.Commit(o.S, backend.CompareAndSet(newRoot(), nil, 0))
 	}
-	pending(f, waiting)
-	seat := f.commit(o.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-	f.told(waiting, e, seat)
+	wait.Pending(f.T, waiting)
+	seat := f.Commit(o.S, backend.CreateEphemeral(f.Dir+"/seat", nil))[0]
+	f.Told(waiting, e, seat)
 }
 
 // The seat of a session that was ended can be taken at once.
@@ -135,14 +135,14 @@ func TestPitfall32LockDelay(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
-	session := must.First(f.operator().Session().Info(f.s.ID(), nil))(t)
+	seat := f.Commit(f.S, backend.CreateEphemeral(f.Dir+"/seat", nil))[0]
+	session := must.First(f.operator().Session().Info(f.S.ID(), nil))(t)
 	assert.LessOrEqual(t, session.LockDelay, time.Millisecond)
 	waiting := o.await(seat)
 	f.Expire()
-	returns(o, waiting)
+	wait.Value(o.T, waiting)
 	sent, _ := o.count(both(txns, not(looks)))
-	f.commit(o.s, backend.CreateEphemeral(seat.Key, nil))
+	f.Commit(o.S, backend.CreateEphemeral(seat.Key, nil))
 	assert.EqualValues(t, 1, sent.Load(), "a lock delay has it refused, and tried again")
 }
 
@@ -152,9 +152,9 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
+	flag := f.Commit(o.S, backend.CompareAndSet(f.Dir+"/flag", []byte("0"), 0))[0]
 	read := func() string {
-		e := must.Get(f.s.Get(f.ctx, flag.Key))(t)
+		e := must.Get(f.S.Get(f.Ctx, flag.Key))(t)
 		return string(e.Value)
 	}
 	// A reply of now is given again later, except to requests for the newest.
@@ -185,12 +185,12 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 		return response, err
 	})
 	require.Equal(t, "0", read())
-	changed := f.commit(f.s, backend.Update(flag, []byte("1")))[0]
+	changed := f.Commit(f.S, backend.Update(flag, []byte("1")))[0]
 	mu.Lock()
 	replay = true
 	mu.Unlock()
 	assert.Equal(t, "1", read(), "older than what it wrote itself")
-	now := must.Get(f.s.Await(f.ctx, backend.Unknown(flag.Key)))(t)
+	now := must.Get(f.S.Await(f.Ctx, backend.Unknown(flag.Key)))(t)
 	assert.True(t, now[0].Same(changed))
 }
 
@@ -206,7 +206,7 @@ func TestPitfall35RetriesHeedTheDeadline(t *testing.T) {
 		}
 		return consultest.Answer(http.StatusInternalServerError, "rpc error: lead thread didn't get connection"), nil
 	})
-	f.lostAtDeadline()
+	f.LostAtDeadline()
 	assert.Greater(t, asked.Load(), int64(1), "it gave up at the first failure")
 	assert.Less(t, asked.Load(), int64(100), "it asked too often")
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // Replies that do not say that a request is bad are ridden out, on each kind of request, whether it was
@@ -50,14 +49,14 @@ func TestRefusedRequests(t *testing.T) {
 			election := newRoot()
 			first, second := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
 			ofFirst, ofSecond := cuttable(first), cuttable(second)
-			leader, other := first.stand(first.Backend, fair.Strategy{}, election), second.stand(second.Backend, fair.Strategy{}, election)
+			leader, other := first.Stand(elector.Config{Backend: first.Backend, Election: election}), second.Stand(elector.Config{Backend: second.Backend, Election: election})
 			beside := processOn(t, consultest.Options{}, sharedServer(t)).open()
 			of := map[elector.Elector]*fixture{leader: first, other: second}
 			f := first
-			term := f.campaign(leader)
+			term := f.Campaign(leader)
 			for _, statuses := range rounds {
-				waiting := f.campaigning(other)
-				f.queue(leader, 2)
+				waiting := f.Campaigns(other)
+				f.Queue(leader, 2)
 				if !kind.slow {
 					ofFirst.hang(t)
 					ofSecond.hang(t)
@@ -83,7 +82,7 @@ func TestRefusedRequests(t *testing.T) {
 					ofFirst.cut()
 					ofSecond.cut()
 				}
-				must.Get(term.Commit(f.ctx, elector.Put(election+"-state", []byte(fmt.Sprint(statuses)))))(t)
+				must.Get(term.Commit(f.Ctx, elector.Put(election+"-state", []byte(fmt.Sprint(statuses)))))(t)
 				if kind.slow || strings.Contains(name, "re-sent") {
 					wait.For(t, "all answers are given", func() bool {
 						of[leader].hasten(term.Guard().Session)
@@ -91,10 +90,10 @@ func TestRefusedRequests(t *testing.T) {
 					})
 				}
 				require.True(t, term.Valid(), "%v", statuses)
-				state := must.Get(beside.Get(f.ctx, election+"-state"))(t)
+				state := must.Get(beside.Get(f.Ctx, election+"-state"))(t)
 				assert.Equal(t, fmt.Sprint(statuses), string(state.Value))
-				require.NoError(t, term.Resign(f.ctx))
-				term = f.succeeds(waiting, term)
+				require.NoError(t, term.Resign(f.Ctx))
+				term = f.Succeeds(waiting, term)
 				removeFirst()
 				removeSecond()
 				require.Equal(t, sessions, fmt.Sprint(first.Sessions(), second.Sessions()), "%v: sessions have ended", statuses)
@@ -111,12 +110,12 @@ func TestRefusedClose(t *testing.T) {
 	witness := f.open()
 	for _, status := range []int{408, 418, 429, 500, 502, 503, 504} {
 		s := f.open()
-		e := f.enqueue(s)
+		e := f.Enqueue(s)
 		given, remove := f.first(2, destroys, answer(status, ""))
-		require.NoError(t, s.Close(f.ctx), "%d", status)
+		require.NoError(t, s.Close(f.Ctx), "%d", status)
 		remove()
 		require.Greater(t, given.Load(), int64(2))
-		_, err := witness.Get(f.ctx, e.Key)
+		_, err := witness.Get(f.Ctx, e.Key)
 		require.ErrorIs(t, err, backend.ErrNoEntry, "%d", status)
 	}
 }
@@ -125,18 +124,18 @@ func TestRefusedClose(t *testing.T) {
 func TestRefusedForLong(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	e := f.enqueue(f.s)
+	e := f.Enqueue(f.S)
 	links := cuttable(f)
 	waiting := f.await(e)
 	links.hang(t)
 	remove := f.handle(both(not(renews), not(looks)), crowded)
 	links.cut()
 	for name, call := range map[string]func() error{
-		"get":    func() error { _, err := f.s.Get(f.ctx, e.Key); return err },
-		"commit": func() error { _, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)); return err },
-		"open":   func() error { _, err := f.Backend.Open(f.ctx, backend.OpenOptions{}); return err },
+		"get":    func() error { _, err := f.S.Get(f.Ctx, e.Key); return err },
+		"commit": func() error { _, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil)); return err },
+		"open":   func() error { _, err := f.Backend.Open(f.Ctx, backend.OpenOptions{}); return err },
 		// It has something to read, and shares the heartbeats' connections.
-		"await": func() error { _, err := f.s.Await(f.ctx, backend.Unknown(f.dir)); return err },
+		"await": func() error { _, err := f.S.Await(f.Ctx, backend.Unknown(f.Dir)); return err },
 	} {
 		err := call()
 		require.ErrorContains(t, err, "http_max_conns_per_client", name)
@@ -146,11 +145,11 @@ func TestRefusedForLong(t *testing.T) {
 	}
 	// A wait that has nothing to read continues for as long as that holds.
 	f.renewed()
-	pending(f, waiting)
+	wait.Pending(f.T, waiting)
 	must.Get(f.operator().KV().Delete(e.Key[1:], nil))(t)
-	fails(f, waiting, backend.ErrUnavailable)
+	wait.Fails(f.T, waiting, backend.ErrUnavailable)
 	remove()
-	_, err := f.s.Get(f.ctx, e.Key)
+	_, err := f.S.Get(f.Ctx, e.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 	f.renewed()
 }

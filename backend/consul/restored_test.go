@@ -7,80 +7,48 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/restoretest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A term ends, and nothing that it writes is done, if the service is restored while the leader is cut
-// off, and another one leads by an entry that is made at the index of the old one's.
+// A restored service has the same index for other entries.
 func TestRestoredToOneIndex(t *testing.T) {
 	t.Parallel()
-	for range 5 { // a server may write for itself in between
-		if restoredToOneIndex(t) {
-			return
+	restoretest.UnderALeaderAtOne(t, func(t *testing.T) restoretest.Service {
+		server := consultest.Single(t).Members[0]
+		backup, user := filepath.Join(t.TempDir(), "backup"), must.Get(consultest.Operator(server))(t)
+		down := func(t *testing.T, do func(dir string) error) {
+			t.Helper()
+			require.NoError(t, server.Kill())
+			require.NoError(t, do(backup))
+			require.NoError(t, server.Start())
 		}
-	}
-	t.Fatal("no two seats had one index: the premise")
-}
-
-// restoredToOneIndex tries it, and reports whether the indexes were the same.
-func restoredToOneIndex(t *testing.T) (same bool) {
-	t.Helper()
-	server := consultest.Single(t).Members[0]
-	lasts := consultest.Options{Config: consul.Config{SessionTimeout: time.Minute}}
-	f, o, election := processOn(t, lasts, server), processOn(t, lasts, server), newRoot()
-	founder := f.stand(f.Backend, unfair.Strategy{}, election)
-	require.NoError(t, f.campaign(founder).Resign(f.ctx))
-	require.NoError(t, founder.Close(f.ctx))
-	old, next := f.stand(f.Backend, unfair.Strategy{}, election), o.stand(o.Backend, unfair.Strategy{}, election)
-	for _, e := range []elector.Elector{old, next} {
-		_, err := e.Leader(f.ctx) // it has a session
-		require.ErrorIs(t, err, elector.ErrNoLeader)
-	}
-	backup, user := filepath.Join(t.TempDir(), "backup"), f.operator()
-	write := func() (index uint64) {
-		wait.For(t, "the server serves", func() bool {
-			_, err := user.KV().Put(&api.KVPair{Key: "others", Value: []byte(rand.Text())}, nil) // the same value would be no write
-			return err == nil
-		})
-		pair := must.First(user.KV().Get("others", &api.QueryOptions{RequireConsistent: true}))(t)
-		return pair.ModifyIndex
-	}
-	require.NoError(t, server.Kill())
-	require.NoError(t, server.Backup(backup))
-	require.NoError(t, server.Start())
-	for range 200 { // else the other one is too late
-		write()
-	}
-	term := f.campaign(old)
-	f.Suspend()
-	o.Suspend()
-	require.NoError(t, server.Kill())
-	require.NoError(t, server.Restore(backup))
-	require.NoError(t, server.Start())
-	write()
-	o.Resume()
-	_, err := next.Leader(o.ctx) // it is in touch again
-	require.ErrorIs(t, err, elector.ErrNoLeader)
-	for at := write(); at < term.Token()-1; {
-		at = write()
-	}
-	led := o.campaign(next)
-	f.Resume()
-	wait.For(t, "the old term is over", func() bool { return !term.Valid() })
-	_, err = term.Commit(f.ctx, elector.Put(election+"-written", nil))
-	require.Error(t, err)
-	assert.True(t, led.Valid())
-	return led.Token() == term.Token()
+		return restoretest.Service{
+			Process: func(t *testing.T) (b backend.Backend, cut, mend func()) {
+				f := processOn(t, consultest.Options{Config: consul.Config{SessionTimeout: time.Minute}}, server)
+				return f.Backend, f.Suspend, f.Resume
+			},
+			BackUp:  func(t *testing.T) { down(t, server.Backup) },
+			Restore: func(t *testing.T) { down(t, server.Restore) },
+			Others: func(t *testing.T, until func(newest uint64) bool) {
+				t.Helper()
+				for newest := uint64(0); !until(newest); {
+					wait.For(t, "the server serves", func() bool {
+						_, err := user.KV().Put(&api.KVPair{Key: "others", Value: []byte(rand.Text())}, nil) // the same value would be no write
+						return err == nil
+					})
+					newest = must.First(user.KV().Get("others", &api.QueryOptions{RequireConsistent: true}))(t).ModifyIndex
+				}
+			},
+			Between: 200, // else the next leader is too late
+		}
+	})
 }
 
 // Entries that were deleted do not come back with a backup.

@@ -14,7 +14,6 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 func TestStrangers(t *testing.T) {
@@ -23,7 +22,7 @@ func TestStrangers(t *testing.T) {
 	client := f.operator()
 	lock := func(election, name string) *api.Lock {
 		l := must.Get(client.LockKey(election[1:] + name))(t)
-		must.Get(l.Lock(f.ctx.Done()))(t)
+		must.Get(l.Lock(f.Ctx.Done()))(t)
 		return l
 	}
 	for name, stand := range map[string]func(election string) (leave func()){
@@ -41,7 +40,7 @@ func TestStrangers(t *testing.T) {
 		},
 		"api.Semaphore": func(election string) func() {
 			semaphore := must.Get(client.SemaphorePrefix(election[1:], 1))(t)
-			must.Get(semaphore.Acquire(f.ctx.Done()))(t)
+			must.Get(semaphore.Acquire(f.Ctx.Done()))(t)
 			return func() {
 				require.NoError(t, semaphore.Release())
 				require.NoError(t, semaphore.Destroy())
@@ -56,7 +55,7 @@ func TestStrangers(t *testing.T) {
 	t.Run("consul lock", func(t *testing.T) {
 		path := must.Get(servertest.ConsulCommand())(t)
 		election := newRoot()
-		stands := func(number int) { strangertest.Stands(f.ctx, t, f.s, election, number) }
+		stands := func(number int) { strangertest.Stands(f.Ctx, t, f.S, election, number) }
 		strangertest.Beside(t, f.Backend, election, func() func() {
 			stop := strangertest.Start(t, exec.Command(path, "lock", "-http-addr", f.Servers[0].Addr(), election, "exec sleep 600"), os.Interrupt) // or dash waits for sleep
 			stands(1)
@@ -76,13 +75,13 @@ func TestLockOnTheElectionsPath(t *testing.T) {
 	client := f.operator()
 	election := newRoot()
 	lock := must.Get(client.LockKey(election[1:]))(t)
-	must.Get(lock.Lock(f.ctx.Done()))(t)
-	e := f.stand(f.Backend, fair.Strategy{}, election)
-	_, err := e.Campaign(f.ctx)
+	must.Get(lock.Lock(f.Ctx.Done()))(t)
+	e := f.Stand(elector.Config{Backend: f.Backend, Election: election})
+	_, err := e.Campaign(f.Ctx)
 	require.ErrorIs(t, err, elector.ErrStrategyMismatch)
 	require.NoError(t, lock.Unlock())
-	term := f.campaign(e)
-	_, err = lock.Lock(f.ctx.Done())
+	term := f.Campaign(e)
+	_, err = lock.Lock(f.Ctx.Done())
 	require.ErrorIs(t, err, api.ErrLockConflict)
 	assert.True(t, term.Valid())
 }
@@ -91,12 +90,12 @@ func TestLockOnTheElectionsPath(t *testing.T) {
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	known := f.dir + "/known"
-	for _, key := range []string{known, known + "/x", f.dir + "/nested", f.dir + "/nested/e/x"} {
+	known := f.Dir + "/known"
+	for _, key := range []string{known, known + "/x", f.Dir + "/nested", f.Dir + "/nested/e/x"} {
 		must.Get(f.operator().KV().Put(&api.KVPair{Key: key[1:]}, nil))(t)
 	}
 	asked, _ := f.count(both(txns, not(looks)))
-	_, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return known })
+	_, strangers, err := f.S.Survey(f.Ctx, f.Dir, func(backend.Entry) string { return known })
 	require.NoError(t, err)
 	assert.Empty(t, strangers)
 	assert.Zero(t, asked.Load(), "transactions")

@@ -1,9 +1,7 @@
 package consul_test
 
 import (
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -11,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/must"
 )
 
@@ -19,17 +16,17 @@ import (
 func TestTail(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	tail := ".elector/tails" + f.dir
+	tail := ".elector/tails" + f.Dir
 	lists, _ := f.count(asks("recurse"))
 	kv := f.operator().KV()
 	read := func() *api.KVPair {
 		return must.First(kv.Get(tail, &api.QueryOptions{RequireConsistent: true}))(t)
 	}
-	first := f.enqueue(f.another().s)
-	second := f.enqueue(f.s)
-	f.follows(first, second)
+	first := f.Enqueue(f.another().S)
+	second := f.Enqueue(f.S)
+	f.Follows(f.S, second, first)
 	require.Zero(t, lists.Load(), "the tail tells")
-	f.follows(first, second) // it is remembered
+	f.Follows(f.S, second, first) // it is remembered
 	require.Zero(t, lists.Load())
 
 	for _, c := range []struct {
@@ -48,89 +45,29 @@ func TestTail(t *testing.T) {
 		}},
 		{"of one that is gone", func() {
 			o := f.another()
-			require.NoError(t, o.s.Discard(f.ctx, o.enqueue(o.s)))
+			require.NoError(t, o.S.Discard(f.Ctx, o.Enqueue(o.S)))
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := f.another() // it has not listed the directory yet
 			lists, _ := f.count(asks("recurse"))
-			last := f.enqueue(f.s)
+			last := f.Enqueue(f.S)
 			c.before()
-			me := f.enqueue(f.s)
-			f.follows(last, me)
+			me := f.Enqueue(f.S)
+			f.Follows(f.S, me, last)
 			require.EqualValues(t, 1, lists.Load())
 		})
 	}
 
 	t.Run("goes with the directory", func(t *testing.T) {
 		f := f.another()
-		f.dir = newRoot()
-		dir := f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))[0]
-		me := f.enqueue(f.s)
-		tail = ".elector/tails" + f.dir
+		f.Dir = newRoot()
+		dir := f.Commit(f.S, backend.CompareAndSet(f.Dir, nil, 0))[0]
+		me := f.Enqueue(f.S)
+		tail = ".elector/tails" + f.Dir
 		require.NotNil(t, read())
-		f.commit(f.s, backend.Delete(me))
-		f.commit(f.s, backend.Delete(dir))
+		f.Commit(f.S, backend.Delete(me))
+		f.Commit(f.S, backend.Delete(dir))
 		assert.Nil(t, read())
 	})
-}
-
-// If many enter at once, and some of their requests and replies are lost, each finds the one before it,
-// and nobody is passed over, though some leave their places and enter again in one step.
-func TestTailInACrowd(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	var mu sync.Mutex
-	before := make(map[string]string)
-	ended := make(map[string]bool)
-	var all sync.WaitGroup
-	for range 6 {
-		f := f.another()
-		all.Go(func() {
-			for range 20 {
-				switch rand.N(5) {
-				case 0:
-					f.LoseReply(consultest.MatchKind(backend.OpEnqueue))
-				case 1:
-					f.LoseRequest(consultest.MatchKind(backend.OpEnqueue))
-				}
-				var me backend.Entry
-				for aside := range 1 + rand.N(2) {
-					ops := []backend.Op{backend.Enqueue(f.dir, nil)}
-					if aside > 0 {
-						ops = append(ops, backend.Delete(me))
-					}
-					made, err := f.s.Commit(f.ctx, nil, ops...)
-					if !assert.NoError(t, err) {
-						return
-					}
-					if aside > 0 {
-						mu.Lock()
-						ended[me.Key] = true
-						mu.Unlock()
-					}
-					me = made[0]
-					p, err := f.s.Predecessor(f.ctx, me)
-					if !assert.NoError(t, err) {
-						return
-					}
-					mu.Lock()
-					before[me.Key] = p.Key
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	all.Wait()
-	l := must.Get(f.s.List(f.ctx, f.dir))(t)
-	require.Len(t, l.Keys, 6*20)
-	last := ""
-	for _, key := range l.Keys {
-		p := before[key]
-		for ended[p] { // it has left its place since
-			p = before[p]
-		}
-		assert.Equal(t, last, p, "before %s", key)
-		last = key
-	}
 }

@@ -20,15 +20,12 @@ import (
 
 const id = "4ca8e74b-6350-7587-addf-a18084928f3c"
 
+// FuzzOwner tests other names.
 func TestOwner(t *testing.T) {
 	name := nameOf(id, 0x1f, 3)
 	require.Equal(t, "e-"+id+"-000000000000001f03", name)
 	assert.Equal(t, id, owner("/a/b/"+name))
 	assert.Equal(t, id, owner(name))
-	for _, foreign := range []string{"", "e-", name[1:], name + "0", name[:len(name)-1], "/" + name + "/", strings.ToUpper(name),
-		strings.Replace(name, "addf", "ad-f", 1), strings.Replace(name, "c-0", "c_0", 1), strings.Replace(name, "1f03", "1g03", 1)} {
-		assert.Empty(t, owner("/a/"+foreign), foreign)
-	}
 }
 
 func TestEnqueued(t *testing.T) {
@@ -130,7 +127,7 @@ func FuzzOwner(f *testing.F) {
 	good := nameOf(id, 0x1f, 3)
 	for _, key := range []string{
 		"", "/", "e-", good, "/a/" + good, "/a/b/" + good, good + "0", good[1:], strings.ToUpper(good), "/a/" + good + "/",
-		strings.Replace(good, "addf", "ad-f", 1), "e-" + strings.Repeat("-", 36) + good[38:],
+		strings.Replace(good, "addf", "ad-f", 1), strings.Replace(good, "c-0", "c_0", 1), strings.Replace(good, "1f03", "1g03", 1), "e-" + strings.Repeat("-", 36) + good[38:],
 	} {
 		f.Add(key, id)
 		f.Add(key, "")

@@ -18,7 +18,6 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // If a server freezes that has the blocking queries, while heartbeats get through, as they started
@@ -51,9 +50,9 @@ func TestFrozenServer(t *testing.T) {
 			options := consultest.Options{Config: consul.Config{SessionTimeout: timeout}}
 			o := processOn(t, options, cluster.Members...)
 			o.Only(stays)
-			o.s = o.open()
-			o.enter(newRoot())
-			before, seat := o.enqueue(o.s), newRoot()
+			o.S = o.open()
+			o.Enter(newRoot())
+			before, seat := o.Enqueue(o.S), newRoot()
 			f := processOn(t, options, cluster.Members...)
 			f.Only(stays)
 			switch {
@@ -62,15 +61,15 @@ func TestFrozenServer(t *testing.T) {
 			case query.direct:
 				f.Only(freezes)
 			}
-			f.dir, f.s = o.dir, f.open()
-			term := f.campaign(f.stand(f.Backend, fair.Strategy{}, newRoot()))
+			f.Dir, f.S = o.Dir, f.open()
+			term := f.Campaign(f.Stand(elector.Config{Backend: f.Backend, Election: newRoot()}))
 			own := term.Guard().Conditions[0].Entry.Key
-			me := f.enqueue(f.s)
-			listing := must.Get(f.s.List(f.ctx, f.dir))(t)
+			me := f.Enqueue(f.S)
+			listing := must.Get(f.S.List(f.Ctx, f.Dir))(t)
 			gone := f.await(before, me)
 			made := f.await(backend.Entry{Key: seat})
 			listed := f.awaitList(listing)
-			kept := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, me) })
+			kept := wait.Later(func() ([]backend.Entry, error) { return f.S.Await(f.Ctx, me) })
 			states := f.recordStates()
 			if query.direct {
 				f.Only(stays)
@@ -82,8 +81,8 @@ func TestFrozenServer(t *testing.T) {
 			defer func() { require.NoError(t, resume()) }()
 			must.Get(cluster.WaitLeader(wait.Patience))(t)
 			began := time.Now()
-			require.NoError(t, o.s.Discard(o.ctx, before))
-			taken := o.commit(o.s, backend.CreateEphemeral(seat, nil))[0]
+			require.NoError(t, o.S.Discard(o.Ctx, before))
+			taken := o.Commit(o.S, backend.CreateEphemeral(seat, nil))[0]
 			require.NoError(t, consultest.DeleteAll(cluster.Members[stays:stays+1], own))
 
 			inTime := func(what string) {
@@ -92,15 +91,15 @@ func TestFrozenServer(t *testing.T) {
 				assert.Less(t, late, timeout, "until %s is noticed", what)
 				t.Logf("%s is noticed after %v", what, late)
 			}
-			f.told(gone, nothing, me)
+			f.Told(gone, nothing, me)
 			inTime("what is gone")
-			f.told(made, taken)
+			f.Told(made, taken)
 			inTime("what was made")
-			after, err := wait.Returned(f.t, listed)
+			after, err := wait.Returned(f.T, listed)
 			inTime("a listing")
 			require.NoError(t, err)
 			assert.Equal(t, []string{me.Key}, after.Keys)
-			f.ends(term, elector.ErrDeposed)
+			f.Ends(term, elector.ErrDeposed)
 			inTime("the end of a term")
 			t.Log(states())
 
@@ -108,7 +107,7 @@ func TestFrozenServer(t *testing.T) {
 			require.NoError(t, resume())
 			require.NoError(t, consultest.DeleteAll(cluster.Members, me.Key))
 			began = time.Now()
-			f.told(kept, nothing)
+			f.Told(kept, nothing)
 			inTime("what is gone when it is back")
 		})
 	}
@@ -141,7 +140,7 @@ func TestLookCosts(t *testing.T) {
 	f.renewedByItself()
 	assert.InDelta(t, idle.renewals.Load(), idle.looks.Load(), 1)
 	assert.Zero(t, idle.reads.Load())
-	me, before, flag := f.enqueue(f.s), f.enqueue(o.s), f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("v"), 0))[0]
+	me, before, flag := f.Enqueue(f.S), f.Enqueue(o.S), f.Commit(o.S, backend.CompareAndSet(f.Dir+"/flag", []byte("v"), 0))[0]
 	f.await(me, before)
 	f.await(flag)
 	f.awaitList(backend.Listing{Dir: newRoot()})
@@ -149,7 +148,7 @@ func TestLookCosts(t *testing.T) {
 	count = &waits
 	mu.Unlock()
 	f.renewedByItself()
-	f.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0)) // nobody waits for it
+	f.Commit(o.S, backend.CompareAndSet(newRoot(), nil, 0)) // nobody waits for it
 	f.renewedByItself()
 	assert.InDelta(t, 2*waits.renewals.Load(), waits.looks.Load(), 2, "one for the entries, and one for the directory")
 	assert.Zero(t, waits.reads.Load())
@@ -174,30 +173,30 @@ func TestLookRefused(t *testing.T) {
 			t.Parallel()
 			f := setUpBrief(t)
 			o := f.another()
-			before := f.enqueue(o.s)
+			before := f.Enqueue(o.S)
 			waiting := f.await(before)
 			remove := f.handle(looks, answer(row.status, row.text))
 			refused, _ := f.count(looks)
 			states := f.recordStates()
-			began, first := time.Now(), f.s.Deadline()
+			began, first := time.Now(), f.S.Deadline()
 			if row.state == backend.Suspended {
-				f.awaitState(backend.Suspended)
-				first = f.s.Deadline()
+				f.AwaitState(f.S, backend.Suspended)
+				first = f.S.Deadline()
 			}
 			wait.For(t, "the window passes", func() bool { return time.Now().After(first) })
 			// Less than one in 125 ms, which is where pauses end.
 			assert.Less(t, refused.Load(), 10+int64(time.Since(began)/(200*time.Millisecond)))
 			if row.state == backend.Suspended {
-				f.awaitState(backend.Lost)
-				assert.Equal(t, first, f.s.Deadline(), "it moved without a look")
+				f.AwaitState(f.S, backend.Lost)
+				assert.Equal(t, first, f.S.Deadline(), "it moved without a look")
 				return
 			}
-			f.awaitState(backend.Live)
+			f.AwaitState(f.S, backend.Live)
 			assert.NotContains(t, states(), backend.Lost)
-			require.NoError(t, o.s.Discard(o.ctx, before))
-			f.told(waiting, nothing)
+			require.NoError(t, o.S.Discard(o.Ctx, before))
+			f.Told(waiting, nothing)
 			remove()
-			f.awaitState(backend.Live)
+			f.AwaitState(f.S, backend.Live)
 		})
 	}
 }
@@ -208,22 +207,22 @@ func TestLateLook(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
+	flag := f.Commit(o.S, backend.CompareAndSet(f.Dir+"/flag", []byte("0"), 0))[0]
 	waiting := f.await(flag)
 	held, release := f.holdAnswers(looks)
-	go f.hasten(f.s)
+	go f.hasten(f.S)
 	<-held
 	for i := range 3 {
-		changed := f.commit(o.s, backend.Update(flag, []byte{byte('1' + i)}))[0]
-		f.told(waiting, changed)
+		changed := f.Commit(o.S, backend.Update(flag, []byte{byte('1' + i)}))[0]
+		f.Told(waiting, changed)
 		flag = changed
 		waiting = f.await(flag)
 	}
-	f.awaitState(backend.Suspended)
+	f.AwaitState(f.S, backend.Suspended)
 	release()
-	f.awaitState(backend.Live)
-	changed := f.commit(o.s, backend.Update(flag, []byte("9")))[0]
-	f.told(waiting, changed)
+	f.AwaitState(f.S, backend.Live)
+	changed := f.Commit(o.S, backend.Update(flag, []byte("9")))[0]
+	f.Told(waiting, changed)
 }
 
 // Await always asks the leader to confirm that it leads: a new or deposed leader may not have applied
@@ -232,7 +231,7 @@ func TestAwaitReadsConsistently(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	before, me := f.enqueue(o.s), f.enqueue(f.s)
+	before, me := f.Enqueue(o.S), f.Enqueue(f.S)
 	waiting := f.await(me, before)
 	var reads atomic.Int64
 	f.handle(not(blocking), func(r *consultest.Request) (*http.Response, error) {
@@ -242,8 +241,8 @@ func TestAwaitReadsConsistently(t *testing.T) {
 		}
 		return r.Send()
 	})
-	require.NoError(t, o.s.Discard(o.ctx, before))
-	f.told(waiting, me, nothing)
+	require.NoError(t, o.S.Discard(o.Ctx, before))
+	f.Told(waiting, me, nothing)
 	assert.EqualValues(t, 1, reads.Load())
 }
 
@@ -253,7 +252,7 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 	// No look comes with a heartbeat while the test lasts.
 	f := setUpOn(t, consultest.Options{Config: consul.Config{SessionTimeout: time.Hour}}, sharedServer(t))
 	o := f.another()
-	key := f.dir + "/seat"
+	key := f.Dir + "/seat"
 	held, release := make(chan struct{}), make(chan struct{})
 	_, remove := f.first(1, both(under("kv"+key), not(blocking)), func(r *consultest.Request) (*http.Response, error) {
 		response, err := r.Send()
@@ -261,19 +260,19 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 		<-release
 		return response, err
 	})
-	reading := wait.Later(func() (backend.Entry, error) { return f.s.Get(f.ctx, key) })
+	reading := wait.Later(func() (backend.Entry, error) { return f.S.Get(f.Ctx, key) })
 	<-held
 	remove()
-	seat := f.commit(o.s, backend.CreateEphemeral(key, nil))[0]
+	seat := f.Commit(o.S, backend.CreateEphemeral(key, nil))[0]
 	f.await(seat) // keeps the watch
 	wait.For(t, "the watch shows it", func() bool {
-		now, err := f.s.Await(f.ctx, backend.Unknown(key))
+		now, err := f.S.Await(f.Ctx, backend.Unknown(key))
 		return err == nil && now[0].Same(seat)
 	})
 	close(release)
-	fails(f, reading, backend.ErrNoEntry)
+	wait.Fails(f.T, reading, backend.ErrNoEntry)
 	began := time.Now()
-	now := must.Get(f.s.Await(f.ctx, backend.Unknown(key)))(t)
+	now := must.Get(f.S.Await(f.Ctx, backend.Unknown(key)))(t)
 	assert.True(t, now[0].Same(seat))
 	assert.Less(t, time.Since(began), time.Minute, "then a query is sent again")
 }
@@ -284,21 +283,21 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	first, second := f.enqueue(o.s), f.enqueue(o.s)
-	me := f.enqueue(f.s)
-	f.follows(second, me)
+	first, second := f.Enqueue(o.S), f.Enqueue(o.S)
+	me := f.Enqueue(f.S)
+	f.Follows(f.S, me, second)
 	waiting := f.await(me, second)
 	held, release := f.holdAnswers(both(under("kv"+me.Key), not(blocking)))
-	require.NoError(t, o.s.Discard(o.ctx, second))
+	require.NoError(t, o.S.Discard(o.Ctx, second))
 	<-held // the read of what is left is pending
 	pass := f.HoldWakeups()
 	must.Get(f.operator().KV().Delete(me.Key[1:], nil))(t)
-	require.NoError(t, o.s.Discard(o.ctx, first))
-	_, err := f.s.Get(f.ctx, first.Key)
+	require.NoError(t, o.S.Discard(o.Ctx, first))
+	_, err := f.S.Get(f.Ctx, first.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 	release()
-	f.told(waiting, me, nothing) // as it was then
-	_, err = f.s.Predecessor(f.ctx, me)
+	f.Told(waiting, me, nothing) // as it was then
+	_, err = f.S.Predecessor(f.Ctx, me)
 	require.ErrorIs(t, err, backend.ErrNoEntry, "it never was the oldest")
 	pass()
 }
@@ -310,8 +309,8 @@ func TestAwaitOverARestore(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{}, server)
 	o := f.another()
-	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
-	me := f.enqueue(f.s)
+	flag := f.Commit(o.S, backend.CompareAndSet(f.Dir+"/flag", []byte("0"), 0))[0]
+	me := f.Enqueue(f.S)
 	restore := snapshot(t, f.operator())
 	waiting := f.await(me, flag)
 	held, release := make(chan struct{}), make(chan struct{})
@@ -320,13 +319,13 @@ func TestAwaitOverARestore(t *testing.T) {
 		once.Do(func() { close(held); <-release })
 		return r.Send()
 	})
-	f.commit(o.s, backend.Update(flag, []byte("1")))
+	f.Commit(o.S, backend.Update(flag, []byte("1")))
 	<-held
 	restore()
 	close(release)
 	o = f.another() // the other one had written since
 	wait.For(t, "a wait for what was restored", func() bool {
-		must.Get(o.s.Commit(f.ctx, nil, backend.Update(flag, []byte("2"))))(t)
+		must.Get(o.S.Commit(f.Ctx, nil, backend.Update(flag, []byte("2"))))(t)
 		select {
 		case r := <-waiting:
 			require.NoError(t, r.Err)

@@ -16,14 +16,14 @@ func TestWillRemovesTheCheck(t *testing.T) {
 	t.Parallel()
 	f, other := setUpChecked(t, sharedServer(t)), setUpChecked(t, sharedServer(t))
 	own, its := f.checkID(), other.checkID()
-	w := must.Get(f.s.Will())(t)
-	others := must.Get(other.s.Will())(t)
+	w := must.Get(f.S.Will())(t)
+	others := must.Get(other.S.Will())(t)
 	by := consultest.NewProcess(t, f.Servers, consultest.Options{}) // without its own checks
 	wrong := w
 	wrong.Secret = others.Secret
-	require.ErrorContains(t, backend.Execute(f.ctx, by.Backend, wrong), "not that of this session")
-	require.NoError(t, backend.Execute(f.ctx, by.Backend, w))
-	assert.False(t, exists(t, f.Servers, f.s.ID()))
+	require.ErrorContains(t, backend.Execute(f.Ctx, by.Backend, wrong), "not that of this session")
+	require.NoError(t, backend.Execute(f.Ctx, by.Backend, w))
+	assert.False(t, exists(t, f.Servers, f.S.ID()))
 	assert.Nil(t, f.checkOf(own))
 	assert.NotNil(t, other.checkOf(its))
 	other.renewed()
@@ -33,10 +33,10 @@ func TestWillRemovesTheCheck(t *testing.T) {
 func TestWillWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	f := withRules(t, enough)
-	f.s = f.open()
-	w := must.Get(f.s.Will())(t)
+	f.S = f.open()
+	w := must.Get(f.S.Will())(t)
 	stranger := withRules(t, `key "b" { policy = "write" }`)
-	require.ErrorIs(t, backend.Execute(f.ctx, stranger.Backend, w), backend.ErrDenied)
-	assert.Equal(t, backend.Live, f.s.State())
-	require.NoError(t, backend.Execute(f.ctx, f.Backend, w))
+	require.ErrorIs(t, backend.Execute(f.Ctx, stranger.Backend, w), backend.ErrDenied)
+	assert.Equal(t, backend.Live, f.S.State())
+	require.NoError(t, backend.Execute(f.Ctx, f.Backend, w))
 }

@@ -81,7 +81,9 @@ func TestDiscard(t *testing.T) {
 		e := backend.Entry{Key: "/seat", Rev: 7}
 		assert.NoError(t, l.Discard(t.Context(), backend.Entry{Key: "/seat"}))
 		assert.Zero(t, removed, "nothing was there")
-		assert.ErrorIs(t, l.Discard(t.Context(), e), refused)
+		err := l.Discard(t.Context(), e)
+		assert.ErrorIs(t, err, refused)
+		assert.ErrorContains(t, err, "not confirmed yet")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, 3, removed)

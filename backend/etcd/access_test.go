@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -76,10 +77,10 @@ func (g *guarded) process(user string) *etcdtest.Process {
 // setUp opens a user's session and, if dir is not empty, makes the directory.
 func (g *guarded) setUp(user, dir string) *fixture {
 	g.t.Helper()
-	f := &fixture{t: g.t, ctx: g.ctx, Process: g.process(user), dir: dir}
-	f.s = f.open(30 * time.Second)
+	f := &fixture{Fixture: servicetest.NewFixture(g.t), Process: g.process(user)}
+	f.S = f.open(30 * time.Second)
 	if dir != "" {
-		f.put(f.s, dir, "")
+		f.Enter(dir)
 	}
 	return f
 }
@@ -88,45 +89,45 @@ func (g *guarded) setUp(user, dir string) *fixture {
 func TestAuthByKeyRanges(t *testing.T) {
 	g := newGuarded(t)
 	f, ctx := g.setUp("ann", "/a/d"), g.ctx
-	f.put(f.s, "/a/deep/down/x", "")
+	f.put(f.S, "/a/deep/down/x", "")
 
 	// Each op, without a fault and with its reply or its request lost.
 	for name, lose := range map[string]func(etcdtest.Match){
 		"no fault": func(etcdtest.Match) {}, "lost reply": f.LoseReply, "lost request": f.LoseRequest,
 	} {
 		t.Run(name, func(t *testing.T) {
-			f.t = t
+			f.T = t
 			lose(etcdtest.MatchKind(backend.OpEnqueue))
-			first := f.enqueue(f.s)
+			first := f.Enqueue(f.S)
 			lose(etcdtest.MatchKind(backend.OpEnqueue))
-			second := f.enqueue(f.s)
+			second := f.Enqueue(f.S)
 			lose(etcdtest.MatchKind(backend.OpCreateEphemeral))
-			seat := f.seat(f.s)
+			seat := f.seat(f.S)
 			lose(etcdtest.MatchKind(backend.OpCompareAndSet))
-			record := f.put(f.s, f.dir+"/record/"+name, name)
+			record := f.put(f.S, f.Dir+"/record/"+name, name)
 			lose(etcdtest.MatchKind(backend.OpUpdate))
-			seat = f.commit(f.s, backend.Update(seat, []byte(name)))[0]
-			f.lists(f.s, first, second)
-			f.follows(f.s, second, first)
-			waiting := f.awaits(f.s, first, second)
+			seat = f.Commit(f.S, backend.Update(seat, []byte(name)))[0]
+			f.Lists(f.S, first, second)
+			f.Follows(f.S, second, first)
+			waiting := f.Awaits(f.S, first, second)
 			lose(etcdtest.MatchKind(backend.OpDelete))
-			f.commit(f.s, backend.Delete(first))
-			returned(f, waiting)
-			_, err := f.s.Commit(ctx, []backend.Condition{backend.IfExists(second)}, backend.Delete(seat), backend.Delete(record))
+			f.Commit(f.S, backend.Delete(first))
+			wait.Value(f.T, waiting)
+			_, err := f.S.Commit(ctx, []backend.Condition{backend.IfExists(second)}, backend.Delete(seat), backend.Delete(record))
 			require.NoError(t, err)
-			f.discard(f.s, second)
+			f.Discard(f.S, second)
 		})
 	}
-	f.t = t
+	f.T = t
 
 	// Elsewhere every call is refused.
 	for what, ask := range map[string]func() error{
-		"get":        func() error { _, err := f.s.Get(ctx, "/b"); return err },
-		"list":       func() error { _, err := f.s.List(ctx, "/b"); return err },
-		"await list": func() error { _, err := f.s.AwaitList(ctx, backend.Listing{Dir: "/b"}); return err },
-		"await":      func() error { _, err := f.s.Await(ctx, backend.Entry{Key: "/b/x"}); return err },
+		"get":        func() error { _, err := f.S.Get(ctx, "/b"); return err },
+		"list":       func() error { _, err := f.S.List(ctx, "/b"); return err },
+		"await list": func() error { _, err := f.S.AwaitList(ctx, backend.Listing{Dir: "/b"}); return err },
+		"await":      func() error { _, err := f.S.Await(ctx, backend.Entry{Key: "/b/x"}); return err },
 		"guard": func() error {
-			_, err := f.s.Commit(ctx, []backend.Condition{backend.IfExists(backend.Entry{Key: "/b", Rev: 1})})
+			_, err := f.S.Commit(ctx, []backend.Condition{backend.IfExists(backend.Entry{Key: "/b", Rev: 1})})
 			return err
 		},
 	} {
@@ -138,21 +139,21 @@ func TestAuthByKeyRanges(t *testing.T) {
 		backend.CompareAndSet("/b/x", nil, 0), backend.CreateEphemeral("/b/x", nil), backend.Enqueue("/b", nil), backend.CompareAndSet("/c", nil, 0),
 		backend.Update(backend.Entry{Key: "/b", Rev: 1}, nil), backend.Delete(backend.Entry{Key: "/b", Rev: 1}),
 	} {
-		f.refused(op, backend.ErrDenied, rpctypes.ErrPermissionDenied)
+		f.Refused(f.S, op, backend.ErrDenied, rpctypes.ErrPermissionDenied)
 	}
-	f.state(backend.Live)
-	require.NoError(t, f.s.Close(ctx))
+	f.AwaitState(f.S, backend.Live)
+	require.NoError(t, f.S.Close(ctx))
 
 	// Elections, each below its own user's key.
 	for _, item := range catalog.All() {
 		strategy := item.Strategy
-		e := newElector(f, f.Backend, strategy, "/a/"+strategy.Name(), "1")
+		e := f.Stand(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/a/" + strategy.Name(), TTL: 30 * time.Second})
 		term := must.Get(e.Campaign(ctx))(t)
 		must.Get(term.Commit(ctx, elector.Put("/a/written-by-"+strategy.Name(), nil)))(t)
 		_, err := term.Commit(ctx, elector.Put("/b/x", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.NoError(t, e.Close(ctx))
-		_, err = newElector(f, f.Backend, strategy, "/b/"+strategy.Name(), "1").Campaign(ctx)
+		_, err = f.Stand(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/b/" + strategy.Name(), TTL: 30 * time.Second}).Campaign(ctx)
 		require.ErrorIs(t, err, backend.ErrDenied)
 	}
 }
@@ -161,7 +162,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 func TestAuthOfHeartbeats(t *testing.T) {
 	server := newGuarded(t).addr
 	f := setUpOn(t, 20*time.Second, as("root"), server, server)
-	f.enqueue(f.s)
+	f.Enqueue(f.S)
 	f.beats()
 }
 
@@ -174,9 +175,9 @@ func TestAuthRefused(t *testing.T) {
 	// A user that loses its rights while it has a session.
 	f := g.setUp("ann", "/a/d")
 	must.Get(g.root.RoleRevokePermission(g.ctx, "ann", "/a", "/a0"))(t)
-	_, err = f.s.Get(g.ctx, f.dir)
+	_, err = f.S.Get(g.ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
-	f.refused(backend.Enqueue(f.dir, nil), backend.ErrDenied)
+	f.Refused(f.S, backend.Enqueue(f.Dir, nil), backend.ErrDenied)
 }
 
 // A refused commit names the rights that it needs, and with these it is done.
@@ -185,7 +186,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	f := g.setUp("bob", "")
 	denied := func(says string, ops ...backend.Op) {
 		t.Helper()
-		_, err := f.s.Commit(g.ctx, nil, ops...)
+		_, err := f.S.Commit(g.ctx, nil, ops...)
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
 		require.ErrorContains(t, err, says)
@@ -198,7 +199,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	g.grant("bob", "/c", "", mayRead)
 	denied(`(it needs readwrite on "/c", readwrite on "/c/fresh" to "/c/fresh.")`, record)
 	g.grant("bob", "/c", "", mayWrite)
-	f.commit(f.s, record)
+	f.Commit(f.S, record)
 	denied(`readwrite on "/x/" to "/x0"`, backend.Enqueue("/x", nil))
 
 	// A key is written beside its fence, and deleted only if nothing is below it.
@@ -206,10 +207,10 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	state := backend.CompareAndSet("/c/state", nil, 0)
 	denied(`readwrite on "/c/state" to "/c/state."`, state)
 	g.grant("bob", "/c/state", "/c/state.", mayWrite)
-	made := f.commit(f.s, state)[0]
+	made := f.Commit(f.S, state)[0]
 	denied(`read on "/c/state/" to "/c/state0"`, backend.Delete(made))
 	g.grant("bob", "/c/state/", "/c/state0", mayRead)
-	f.commit(f.s, backend.Delete(made))
+	f.Commit(f.S, backend.Delete(made))
 
 	// A long list of rights is cut short.
 	var many []backend.Op
@@ -224,7 +225,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 	g := newGuarded(t, "--auth-token-ttl=2")
 	f, other, ctx := g.setUp("ann", "/a/d"), g.setUp("ann", "/a/other"), g.ctx
-	first, second := f.enqueue(f.s), other.enqueue(other.s)
+	first, second := f.Enqueue(f.S), other.Enqueue(other.S)
 	waiting := f.armed(first)
 	// The session finds out by itself, and leaves the stream. This watch keeps the stream, and its
 	// token.
@@ -237,35 +238,35 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 	}
 	require.Eventually(t, refused, wait.Patience, 4*time.Second, "the token runs out while nothing is asked")
 
-	listing := other.list(f.s)
+	listing := other.List(f.S)
 	before := f.WatchesMade()
-	gone := f.awaits(f.s, second)
-	listed := f.awaitsList(f.s, listing)
+	gone := f.Awaits(f.S, second)
+	listed := f.AwaitsList(f.S, listing)
 	wait.For(t, "watches", func() bool { return f.WatchesMade() >= before+2 })
-	still(f, waiting)
-	f.discard(other.s, second)
-	returned(f, gone)
-	returned(f, listed)
-	f.discard(f.s, first)
-	returned(f, waiting)
+	wait.Pending(f.T, waiting)
+	f.Discard(other.S, second)
+	wait.Value(f.T, gone)
+	wait.Value(f.T, listed)
+	f.Discard(f.S, first)
+	wait.Value(f.T, waiting)
 }
 
 // A user that may only read cannot help an entry into its place, but sees it when it is there.
 func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 	g := newGuarded(t)
 	g.grant("eve", "/a", "/a0", mayRead)
-	f, slow, reader := g.setUp("ann", "/a/d"), g.setUp("ann", "/a/other"), g.setUp("eve", "").s
-	first := f.enqueue(f.s)
-	arriving, release := slow.heldUp(f.dir)
-	f.discard(f.s, first)
-	l := f.list(reader)
+	f, slow, reader := g.setUp("ann", "/a/d"), g.setUp("ann", "/a/other"), g.setUp("eve", "").S
+	first := f.Enqueue(f.S)
+	arriving, release := slow.heldUp(f.Dir)
+	f.Discard(f.S, first)
+	l := f.List(reader)
 	for _, key := range l.Keys {
-		f.get(reader, key) // what is listed exists
+		f.Get(reader, key) // what is listed exists
 	}
-	waiting := f.awaitsList(reader, l)
+	waiting := f.AwaitsList(reader, l)
 	release()
-	made := returned(f, arriving)
-	assert.Equal(t, []string{made[0].Key}, returned(f, waiting).Keys)
+	made := wait.Value(f.T, arriving)
+	assert.Equal(t, []string{made[0].Key}, wait.Value(f.T, waiting).Keys)
 }
 
 const prefix = "some/where"
@@ -300,13 +301,13 @@ func TestNamespaceIsKept(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.Single(t)
 	f := setUpWith(t, 30*time.Second, namespaced(t, server.Addrs()))
-	f.enqueue(f.s)
+	f.Enqueue(f.S)
 	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
-	e := f.enqueue(f.s)
-	cmps := must.Get(etcd.Cmps(f.ctx, f.s, backend.IfExists(e)))(t)
-	answer := must.Get(f.Client.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"/x", "")).Commit())(t)
+	e := f.Enqueue(f.S)
+	cmps := must.Get(etcd.Cmps(f.Ctx, f.S, backend.IfExists(e)))(t)
+	answer := must.Get(f.Client.Txn(f.Ctx).If(cmps...).Then(clientv3.OpPut(f.Dir+"/x", "")).Commit())(t)
 	assert.True(t, answer.Succeeded)
-	all := must.Get(f.operator().Get(f.ctx, "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly()))(t)
+	all := must.Get(f.operator().Get(f.Ctx, "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly()))(t)
 	assert.NotEmpty(t, all.Kvs)
 	for _, kv := range all.Kvs {
 		assert.Regexp(t, "^"+prefix+"/", string(kv.Key))
@@ -320,19 +321,19 @@ func TestTLS(t *testing.T) {
 	endpoint := "https://" + proxy.Addr()
 	f := setUp(t, 30*time.Second, func(cfg *clientv3.Config) { cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config })
 	f.beats()
-	e, next := f.enqueue(f.s), f.enqueue(f.s)
+	e, next := f.Enqueue(f.S), f.Enqueue(f.S)
 	waiting := f.armed(e, next)
 	proxy.Cut()
-	f.state(backend.Live)
-	f.discard(f.s, e)
-	returned(f, waiting)
+	f.AwaitState(f.S, backend.Live)
+	f.Discard(f.S, e)
+	wait.Value(f.T, waiting)
 
 	// Strangers are not trusted.
 	p := etcdtest.NewProcess(t, nil, func(cfg *clientv3.Config) {
 		cfg.Endpoints, cfg.TLS = []string{endpoint}, config.Clone()
 		cfg.TLS.RootCAs = nil
 	})
-	_, err := p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // long enough for a handshake on any machine
+	_, err := p.Backend.Open(f.Ctx, backend.OpenOptions{TTL: time.Hour}) // long enough for a handshake on any machine
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "certificate")
 }
@@ -343,28 +344,28 @@ func TestFenceThatMayNotBePut(t *testing.T) {
 	g.grant("bob", "/a", "/a0", mayRead)
 	g.grant("bob", "/a/one", "", mayWrite)
 	owner := g.setUp("ann", "/a")
-	one := owner.put(owner.s, "/a/one", "")
+	one := owner.put(owner.S, "/a/one", "")
 
 	f := g.setUp("bob", "/b")
 	sent := f.DelayRequest(etcdtest.MatchKind(backend.OpUpdate), 5*time.Second)
 	short, end := context.WithCancel(g.ctx)
 	defer end()
-	late := wait.Later(func() ([]backend.Entry, error) { return f.s.Commit(short, nil, backend.Update(one, []byte("late"))) })
+	late := wait.Later(func() ([]backend.Entry, error) { return f.S.Commit(short, nil, backend.Update(one, []byte("late"))) })
 	wait.For(t, "it is on its way", sent)
 	end()
-	_, err := wait.Returned(f.t, late)
+	_, err := wait.Returned(f.T, late)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	f.commit(f.s, backend.Update(one, []byte("later")))
+	f.Commit(f.S, backend.Update(one, []byte("later")))
 }
 
 // A user that may not write a key of a session may not end the session.
 func TestWillWithoutTheRight(t *testing.T) {
 	g := newGuarded(t)
 	f := g.setUp("ann", "/a/d")
-	f.enqueue(f.s)
-	w := must.Get(f.s.Will())(t)
+	f.Enqueue(f.S)
+	w := must.Get(f.S.Will())(t)
 	require.ErrorIs(t, backend.Execute(g.ctx, g.process("bob").Backend, w), backend.ErrDenied)
-	assert.Equal(t, backend.Live, f.s.State())
+	assert.Equal(t, backend.Live, f.S.State())
 	require.NoError(t, backend.Execute(g.ctx, g.process("ann").Backend, w))
 }
 
@@ -372,7 +373,7 @@ func TestWillWithoutTheRight(t *testing.T) {
 func TestSurveyWithoutRights(t *testing.T) {
 	g := newGuarded(t)
 	g.grant("eve", "/e", "", mayRead)
-	s := g.setUp("eve", "").s
+	s := g.setUp("eve", "").S
 	survey := func(key string) (backend.Entry, error) {
 		e, strangers, err := s.Survey(g.ctx, key, nil)
 		assert.Empty(t, strangers)

@@ -93,15 +93,15 @@ func TestManyWatchesAtOnce(t *testing.T) {
 	const many = 30
 	var waiting []<-chan wait.Result[[]backend.Entry]
 	for i := range many {
-		e := f.commit(f.s, backend.CreateEphemeral(fmt.Sprintf("%s/seat-%d", f.dir, i), nil))[0]
-		waiting = append(waiting, f.awaits(f.s, e))
+		e := f.Commit(f.S, backend.CreateEphemeral(fmt.Sprintf("%s/seat-%d", f.Dir, i), nil))[0]
+		waiting = append(waiting, f.Awaits(f.S, e))
 	}
 	wait.For(t, "all watches", func() bool { return f.WatchesMade() >= many })
 	time.Sleep(2 * made.slow)
 	assert.Len(t, made.take(), many)
-	must.Get(f.operator().Delete(f.ctx, f.dir+"/", clientv3.WithPrefix()))(t)
+	must.Get(f.operator().Delete(f.Ctx, f.Dir+"/", clientv3.WithPrefix()))(t)
 	for _, w := range waiting {
-		returned(f, w)
+		wait.Value(f.T, w)
 	}
 }
 
@@ -120,22 +120,22 @@ func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_, _ = operator.Put(f.ctx, f.dir+"-busy", "") // so that revisions pass
+				_, _ = operator.Put(f.Ctx, f.Dir+"-busy", "") // so that revisions pass
 			}
 		}
 	})
 	const rounds = 20
 	for range rounds {
-		first, second := f.enqueue(other.s), f.enqueue(other.s)
-		me := f.enqueue(f.s)
-		waiting := f.awaits(f.s, second, me) // as a candidate does right after it has entered
-		f.discard(other.s, second)
-		seesGone(f, waiting, me)
-		f.follows(f.s, me, first) // as one does whose predecessor was not the leader
-		waiting = f.awaits(f.s, first, me)
-		f.discard(other.s, first)
-		seesGone(f, waiting, me)
-		f.discard(f.s, me)
+		first, second := f.Enqueue(other.S), f.Enqueue(other.S)
+		me := f.Enqueue(f.S)
+		waiting := f.Awaits(f.S, second, me) // as a candidate does right after it has entered
+		f.Discard(other.S, second)
+		f.Told(waiting, backend.Entry{}, me)
+		f.Follows(f.S, me, first) // as one does whose predecessor was not the leader
+		waiting = f.Awaits(f.S, first, me)
+		f.Discard(other.S, first)
+		f.Told(waiting, backend.Entry{}, me)
+		f.Discard(f.S, me)
 	}
 	from := made.take()
 	assert.NotEmpty(t, from) // an entry that has gone before it is watched needs no watch
@@ -151,19 +151,19 @@ func TestWatchIsMadeAhead(t *testing.T) {
 	f := setUp(t, time.Minute, calls.add)
 	other := f.another(20 * time.Second)
 	for range 3 {
-		before := f.enqueue(other.s)
+		before := f.Enqueue(other.S)
 		watches := f.WatchesMade()
 		f.beforeSecondStep(func() {
 			wait.For(t, "a watch", func() bool { return f.WatchesMade() > watches })
 		})
 		n := calls.during(func() {
-			me := f.enqueue(f.s)
-			f.follows(f.s, me, before)
-			waiting := f.awaits(f.s, before, me)
+			me := f.Enqueue(f.S)
+			f.Follows(f.S, me, before)
+			waiting := f.Awaits(f.S, before, me)
 			time.Sleep(10 * time.Millisecond) // a read would be pending
-			f.discard(other.s, before)
-			seesGone(f, waiting, me)
-			f.discard(f.s, me)
+			f.Discard(other.S, before)
+			f.Told(waiting, backend.Entry{}, me)
+			f.Discard(f.S, me)
 		})
 		assert.Equal(t, 3, n, "to enqueue, in two steps, and to go")
 		assert.Equal(t, watches+1, f.WatchesMade())
@@ -174,9 +174,9 @@ func TestWatchIsMadeAhead(t *testing.T) {
 func TestNoWatchesAheadInVain(t *testing.T) {
 	var made creations
 	f, other := setUpTwo(t, 20*time.Second, made.watch)
-	f.enqueue(other.s)
+	f.Enqueue(other.S)
 	for range 12 {
-		require.NoError(t, f.s.Discard(f.ctx, f.enqueue(f.s)))
+		require.NoError(t, f.S.Discard(f.Ctx, f.Enqueue(f.S)))
 	}
 	assert.LessOrEqual(t, len(made.take()), 4)
 }
@@ -195,20 +195,20 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 			release := made.hold()
 			defer release()
 			made.take()
-			before := f.enqueue(other.s)
-			me := f.enqueue(f.s)
+			before := f.Enqueue(other.S)
+			me := f.Enqueue(f.S)
 			var waiting <-chan wait.Result[[]backend.Entry]
 			if enqueued {
-				waiting = f.awaits(f.s, me, before)
+				waiting = f.Awaits(f.S, me, before)
 			} else { // the watch has other keys, and begins with a read
-				read := must.Get(f.s.Await(f.ctx, backend.Unknown(before.Key), me))(t)
+				read := must.Get(f.S.Await(f.Ctx, backend.Unknown(before.Key), me))(t)
 				require.True(t, read[0].Same(before))
-				waiting = f.awaits(f.s, before, me)
+				waiting = f.Awaits(f.S, before, me)
 			}
 			wait.For(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
 			change(me, before)
 			release()
-			got, err := wait.Returned(f.t, waiting)
+			got, err := wait.Returned(f.T, waiting)
 			require.NoError(t, err, name)
 			if !enqueued {
 				got[0], got[1] = got[1], got[0]
@@ -217,8 +217,8 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 				assert.False(t, got[0].Exists(), name)
 			}
 			assert.False(t, got[1].Exists(), name)
-			f.discard(f.s, me)
-			f.discard(other.s, before)
+			f.Discard(f.S, me)
+			f.Discard(other.S, before)
 		}
 	}
 }
@@ -240,17 +240,17 @@ func TestHollowNotice(t *testing.T) {
 		return send()
 	}))
 	other := f.another(20 * time.Second)
-	seat := f.seat(other.s)
+	seat := f.seat(other.S)
 	hollow.Store(true)
 	release := made.hold()
 	defer release()
 	before := reads.Load()
-	waiting := f.awaits(f.s, seat)
+	waiting := f.Awaits(f.S, seat)
 	wait.For(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
 	wait.For(t, "what stands is read", func() bool { return reads.Load() > before })
-	f.discard(other.s, seat)
+	f.Discard(other.S, seat)
 	release()
-	seesGone(f, waiting)
+	f.Told(waiting, backend.Entry{})
 	require.False(t, hollow.Load())
 }
 
@@ -262,10 +262,10 @@ func TestCutWhileWatchesAreMade(t *testing.T) {
 	trouble := []func(*proxytest.Proxy){(*proxytest.Proxy).Cut, (*proxytest.Proxy).StallToServer, (*proxytest.Proxy).StallToClient}
 	const made = 60 // from this round on the watch exists
 	for i := range made + 30 {
-		before, own := f.enqueue(other.s), f.enqueue(f.s)
+		before, own := f.Enqueue(other.S), f.Enqueue(f.S)
 		known := []backend.Entry{before, own}
 		if i < made && i%3 == 0 { // no watch was made ahead for these, and nothing is known of them
-			known = []backend.Entry{f.commit(other.s, backend.CreateEphemeral(newRoot(), nil))[0], f.commit(f.s, backend.CreateEphemeral(newRoot(), nil))[0]}
+			known = []backend.Entry{f.Commit(other.S, backend.CreateEphemeral(newRoot(), nil))[0], f.Commit(f.S, backend.CreateEphemeral(newRoot(), nil))[0]}
 		}
 		var waiting <-chan wait.Result[[]backend.Entry]
 		if i >= made {
@@ -286,14 +286,14 @@ func TestCutWhileWatchesAreMade(t *testing.T) {
 			f.Each((*proxytest.Proxy).Unstall)
 		}()
 		if i < made {
-			waiting = f.awaits(f.s, known...)
+			waiting = f.Awaits(f.S, known...)
 			time.Sleep(time.Duration(i%7) * 300 * time.Microsecond)
 		}
-		f.discard(other.s, known[0])
-		seesGone(f, waiting, known[1])
+		f.Discard(other.S, known[0])
+		f.Told(waiting, backend.Entry{}, known[1])
 		<-done
-		f.discard(f.s, own)
-		f.discard(other.s, before)
+		f.Discard(f.S, own)
+		f.Discard(other.S, before)
 	}
-	assert.NotEqual(t, backend.Lost, f.s.State())
+	assert.NotEqual(t, backend.Lost, f.S.State())
 }

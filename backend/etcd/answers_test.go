@@ -117,31 +117,31 @@ func TestOddAnswers(t *testing.T) {
 					continue // it says that nothing was done
 				}
 				o.next.Store(&odd{err, after})
-				f.get(f.s, f.dir)
+				f.Get(f.S, f.Dir)
 				o.next.Store(&odd{err, after})
-				e := f.enqueue(f.s)
-				f.lists(f.s, e)
-				f.discard(f.s, e)
+				e := f.Enqueue(f.S)
+				f.Lists(f.S, e)
+				f.Discard(f.S, e)
 			}
-			assert.Equal(t, backend.Live, f.s.State())
+			assert.Equal(t, backend.Live, f.S.State())
 		})
 	}
 	// An error that waiting does not change is returned.
 	o.next.Store(&odd{err: rpctypes.ErrGRPCPermissionDenied})
-	_, err := f.s.Get(f.ctx, f.dir)
+	_, err := f.S.Get(f.Ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
 	// So is one that an operator must mend.
 	for range 2 { // the commit, and the request that resolves it
 		o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
-		f.refused(backend.CompareAndSet(f.dir+"/x", nil, 0), backend.ErrUnavailable, rpctypes.ErrNoSpace)
+		f.Refused(f.S, backend.CompareAndSet(f.Dir+"/x", nil, 0), backend.ErrUnavailable, rpctypes.ErrNoSpace)
 	}
 	o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
-	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err = f.Backend.Open(f.Ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	for _, code := range []codes.Code{codes.Unimplemented, codes.PermissionDenied} {
 		o.next.Store(&odd{err: status.Error(code, "a proxy's trouble")})
-		s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{}))(t)
-		require.NoError(t, s.Close(f.ctx))
+		s := must.Get(f.Backend.Open(f.Ctx, backend.OpenOptions{}))(t)
+		require.NoError(t, s.Close(f.Ctx))
 	}
 }
 
@@ -150,19 +150,19 @@ func TestHollowAnswers(t *testing.T) {
 	var o oddities
 	f := setUp(t, 20*time.Second, o.change)
 	hollow := func() { o.next.Store(&odd{}) }
-	own := f.enqueue(f.s)
+	own := f.Enqueue(f.S)
 	hollow()
-	f.get(f.s, f.dir)
+	f.Get(f.S, f.Dir)
 	hollow()
-	next := f.enqueue(f.s)
+	next := f.Enqueue(f.S)
 	hollow()
-	f.lists(f.s, own, next)
+	f.Lists(f.S, own, next)
 	hollow()
-	must.First(f.s.Survey(f.ctx, f.dir, nil))(t)
+	must.First(f.S.Survey(f.Ctx, f.Dir, nil))(t)
 	hollow()
-	f.discard(f.s, own)
+	f.Discard(f.S, own)
 	hollow()
-	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err := f.Backend.Open(f.Ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 }
 
@@ -170,13 +170,13 @@ func TestHollowAnswers(t *testing.T) {
 func TestHollowAnswersToTheEnd(t *testing.T) {
 	for name, end := range map[string]func(f, other *fixture) (backend.Entry, error){
 		"close": func(f, _ *fixture) (backend.Entry, error) {
-			e := f.enqueue(f.s)
-			return e, f.s.Close(f.ctx)
+			e := f.Enqueue(f.S)
+			return e, f.S.Close(f.Ctx)
 		},
 		"will": func(f, other *fixture) (backend.Entry, error) {
-			e := f.enqueue(other.s)
-			w := must.Get(other.s.Will())(f.t)
-			return e, backend.Execute(f.ctx, f.Backend, w)
+			e := f.Enqueue(other.S)
+			w := must.Get(other.S.Will())(f.T)
+			return e, backend.Execute(f.Ctx, f.Backend, w)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestHollowAnswersToTheEnd(t *testing.T) {
 			}))
 			e := must.Get(end(f, f.another(20*time.Second)))(t)
 			assert.EqualValues(t, 4, asked.Load())
-			f.gone(f.another(20*time.Second).s, e.Key)
+			f.Gone(f.another(20*time.Second).S, e.Key)
 		})
 	}
 }
@@ -199,9 +199,9 @@ func TestHollowAnswersToTheEnd(t *testing.T) {
 func TestOneAttemptArrivesTwice(t *testing.T) {
 	var o oddities
 	f, other := setUpTwo(t, 20*time.Second, o.change) // inside the client's own interceptors
-	seat, note, queue, crowd := f.dir+"/seat", f.dir+"/note", f.dir+"/queue", f.dir+"/crowd"
-	f.commit(f.s, backend.CompareAndSet(queue, nil, 0), backend.CompareAndSet(crowd, nil, 0))
-	leader := f.commit(other.s, backend.Enqueue(crowd, nil))[0]
+	seat, note, queue, crowd := f.Dir+"/seat", f.Dir+"/note", f.Dir+"/queue", f.Dir+"/crowd"
+	f.Commit(f.S, backend.CompareAndSet(queue, nil, 0), backend.CompareAndSet(crowd, nil, 0))
+	leader := f.Commit(other.S, backend.Enqueue(crowd, nil))[0]
 	for name, ops := range map[string]func() []backend.Op{
 		"create":          func() []backend.Op { return []backend.Op{backend.CreateEphemeral(seat, []byte("x"))} },
 		"enqueue":         func() []backend.Op { return []backend.Op{backend.Enqueue(queue, []byte("x"))} },
@@ -210,7 +210,7 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 			return []backend.Op{backend.CreateEphemeral(seat, nil), backend.CompareAndSet(note, []byte("x"), 0)}
 		},
 		"enqueue and delete": func() []backend.Op {
-			gone := f.put(f.s, note, "")
+			gone := f.put(f.S, note, "")
 			return []backend.Op{backend.Enqueue(crowd, nil), backend.Delete(gone)}
 		},
 	} {
@@ -218,38 +218,25 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 			t.Run(name+", "+code.String(), func(t *testing.T) {
 				ops := ops()
 				o.next.Store(&odd{status.Error(code, "stream terminated by RST_STREAM"), true})
-				made := f.commit(f.s, ops...)
-				same(f, made[0], f.get(other.s, made[0].Key))
+				made := f.Commit(f.S, ops...)
+				f.Same(made[0], f.Get(other.S, made[0].Key))
 				at := *f
-				switch at.dir = ops[0].Key; at.dir {
+				switch at.Dir = ops[0].Key; at.Dir {
 				case queue:
-					at.follows(f.s, made[0], backend.Entry{})
-					at.lists(other.s, made[0])
+					at.Follows(f.S, made[0], backend.Entry{})
+					at.Lists(other.S, made[0])
 				case crowd:
-					at.follows(f.s, made[0], leader)
-					at.lists(other.s, leader, made[0])
+					at.Follows(f.S, made[0], leader)
+					at.Lists(other.S, leader, made[0])
 				}
 				for _, e := range made {
 					if e.Exists() {
-						f.commit(f.s, backend.Delete(e))
+						f.Commit(f.S, backend.Delete(e))
 					}
 				}
 			})
 		}
 	}
-}
-
-// A CompareAndSet that is refused, as another has put the same value over the same version, is not
-// mistaken for the second copy of one that was done: otherwise two sessions that raise a counter at
-// once would both succeed.
-func TestSameValueOfAnother(t *testing.T) {
-	f, other := setUpTwo(t, 20*time.Second)
-	counter := f.commit(f.s, backend.CompareAndSet(f.dir+"/counter", []byte("5"), 0))[0]
-	raise := backend.CompareAndSet(counter.Key, []byte("6"), counter.Version)
-	f.commit(other.s, raise)
-	_, err := f.s.Commit(f.ctx, nil, raise)
-	require.ErrorIs(t, err, backend.ErrConflict)
-	require.NotErrorIs(t, err, backend.ErrIndeterminate)
 }
 
 // Replies that stay odd, or away, are reported after a session timeout, on a session that lives: a
@@ -260,25 +247,25 @@ func TestOddAnswersThatStay(t *testing.T) {
 	var o oddities
 	f := setUp(t, 10*time.Second, o.change)
 	o.keep(to[*pb.TxnRequest](rpctypes.ErrGRPCRequestTooManyRequests))
-	f.refused(backend.CompareAndSet(f.dir+"/x", nil, 0), backend.ErrUnavailable)
-	_, err := f.s.List(f.ctx, f.dir)
+	f.Refused(f.S, backend.CompareAndSet(f.Dir+"/x", nil, 0), backend.ErrUnavailable)
+	_, err := f.S.List(f.Ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorIs(t, err, rpctypes.ErrTooManyRequests)
-	f.state(backend.Live)
+	f.AwaitState(f.S, backend.Live)
 	o.keep(to[*pb.TxnRequest](status.Error(codes.Unimplemented, "no route"))) // no etcd is there: the error is returned as it is
-	_, err = f.s.List(f.ctx, f.dir)
+	_, err = f.S.List(f.Ctx, f.Dir)
 	require.ErrorContains(t, err, "no route")
 	require.NotErrorIs(t, err, backend.ErrUnavailable)
-	f.state(backend.Live)
+	f.AwaitState(f.S, backend.Live)
 	o.keep(to[*pb.TxnRequest](errNever), to[*pb.PutRequest](errNever)) // the Put resolves a commit
-	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
+	_, err = f.S.Commit(f.Ctx, nil, backend.CompareAndSet(f.Dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, backend.ErrUnavailable) // ErrUnavailable says that nothing was written
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	_, err = f.s.List(f.ctx, f.dir)
+	_, err = f.S.List(f.Ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	f.state(backend.Live)
+	f.AwaitState(f.S, backend.Live)
 }
 
 // A wait continues if its watch is made but the first read is refused for longer than a session
@@ -290,10 +277,10 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	var made creations
 	f := setUp(t, 10*time.Second, made.watch, o.change)
 	other := f.another(20 * time.Second)
-	seat := f.seat(other.s)
+	seat := f.seat(other.S)
 	made.take()
 	o.keep(to[*pb.TxnRequest](rpctypes.ErrGRPCRequestTooManyRequests), to[*pb.RangeRequest](rpctypes.ErrGRPCRequestTooManyRequests))
-	waiting := f.awaits(f.s, seat)
+	waiting := f.Awaits(f.S, seat)
 	// A watch is made again once the read that it begins with was given up.
 	newest := 0
 	wait.For(t, "another watch is made", func() bool {
@@ -305,9 +292,9 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 		return newest > 1
 	})
 	o.keep()
-	f.discard(other.s, seat)
-	seesGone(f, waiting)
-	f.state(backend.Live)
+	f.Discard(other.S, seat)
+	f.Told(waiting, backend.Entry{})
+	f.AwaitState(f.S, backend.Live)
 }
 
 // If the history is too long to be read, and no watch is made, a commit whose reply was lost is
@@ -333,8 +320,8 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 				return nil, status.Error(code, "no watches here")
 			}))
 			o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-			f.refused(backend.Enqueue(f.dir, nil), backend.ErrIndeterminate)
-			f.state(backend.Live)
+			f.Refused(f.S, backend.Enqueue(f.Dir, nil), backend.ErrIndeterminate)
+			f.AwaitState(f.S, backend.Live)
 		})
 	}
 }
@@ -347,15 +334,15 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 	var o oddities
 	f := setUp(t, 10*time.Second, o.change)
 	o.keep(to[*pb.PutRequest](rpctypes.ErrGRPCNoSpace)) // for a fence
-	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
+	seat := backend.CreateEphemeral(f.Dir+"/seat", nil)
 	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-	f.refused(seat, backend.ErrIndeterminate)
-	f.refused(seat, backend.ErrUnavailable)
-	f.state(backend.Live)
+	f.Refused(f.S, seat, backend.ErrIndeterminate)
+	f.Refused(f.S, seat, backend.ErrUnavailable)
+	f.AwaitState(f.S, backend.Live)
 	o.keep()
 	wait.For(t, "what was left is removed", func() bool {
-		_, err := f.s.Get(f.ctx, f.dir+"/seat")
+		_, err := f.S.Get(f.Ctx, f.Dir+"/seat")
 		return errors.Is(err, backend.ErrNoEntry)
 	})
-	f.commit(f.s, seat)
+	f.Commit(f.S, seat)
 }

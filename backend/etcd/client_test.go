@@ -35,9 +35,9 @@ func TestClosedSessionIsForgotten(t *testing.T) {
 	f := setUp(t, 30*time.Second)
 	open := func() weak.Pointer[etcd.Backend] { // sessions hold the Backend
 		b := must.Get(etcd.New(f.Client, etcd.Config{SessionTimeout: time.Hour}))(t)
-		s := must.Get(b.Open(f.ctx, backend.OpenOptions{}))(t)
-		must.Get(s.Await(f.ctx, backend.Unknown(f.dir)))(t)
-		require.NoError(t, s.Close(f.ctx))
+		s := must.Get(b.Open(f.Ctx, backend.OpenOptions{}))(t)
+		must.Get(s.Await(f.Ctx, backend.Unknown(f.Dir)))(t)
+		require.NoError(t, s.Close(f.Ctx))
 		return weak.Make(b)
 	}
 	b := open()
@@ -50,13 +50,13 @@ func TestClosedSessionIsForgotten(t *testing.T) {
 // A reply that is larger than the client accepts comes after the commit was done.
 func TestAnswerTooLarge(t *testing.T) {
 	f := setUp(t, 20*time.Second)
-	first := f.commit(f.s, backend.Enqueue(f.dir, []byte(strings.Repeat("x", 20000))))[0]
+	first := f.Commit(f.S, backend.Enqueue(f.Dir, []byte(strings.Repeat("x", 20000))))[0]
 	small := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
 		cfg.MaxCallRecvMsgSize, cfg.MaxCallSendMsgSize = 10000, 9000
 	}, f.Servers...)
-	e := small.commit(small.s, backend.Enqueue(f.dir, []byte("mine")))[0]
-	f.lists(f.s, first, e)
-	_, err := small.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte(strings.Repeat("x", 20000))))
+	e := small.Commit(small.S, backend.Enqueue(f.Dir, []byte("mine")))[0]
+	f.Lists(f.S, first, e)
+	_, err := small.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, []byte(strings.Repeat("x", 20000))))
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 	require.NotErrorIs(t, err, backend.ErrIndeterminate)
 }
@@ -95,14 +95,14 @@ func TestRenewedByAnotherMember(t *testing.T) {
 				}
 				return send()
 			}))
-			first := f.s.Deadline()
+			first := f.S.Deadline()
 			if test.counts {
 				f.beats()
-				f.state(backend.Live)
+				f.AwaitState(f.S, backend.Live)
 				return
 			}
-			f.state(backend.Lost)
-			assert.Equal(t, first, f.s.Deadline())
+			f.AwaitState(f.S, backend.Lost)
+			assert.Equal(t, first, f.S.Deadline())
 			assert.Less(t, lists.Load(), int64(300), "it does not spin")
 		})
 	}

@@ -88,30 +88,30 @@ func TestWatchesAreRefused(t *testing.T) {
 	f := setUp(t, 10*time.Second, d.change)
 	other := f.another(20 * time.Second)
 	for range 2 {
-		first := f.enqueue(other.s)
-		own := f.enqueue(f.s)
+		first := f.Enqueue(other.S)
+		own := f.Enqueue(f.S)
 		waiting := f.armed(first, own)
 		d.turn(true)
-		f.discard(other.s, first)
-		seesGone(f, waiting)
+		f.Discard(other.S, first)
+		f.Told(waiting, backend.Entry{})
 		// A wait that begins now gets the change, too.
-		second := f.enqueue(other.s)
-		waiting = f.awaits(f.s, second, own)
+		second := f.Enqueue(other.S)
+		waiting = f.Awaits(f.S, second, own)
 		_, before := d.asked()
 		wait.For(t, "watches are refused on all streams", func() bool {
 			names, times := d.asked()
 			return len(names) >= 4 && times >= before+100
 		})
-		f.discard(other.s, second)
-		seesGone(f, waiting)
+		f.Discard(other.S, second)
+		f.Told(waiting, backend.Entry{})
 		d.turn(false)
-		f.discard(f.s, own)
+		f.Discard(f.S, own)
 	}
 	names, times := d.asked()
 	slices.Sort(names)
 	t.Logf("asked %d times for the streams %q", times, names)
 	assert.LessOrEqual(t, len(names), 4)
-	assert.Equal(t, backend.Live, f.s.State())
+	assert.Equal(t, backend.Live, f.S.State())
 }
 
 // The outcome of a commit is read if watches are on a frozen member, or are refused.
@@ -119,28 +119,28 @@ func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	d := &deaf{streams: make(map[string]int)}
 	f := setUp(t, 30*time.Second, d.change)
-	f.neverLost()
-	own, put := f.enqueue(f.s), f.put(f.s, f.dir+"/put", "0")
+	f.NeverLost()
+	own, put := f.Enqueue(f.S), f.put(f.S, f.Dir+"/put", "0")
 	d.turn(true)
 	for fault, arm := range map[string]func(etcdtest.Match){"reply": f.LoseReply, "request": f.LoseRequest} {
-		gone := f.put(f.s, f.dir+"/gone", "")
+		gone := f.put(f.S, f.Dir+"/gone", "")
 		for kind, op := range map[backend.OpKind]backend.Op{
-			backend.OpCreateEphemeral: backend.CreateEphemeral(f.dir+"/seat-"+fault, []byte(fault)),
-			backend.OpCompareAndSet:   backend.CompareAndSet(f.dir+"/new-"+fault, []byte(fault), 0),
-			backend.OpEnqueue:         backend.Enqueue(f.dir, []byte(fault)),
+			backend.OpCreateEphemeral: backend.CreateEphemeral(f.Dir+"/seat-"+fault, []byte(fault)),
+			backend.OpCompareAndSet:   backend.CompareAndSet(f.Dir+"/new-"+fault, []byte(fault), 0),
+			backend.OpEnqueue:         backend.Enqueue(f.Dir, []byte(fault)),
 			backend.OpUpdate:          backend.Update(own, []byte(fault)),
 		} {
 			arm(etcdtest.MatchKind(kind))
-			made := f.commit(f.s, op)[0]
-			assert.Equal(t, made, f.get(f.s, made.Key))
+			made := f.Commit(f.S, op)[0]
+			assert.Equal(t, made, f.Get(f.S, made.Key))
 			assert.Equal(t, fault, string(made.Value))
 		}
 		arm(etcdtest.MatchKind(backend.OpCompareAndSet))
-		put = f.commit(f.s, backend.CompareAndSet(put.Key, []byte(fault), put.Version))[0]
-		assert.Equal(t, put, f.get(f.s, put.Key))
+		put = f.Commit(f.S, backend.CompareAndSet(put.Key, []byte(fault), put.Version))[0]
+		assert.Equal(t, put, f.Get(f.S, put.Key))
 		arm(etcdtest.MatchKind(backend.OpDelete))
-		f.commit(f.s, backend.Delete(gone))
-		f.gone(f.s, gone.Key)
+		f.Commit(f.S, backend.Delete(gone))
+		f.Gone(f.S, gone.Key)
 	}
 }
 
@@ -148,23 +148,23 @@ func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 func TestLostReplyOfASetThatOthersRepeat(t *testing.T) {
 	t.Parallel()
 	f, other := setUpTwo(t, 2*time.Minute) // hundreds of writes while the reply is held back
-	e := f.commit(f.s, backend.CompareAndSet(f.dir+"/k", []byte("0"), 0))[0]
+	e := f.Commit(f.S, backend.CompareAndSet(f.Dir+"/k", []byte("0"), 0))[0]
 	for _, more := range []int{0, 2 * etcd.DefaultMaxOps} { // revisions in between: too many to read each
 		f.CutReply(etcdtest.MatchKind(backend.OpUpdate))
-		own := f.commits(f.s, backend.Update(e, []byte("v")))
+		own := f.Commits(f.S, backend.Update(e, []byte("v")))
 		wait.For(t, "the Set is done", func() bool {
-			now, err := other.s.Get(f.ctx, e.Key)
+			now, err := other.S.Get(f.Ctx, e.Key)
 			return err == nil && string(now.Value) == "v"
 		})
-		now := f.get(other.s, e.Key)
-		f.commit(other.s, backend.Update(e, []byte("w")))
-		f.commit(other.s, backend.Update(e, []byte("v")))
+		now := f.Get(other.S, e.Key)
+		f.Commit(other.S, backend.Update(e, []byte("w")))
+		f.Commit(other.S, backend.Update(e, []byte("v")))
 		for range more {
-			f.commit(other.s, backend.CompareAndSet(f.dir, nil, f.get(other.s, f.dir).Version))
+			f.Commit(other.S, backend.CompareAndSet(f.Dir, nil, f.Get(other.S, f.Dir).Version))
 		}
-		f.commit(other.s, backend.Update(e, []byte("0")))
+		f.Commit(other.S, backend.Update(e, []byte("0")))
 		f.Resume()
-		made := returned(f, own)
+		made := wait.Value(f.T, own)
 		assert.Equal(t, now.Version, made[0].Version)
 	}
 }

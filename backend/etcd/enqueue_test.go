@@ -42,7 +42,7 @@ func (f *fixture) beforeSecondStep(do func()) {
 func (f *fixture) heldUp(dir string) (arriving <-chan wait.Result[[]backend.Entry], release func()) {
 	reached, released := make(chan struct{}), make(chan struct{})
 	f.beforeSecondStep(func() { close(reached); <-released })
-	arriving = f.commits(f.s, backend.Enqueue(dir, nil))
+	arriving = f.Commits(f.S, backend.Enqueue(dir, nil))
 	<-reached
 	return arriving, func() { close(released) }
 }
@@ -61,19 +61,19 @@ func TestSecondStepLost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f.t = t
-			first := f.enqueue(other.s)
+			f.T = t
+			first := f.Enqueue(other.S)
 			lose()
-			second := f.enqueue(f.s)
-			third := f.enqueue(other.s)
-			for _, s := range []*backend.Session{f.s, other.s} {
-				f.lists(s, first, second, third)
-				f.follows(s, second, first)
-				f.follows(s, third, second)
+			second := f.Enqueue(f.S)
+			third := f.Enqueue(other.S)
+			for _, s := range []*backend.Session{f.S, other.S} {
+				f.Lists(s, first, second, third)
+				f.Follows(s, second, first)
+				f.Follows(s, third, second)
 			}
-			same(f, second, f.get(other.s, second.Key))
-			f.discard(other.s, first, third)
-			f.discard(f.s, second)
+			f.Same(second, f.Get(other.S, second.Key))
+			f.Discard(other.S, first, third)
+			f.Discard(f.S, second)
 		})
 	}
 }
@@ -82,95 +82,81 @@ func TestSecondStepLost(t *testing.T) {
 // and waits on it see its end.
 func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 	f, other := setUpTwo(t, 20*time.Second)
-	leader := f.enqueue(other.s)
-	arriving, release := f.heldUp(f.dir)
-	last := f.enqueue(other.s)
-	before := f.predecessor(other.s, last)
+	leader := f.Enqueue(other.S)
+	arriving, release := f.heldUp(f.Dir)
+	last := f.Enqueue(other.S)
+	before := must.Get(other.S.Predecessor(f.Ctx, last))(t)
 	require.True(t, before.Exists())
 	require.False(t, before.Same(leader), "the one that is between its steps has arrived first")
-	f.lists(other.s, leader, before, last)
+	f.Lists(other.S, leader, before, last)
 	waiting := other.armed(before, last)
 	release()
-	made := returned(f, arriving)
+	made := wait.Value(f.T, arriving)
 	assert.Equal(t, before.Rev, made[0].Rev, "its place is that of its arrival")
-	f.follows(other.s, last, made[0])
-	f.follows(f.s, made[0], leader)
-	f.discard(f.s, made[0])
-	seesGone(f, waiting, last)
+	f.Follows(other.S, last, made[0])
+	f.Follows(f.S, made[0], leader)
+	f.Discard(f.S, made[0])
+	f.Told(waiting, backend.Entry{}, last)
 }
 
 // An Enqueue ends if its entry, or its session, goes between the steps.
 func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	t.Parallel()
 	f, other := setUpTwo(t, 20*time.Second)
-	leader := f.enqueue(other.s)
+	leader := f.Enqueue(other.S)
 	f.beforeSecondStep(func() {
-		l, err := other.s.List(f.ctx, f.dir)
+		l, err := other.S.List(f.Ctx, f.Dir)
 		if assert.NoError(t, err) && assert.Len(t, l.Keys, 2) {
 			assert.NoError(t, etcdtest.DeleteAll(f.Servers, l.Keys[1]))
 		}
 	})
-	e := f.enqueue(f.s)
-	_, err := f.s.Predecessor(f.ctx, e)
+	e := f.Enqueue(f.S)
+	_, err := f.S.Predecessor(f.Ctx, e)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
-	seesGone(f, f.awaits(f.s, e))
-	f.discard(f.s, e)
+	f.Told(f.Awaits(f.S, e), backend.Entry{})
+	f.Discard(f.S, e)
 
 	lost := f.another(20 * time.Second)
 	lease := lost.Leases()[0]
 	lost.beforeSecondStep(func() { assert.NoError(t, etcdtest.Revoke(f.Servers, lease)) })
-	_, err = lost.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+	_, err = lost.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
 	if err != nil {
 		require.ErrorIs(t, err, backend.ErrSessionLost)
 	}
-	lost.state(backend.Lost)
-	f.lists(other.s, leader)
-}
-
-// Two entries of one transaction have one ticket, and would each be before the other: etcd refuses
-// them.
-func TestTwoEnqueuedInOneCommit(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir, nil))
-	require.ErrorContains(t, err, "two operations")
-	f.put(f.s, f.dir+"/d", "")
-	made := f.commit(f.s, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir+"/d", nil))
-	for i, dir := range []string{f.dir, f.dir + "/d"} {
-		l := must.Get(f.s.List(f.ctx, dir))(t)
-		assert.Equal(t, []string{made[i].Key}, l.Keys)
-	}
+	lost.AwaitState(lost.S, backend.Lost)
+	f.Lists(other.S, leader)
 }
 
 // An Enqueue whose reply was lost succeeds if somebody helps its entry into its place before that is
 // resolved.
 func TestHelpedBeforeItIsResolved(t *testing.T) {
 	f, other := setUpTwo(t, 20*time.Second)
-	first := f.enqueue(other.s)
+	first := f.Enqueue(other.S)
 	f.CutReply(etcdtest.MatchKind(backend.OpEnqueue))
-	arriving := f.commits(f.s, backend.Enqueue(f.dir, nil))
+	arriving := f.Commits(f.S, backend.Enqueue(f.Dir, nil))
 	var l backend.Listing
 	wait.For(t, "it is helped", func() bool {
-		l = f.list(other.s)
+		l = f.List(other.S)
 		return len(l.Keys) == 2
 	})
 	f.Resume()
-	made := returned(f, arriving)
+	made := wait.Value(f.T, arriving)
 	assert.Equal(t, []string{first.Key, made[0].Key}, l.Keys)
-	f.follows(f.s, made[0], first)
+	f.Follows(f.S, made[0], first)
 }
 
 // A fence among the ordered keys, where an earlier version put it, hides no entry.
 func TestPredecessorBehindAFence(t *testing.T) {
 	f := setUp(t, 20*time.Second)
-	first, second := f.enqueue(f.s), f.enqueue(f.s)
+	first, second := f.Enqueue(f.S), f.Enqueue(f.S)
 	f.puts()(second.Key + "\x00")
-	f.discard(f.s, first, second)
+	f.Discard(f.S, first, second)
 
 	slow, other := f.another(20*time.Second), f.another(20*time.Second)
-	arriving, release := slow.heldUp(f.dir)
-	last := f.enqueue(other.s)
-	before, err := other.s.Predecessor(f.ctx, last)
+	arriving, release := slow.heldUp(f.Dir)
+	last := f.Enqueue(other.S)
+	before, err := other.S.Predecessor(f.Ctx, last)
 	release()
 	require.NoError(t, err)
-	same(f, returned(f, arriving)[0], before)
+	f.Same(wait.Value(f.T, arriving)[0], before)
 }

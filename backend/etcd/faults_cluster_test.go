@@ -38,106 +38,70 @@ func leaderOf(t *testing.T, servers *etcdtest.Servers) int {
 
 // members applies do to some of a cluster's members.
 func (f *fixture) members(some []*servertest.Etcd, do func(*servertest.Etcd) error) {
-	f.t.Helper()
+	f.T.Helper()
 	for _, m := range some {
-		require.NoError(f.t, do(m))
+		require.NoError(f.T, do(m))
 	}
 }
 
 // moveLeader makes the cluster's leader hand over to the next member.
 func (f *fixture) moveLeader(servers *etcdtest.Servers) {
-	f.t.Helper()
-	leader := leaderOf(f.t, servers)
+	f.T.Helper()
+	leader := leaderOf(f.T, servers)
 	next := servers.Members[(leader+1)%3]
-	operator := etcdtest.Operator(f.t, servers.Members[leader].Addr())
-	status := must.Get(operator.Status(f.ctx, next.Addr()))(f.t)
-	must.Get(operator.MoveLeader(f.ctx, status.Header.MemberId))(f.t)
+	operator := etcdtest.Operator(f.T, servers.Members[leader].Addr())
+	status := must.Get(operator.Status(f.Ctx, next.Addr()))(f.T)
+	must.Get(operator.MoveLeader(f.Ctx, status.Header.MemberId))(f.T)
 }
 
 // Sessions live, waits wait, and writes continue while the cluster's leader hands over again and again,
-// which drops proposals, and is killed.
+// which drops proposals.
 func TestLeaderChange(t *testing.T) {
 	servers := etcdtest.Cluster(t)
 	leaderOf(t, servers)
 	var all []*fixture
 	for i := range servers.Members {
 		f := at(t, servers, i, clusterTTL)
-		f.neverLost()
+		f.NeverLost()
 		all = append(all, f)
 	}
 	writer := all[0].another(clusterTTL)
-	writer.neverLost()
-	for i, change := range []func(){
-		func() {
-			done := make(chan struct{})
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for {
-						select {
-						case <-done:
-							return
-						default:
-						}
-						made, err := writer.s.Commit(writer.ctx, nil, backend.Enqueue(writer.dir, nil))
-						if assert.NoError(t, err) {
-							assert.NoError(t, writer.s.Discard(writer.ctx, made[0]))
-						}
-					}
-				})
-			}
-			for range 6 {
-				writer.moveLeader(servers)
-			}
-			close(done)
-			wg.Wait()
-		},
-		func() { require.NoError(t, servers.Members[leaderOf(t, servers)].Kill()) },
-	} {
-		var waiting []<-chan wait.Result[[]backend.Entry]
-		var entries []backend.Entry
-		for _, f := range all {
-			e := writer.put(writer.s, fmt.Sprint(f.dir, "/", i), "")
-			entries, waiting = append(entries, e), append(waiting, f.armed(e))
-		}
-		change()
-		leaderOf(t, servers)
-		for i, f := range all {
-			still(f, waiting[i])
-			writer.commit(writer.s, backend.Delete(entries[i]))
-			seesGone(f, waiting[i])
-			f.state(backend.Live)
-			f.Resume() // from now on it may use the others
-		}
+	writer.NeverLost()
+	var waiting []<-chan wait.Result[[]backend.Entry]
+	var entries []backend.Entry
+	for _, f := range all {
+		e := writer.put(writer.S, f.Dir+"/e", "")
+		entries, waiting = append(entries, e), append(waiting, f.armed(e))
 	}
-	require.NoError(t, servers.Start())
-}
-
-// If the quorum stays away the session is lost at the end of the window, neither sooner nor later.
-func TestQuorumLost(t *testing.T) {
-	t.Parallel()
-	servers := etcdtest.Cluster(t)
-	f := setUpOn(t, 10*time.Second, nil, servers.Addrs()...)
-	own := f.enqueue(f.s)
-	waiting := f.armed(own)
-	f.members(servers.Members[1:], (*servertest.Etcd).Kill)
-	f.state(backend.Suspended)
-	reading := f.gets(f.s, own.Key)
-	writing := f.commits(f.s, backend.Enqueue(f.dir, nil))
-	f.lostAtDeadline()
-	_, err := wait.Returned(f.t, reading)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	for _, call := range []<-chan wait.Result[[]backend.Entry]{writing, waiting} {
-		_, err = wait.Returned(f.t, call)
-		require.ErrorIs(t, err, backend.ErrSessionLost)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				made, err := writer.S.Commit(writer.Ctx, nil, backend.Enqueue(writer.Dir, nil))
+				if assert.NoError(t, err) {
+					assert.NoError(t, writer.S.Discard(writer.Ctx, made[0]))
+				}
+			}
+		})
 	}
-	// Another session cannot be opened, and Open says so.
-	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
-	require.ErrorIs(t, err, backend.ErrUnavailable)
-	require.NoError(t, servers.Start())
-	next := f.open(clusterTTL)
-	assert.NotEqual(t, f.s.ID(), next.ID())
-	wait.For(t, "the lost session's entries are gone", func() bool { return len(f.list(next).Keys) == 0 })
+	for range 6 {
+		writer.moveLeader(servers)
+	}
+	close(done)
+	wg.Wait()
+	leaderOf(t, servers)
+	for i, f := range all {
+		wait.Pending(f.T, waiting[i])
+		writer.Commit(writer.S, backend.Delete(entries[i]))
+		f.Told(waiting[i], backend.Entry{})
+		f.AwaitState(f.S, backend.Live)
+	}
 }
 
 // If one member is frozen, sessions are opened and closed with the others, and the outcome of each
@@ -147,20 +111,20 @@ func TestAllCallsWithAPausedMember(t *testing.T) {
 	servers := etcdtest.Cluster(t)
 	follower := servers.Members[(leaderOf(t, servers)+1)%3]
 	f := setUpOn(t, clusterTTL, nil, servers.Addrs()...)
-	e := f.put(f.s, f.dir+"/x", "")
+	e := f.put(f.S, f.Dir+"/x", "")
 	require.NoError(t, follower.Pause())
 	defer func() { require.NoError(t, follower.Resume()) }()
-	sessions := []*backend.Session{f.s}
+	sessions := []*backend.Session{f.S}
 	for range 5 {
 		sessions = append(sessions, f.open(clusterTTL))
 	}
 	for i := range 6 {
-		f.commit(f.s, backend.CreateEphemeral(fmt.Sprint(f.dir, "/", i), nil))
-		f.commit(f.s, backend.Delete(f.enqueue(f.s)))
-		f.commit(f.s, backend.Update(e, []byte{byte(i)}))
+		f.Commit(f.S, backend.CreateEphemeral(fmt.Sprint(f.Dir, "/", i), nil))
+		f.Commit(f.S, backend.Delete(f.Enqueue(f.S)))
+		f.Commit(f.S, backend.Update(e, []byte{byte(i)}))
 	}
 	for _, s := range sessions {
-		assert.NoError(t, s.Close(f.ctx))
+		assert.NoError(t, s.Close(f.Ctx))
 	}
 }
 
@@ -175,13 +139,13 @@ func TestLeaseOutlivesTheWindow(t *testing.T) {
 	p := etcdtest.NewProcess(t, servers.Addrs(), nil)
 	p.Proxies[member].Refuse(true)
 	writer := setUpWith(t, clusterTTL, p)
-	writer.neverLost()
-	e := f.enqueue(f.s)
+	writer.NeverLost()
+	e := f.Enqueue(f.S)
 	require.NoError(t, leader.Pause())
-	f.lostAtDeadline()
-	_, err := writer.s.Get(f.ctx, e.Key)
+	f.LostAtDeadline()
+	_, err := writer.S.Get(f.Ctx, e.Key)
 	require.NoError(t, err, "the servers let it expire before the window's end")
 	// The old leader must not expire anything on its own, either.
 	require.NoError(t, leader.Resume())
-	must.Get(writer.s.Await(f.ctx, e))(t)
+	must.Get(writer.S.Await(f.Ctx, e))(t)
 }

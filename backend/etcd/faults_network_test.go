@@ -65,7 +65,7 @@ func (d *detour) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 
 // within limits one request of a bare client.
 func within(f *fixture, limit time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(f.ctx, limit)
+	ctx, cancel := context.WithTimeout(f.Ctx, limit)
 	defer cancel()
 	return do(ctx)
 }
@@ -98,15 +98,15 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(d.unary), grpc.WithChainStreamInterceptor(d.stream))
 	})
 	f := setUpWith(t, ttl, p)
-	f.neverLost()
+	f.NeverLost()
 	granted := time.Now()
 	d.on.Store(true)
 	held := make(chan struct{})
 	d.held.Store(&held)
-	other, err := atOld.Grant(f.ctx, 60) // to test whether leases are renewed
+	other, err := atOld.Grant(f.Ctx, 60) // to test whether leases are renewed
 	require.NoError(t, err)
 	lease := p.Leases()[0]
-	status := must.Get(atOld.Status(f.ctx, old.Addr()))(t)
+	status := must.Get(atOld.Status(f.Ctx, old.Addr()))(t)
 	term := status.RaftTerm
 
 	require.NoError(t, network.CutOff(back.Host()))
@@ -120,12 +120,12 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	atLeader := bare(leader)
 	// left returns what remains of the lease by the clock that counts.
 	left := func() time.Duration {
-		answer := must.Get(atLeader.TimeToLive(f.ctx, lease))(t)
+		answer := must.Get(atLeader.TimeToLive(f.Ctx, lease))(t)
 		return time.Duration(answer.TTL) * time.Second
 	}
 	assert.Greater(t, time.Now().Add(left()), granted.Add(ttl), "a new leader gives leases their whole timeout")
 	for i := range 40 {
-		must.Get(atLeader.Put(f.ctx, newRoot(), strconv.Itoa(i)))(t)
+		must.Get(atLeader.Put(f.Ctx, newRoot(), strconv.Itoa(i)))(t)
 	}
 	for _, m := range others {
 		require.NoError(t, network.Mend(back.Host(), m.Host()))
@@ -140,7 +140,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 		}) == nil
 	})
 	assert.Equal(t, term, list.Header.RaftTerm, "it is back by a snapshot, and answers with the old term")
-	status = must.Get(atLeader.Status(f.ctx, leader.Addr()))(t)
+	status = must.Get(atLeader.Status(f.Ctx, leader.Addr()))(t)
 	assert.Greater(t, status.RaftTerm, term)
 	wait.For(t, "the lease runs out", func() bool { return left() <= ttl*2/3 })
 
@@ -154,13 +154,13 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	close(held)
 	wait.For(t, "it has renewed the session's", func() bool { return d.renewed.Load() > 0 })
 	wait.For(t, "the heartbeat is over", func() bool {
-		return d.reads.Load() > d.renewed.Load() || f.s.State() == backend.Live
+		return d.reads.Load() > d.renewed.Load() || f.S.State() == backend.Live
 	})
-	deadline := f.s.Deadline()
+	deadline := f.S.Deadline()
 	assert.LessOrEqual(t, time.Until(deadline), left()+time.Second, "the window is open when the lease has run out")
 
 	// Heartbeats that one member answers count, and if that is cut off, another does.
 	d.on.Store(false)
 	f.beats()
-	assert.LessOrEqual(t, time.Until(f.s.Deadline()), left()+time.Second)
+	assert.LessOrEqual(t, time.Until(f.S.Deadline()), left()+time.Second)
 }

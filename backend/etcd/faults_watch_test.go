@@ -19,43 +19,43 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 	operator := f.operator()
 	for _, change := range []string{"changed", "deleted", "deleted and made anew", "untouched"} {
 		t.Run(change, func(t *testing.T) {
-			f.t = t
-			e, own := f.seat(other.s), f.enqueue(f.s)
+			f.T = t
+			e, own := f.seat(other.S), f.Enqueue(f.S)
 			waiting := f.armed(e, own)
 			before := f.WatchesMade()
-			listing := f.awaitsList(f.s, f.list(f.s))
+			listing := f.AwaitsList(f.S, f.List(f.S))
 			wait.For(t, "a watch", func() bool { return f.WatchesMade() > before })
 			f.Suspend()
 			switch change {
 			case "changed":
-				f.commit(other.s, backend.Update(e, []byte("new")))
+				f.Commit(other.S, backend.Update(e, []byte("new")))
 			case "untouched":
 			default:
-				f.commit(other.s, backend.Delete(e))
+				f.Commit(other.S, backend.Delete(e))
 				if change != "deleted" {
-					f.seat(other.s)
+					f.seat(other.S)
 				}
 			}
-			second := f.enqueue(other.s)
+			second := f.Enqueue(other.S)
 			f.compact(operator)
 			f.Resume()
 			if change == "untouched" {
 				// The change comes after it is back, whether it has read again or not.
-				f.state(backend.Live)
-				still(f, waiting)
-				f.commit(other.s, backend.Update(e, []byte("new")))
+				f.AwaitState(f.S, backend.Live)
+				wait.Pending(f.T, waiting)
+				f.Commit(other.S, backend.Update(e, []byte("new")))
 			}
-			got := returned(f, waiting)
+			got := wait.Value(f.T, waiting)
 			assert.False(t, got[0].Same(e))
-			same(f, own, got[1])
+			f.Same(own, got[1])
 			if change == "changed" || change == "untouched" {
 				assert.Equal(t, "new", string(got[0].Value))
 			}
-			assert.Equal(t, []string{own.Key, second.Key}, returned(f, listing).Keys)
-			f.discard(f.s, own)
-			f.discard(other.s, second)
+			assert.Equal(t, []string{own.Key, second.Key}, wait.Value(f.T, listing).Keys)
+			f.Discard(f.S, own)
+			f.Discard(other.S, second)
 			if got[0].Exists() {
-				f.commit(other.s, backend.Delete(got[0]))
+				f.Commit(other.S, backend.Delete(got[0]))
 			}
 		})
 	}
@@ -64,29 +64,13 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 // Waits that are given up leave no watches at the server.
 func TestWatchesAreCancelled(t *testing.T) {
 	f := setUp(t, 30*time.Second)
-	e, own := f.enqueue(f.s), f.enqueue(f.s)
+	e, own := f.Enqueue(f.S), f.Enqueue(f.S)
 	for range 50 {
-		ctx, cancel := context.WithTimeout(f.ctx, 2*time.Millisecond)
-		_, err := f.s.Await(ctx, e, own)
+		ctx, cancel := context.WithTimeout(f.Ctx, 2*time.Millisecond)
+		_, err := f.S.Await(ctx, e, own)
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	assert.LessOrEqual(t, f.WatchesMade(), 2, "a subscription is kept for the next call")
-	require.NoError(t, f.s.Close(f.ctx))
-}
-
-// A watch that is behind does not report what the caller knows to be past, having been shown its own
-// session's later write.
-func TestWatchBehindItsOwnWrites(t *testing.T) {
-	f := setUp(t, 20*time.Second)
-	seat := f.seat(f.s)
-	waiting := f.armed(seat) // it keeps the watch
-	release := f.HoldWakeups()
-	f.commit(f.s, backend.Delete(seat))
-	again := f.seat(f.s)
-	next := f.awaits(f.s, seat)
-	still(f, next)
-	release()
-	returned(f, waiting)
-	same(f, again, returned(f, next)[0])
+	require.NoError(t, f.S.Close(f.Ctx))
 }

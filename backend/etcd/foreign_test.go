@@ -53,66 +53,29 @@ func lookalikes(lease string, rev uint64) map[string]string {
 func TestForeignKeysInADirectory(t *testing.T) {
 	f, other := setUpTwo(t, 30*time.Second)
 	put := f.puts()
-	first := f.enqueue(f.s)
+	first := f.Enqueue(f.S)
 	for _, name := range []string{"", "/x", "-x", "0"} { // most of these aren't in the directory
-		put(f.dir + name + "/2-1-0123456789abcdef")
+		put(f.Dir + name + "/2-1-0123456789abcdef")
 	}
 	for _, option := range [][]clientv3.OpOption{nil, {f.lease()}} {
-		for _, name := range lookalikes(other.s.ID(), first.Rev+1e6) {
-			put(f.dir+"/"+name, option...)
+		for _, name := range lookalikes(other.S.ID(), first.Rev+1e6) {
+			put(f.Dir+"/"+name, option...)
 		}
-		second := f.enqueue(f.s)
-		third := f.enqueue(other.s)
-		for _, s := range []*backend.Session{f.s, other.s} {
-			f.lists(s, first, second, third)
-			f.follows(s, third, second)
-			f.follows(s, first, backend.Entry{})
+		second := f.Enqueue(f.S)
+		third := f.Enqueue(other.S)
+		for _, s := range []*backend.Session{f.S, other.S} {
+			f.Lists(s, first, second, third)
+			f.Follows(s, third, second)
+			f.Follows(s, first, backend.Entry{})
 		}
 		// None of them wakes a wait.
 		waiting := f.armed(second, third)
-		for _, name := range lookalikes(other.s.ID(), first.Rev+1e6) {
-			put(f.dir+"/"+name, option...)
+		for _, name := range lookalikes(other.S.ID(), first.Rev+1e6) {
+			put(f.Dir+"/"+name, option...)
 		}
-		f.discard(f.s, second)
-		seesGone(f, waiting, third)
-		f.discard(other.s, third)
-	}
-}
-
-// Elections whose names begin alike, side by side and in each other, see only their own directory.
-func TestNamesSideBySide(t *testing.T) {
-	f, other := setUpTwo(t, 30*time.Second)
-	top, names := f.dir, []string{"/x", "/x/y", "/x/y/z", "/xy", "/x-y", "/x0", "/x.y", "/x!"}
-	queues := make(map[string][]backend.Entry)
-	for _, name := range names {
-		f.dir = top + name
-		f.put(f.s, f.dir, "")
-	}
-	for _, s := range []*backend.Session{f.s, other.s, f.s} {
-		for _, name := range names {
-			f.dir = top + name
-			queues[name] = append(queues[name], f.enqueue(s))
-		}
-	}
-	for _, name := range names {
-		f.dir = top + name
-		queue := queues[name]
-		waiting := f.armed(queue[0], queue[1])
-		f.lists(other.s, queue...)
-		f.follows(other.s, queue[0], backend.Entry{})
-		f.follows(other.s, queue[2], queue[1])
-		_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
-		require.NoError(t, err)
-		assert.ElementsMatch(t, []string{queue[0].Key, queue[1].Key, queue[2].Key}, strangers)
-		for _, name := range names { // only its own directory is reported
-			if e := queues[name][2]; name != f.dir[len(top):] {
-				queues[name][2] = f.commit(f.s, backend.Update(e, []byte("x")))[0]
-			}
-		}
-		still(f, waiting)
-		f.discard(f.s, queue[0])
-		seesGone(f, waiting, queue[1])
-		queues[name] = append(queue, f.enqueue(f.s))[1:]
+		f.Discard(f.S, second)
+		f.Told(waiting, backend.Entry{}, third)
+		f.Discard(other.S, third)
 	}
 }
 
@@ -122,15 +85,15 @@ func TestDeleteAboveManyFences(t *testing.T) {
 	put := f.puts()
 	fences := func(from, to int) {
 		for i := from; i < to; i++ {
-			put(fmt.Sprintf("%s/x\x00%d", f.dir, i))
+			put(fmt.Sprintf("%s/x\x00%d", f.Dir, i))
 		}
 	}
-	dir := f.get(f.s, f.dir)
+	dir := f.Get(f.S, f.Dir)
 	fences(0, 100)
-	f.commit(f.s, backend.Delete(dir))
-	dir = f.put(f.s, f.dir, "")
+	f.Commit(f.S, backend.Delete(dir))
+	dir = f.put(f.S, f.Dir, "")
 	fences(100, 200)
-	f.refused(backend.Delete(dir), backend.ErrTooLarge)
+	f.Refused(f.S, backend.Delete(dir), backend.ErrTooLarge)
 }
 
 // A foreign key whose name has its own revision as the ticket is no entry, nor can a condition on an
@@ -140,18 +103,18 @@ func TestGuardOnALookalike(t *testing.T) {
 	operator := f.operator()
 	var e backend.Entry
 	wait.For(t, "a key with its own revision", func() bool { // sessions of other tests may be ending
-		now := must.Get(operator.Get(f.ctx, f.dir))(t)
+		now := must.Get(operator.Get(f.Ctx, f.Dir))(t)
 		rev := now.Header.Revision + 1
-		key := fmt.Sprintf("%s/1-%016x-%s-0123456789abcdef", f.dir, math.MaxInt64-rev, f.s.ID())
-		put := must.Get(operator.Put(f.ctx, key, "foreign"))(t)
+		key := fmt.Sprintf("%s/1-%016x-%s-0123456789abcdef", f.Dir, math.MaxInt64-rev, f.S.ID())
+		put := must.Get(operator.Put(f.Ctx, key, "foreign"))(t)
 		e = backend.Entry{Key: key, Rev: uint64(rev), Version: 1}
 		return put.Header.Revision == rev
 	})
-	f.gone(f.s, e.Key)
+	f.Gone(f.S, e.Key)
 	for _, op := range []backend.Op{backend.Update(e, nil), backend.Delete(e)} {
-		f.refused(op, backend.ErrNoEntry)
+		f.Refused(f.S, op, backend.ErrNoEntry)
 	}
-	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet(f.dir+"/x", nil, 0))
+	_, err := f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet(f.Dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrCondition)
 }
 
@@ -159,9 +122,9 @@ func TestGuardOnALookalike(t *testing.T) {
 // name.
 func TestNamesOfEntriesAreTheirs(t *testing.T) {
 	f := setUp(t, 20*time.Second)
-	key := f.dir + "/2-1-0123456789abcdef"
+	key := f.Dir + "/2-1-0123456789abcdef"
 	for _, op := range []backend.Op{backend.CompareAndSet(key, nil, 0), backend.CreateEphemeral(key, nil)} {
-		_, err := f.s.Commit(f.ctx, nil, op)
+		_, err := f.S.Commit(f.Ctx, nil, op)
 		require.ErrorIs(t, err, backend.ErrBadKey)
 		require.ErrorContains(t, err, "enqueued")
 	}
@@ -176,29 +139,29 @@ func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 	for how, option := range map[string][]clientv3.OpOption{"no lease": nil, "another lease": {f.lease()}} {
 		for i, which := range []string{"the first", "the second"} {
 			t.Run(which+", "+how, func(t *testing.T) {
-				f.t = t
-				queue := []backend.Entry{f.enqueue(f.s), f.enqueue(f.s), f.enqueue(other.s)}
+				f.T = t
+				queue := []backend.Entry{f.Enqueue(f.S), f.Enqueue(f.S), f.Enqueue(other.S)}
 				gone := queue[i]
 				waiting := f.armed(queue[0], queue[1]) // by the watch that was made ahead
-				listing := f.awaitsList(other.s, f.list(f.s))
+				listing := f.AwaitsList(other.S, f.List(f.S))
 
 				f.puts()(gone.Key, option...)
-				seen := returned(f, waiting)
+				seen := wait.Value(f.T, waiting)
 				assert.False(t, seen[i].Exists(), "%+v", seen[i])
-				assert.Equal(t, []string{queue[1-i].Key, queue[2].Key}, returned(f, listing).Keys)
-				f.gone(other.s, gone.Key)
+				assert.Equal(t, []string{queue[1-i].Key, queue[2].Key}, wait.Value(f.T, listing).Keys)
+				f.Gone(other.S, gone.Key)
 				for _, guard := range []backend.Condition{backend.IfExists(gone), backend.IfUnchanged(gone)} {
-					_, err := f.s.Commit(f.ctx, []backend.Condition{guard}, backend.CompareAndSet(newRoot(), nil, 0))
+					_, err := f.S.Commit(f.Ctx, []backend.Condition{guard}, backend.CompareAndSet(newRoot(), nil, 0))
 					assert.ErrorIs(t, err, backend.ErrCondition)
 				}
-				f.refused(backend.Update(gone, nil), backend.ErrNoEntry)
-				f.refused(backend.Delete(gone), backend.ErrNoEntry)
-				_, err := f.s.Predecessor(f.ctx, gone)
+				f.Refused(f.S, backend.Update(gone, nil), backend.ErrNoEntry)
+				f.Refused(f.S, backend.Delete(gone), backend.ErrNoEntry)
+				_, err := f.S.Predecessor(f.Ctx, gone)
 				assert.ErrorIs(t, err, backend.ErrNoEntry)
-				f.follows(other.s, queue[2], queue[1-i])
+				f.Follows(other.S, queue[2], queue[1-i])
 
-				f.discard(f.s, gone, queue[0], queue[1])
-				f.discard(other.s, queue[2])
+				f.Discard(f.S, gone, queue[0], queue[1])
+				f.Discard(other.S, queue[2])
 			})
 		}
 	}

@@ -36,39 +36,39 @@ func newPast(t *testing.T) *past {
 
 // backUp makes the backup, with the server stopped.
 func (p *past) backUp() {
-	p.t.Helper()
-	p.backup = filepath.Join(p.t.TempDir(), "backup")
-	require.NoError(p.t, p.servers.Stop())
-	require.NoError(p.t, p.servers.Members[0].Backup(p.backup))
-	require.NoError(p.t, p.servers.Start())
-	p.get(p.s, p.dir)
+	p.T.Helper()
+	p.backup = filepath.Join(p.T.TempDir(), "backup")
+	require.NoError(p.T, p.servers.Stop())
+	require.NoError(p.T, p.servers.Members[0].Backup(p.backup))
+	require.NoError(p.T, p.servers.Start())
+	p.Get(p.S, p.Dir)
 }
 
 // restore restores the backup, and calls before, before the process is in touch with the server again.
 func (p *past) restore(before func(*clientv3.Client)) {
-	p.t.Helper()
+	p.T.Helper()
 	p.Suspend()
-	require.NoError(p.t, p.servers.Stop())
-	require.NoError(p.t, p.servers.Members[0].Restore(p.backup))
-	require.NoError(p.t, p.servers.Start())
-	before(etcdtest.Operator(p.t, p.servers.Addrs()...))
+	require.NoError(p.T, p.servers.Stop())
+	require.NoError(p.T, p.servers.Members[0].Restore(p.backup))
+	require.NoError(p.T, p.servers.Start())
+	before(etcdtest.Operator(p.T, p.servers.Addrs()...))
 	p.Resume()
 }
 
 // others writes until the service has more revisions than before it was restored.
 func (p *past) others(operator *clientv3.Client) {
-	p.t.Helper()
+	p.T.Helper()
 	for range 60 {
-		must.Get(operator.Put(p.ctx, "others", ""))(p.t)
+		must.Get(operator.Put(p.Ctx, "others", ""))(p.T)
 	}
 }
 
 func (p *past) lost() {
-	p.t.Helper()
-	p.state(backend.Lost)
-	_, err := p.s.Get(p.ctx, p.dir)
-	require.ErrorIs(p.t, err, backend.ErrSessionLost)
-	require.ErrorContains(p.t, err, "backup")
+	p.T.Helper()
+	p.AwaitState(p.S, backend.Lost)
+	_, err := p.S.Get(p.Ctx, p.Dir)
+	require.ErrorIs(p.T, err, backend.ErrSessionLost)
+	require.ErrorContains(p.T, err, "backup")
 }
 
 // A session whose writes are gone from the history, or that has seen more of it than there is, is lost,
@@ -79,24 +79,24 @@ func TestRestored(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after func(*past)
 	}{
-		"an entry is gone": {nothing, func(p *past) { p.seat(p.s) }},
-		"a place is gone":  {nothing, func(p *past) { p.enqueue(p.s) }},
+		"an entry is gone": {nothing, func(p *past) { p.seat(p.S) }},
+		"a place is gone":  {nothing, func(p *past) { p.Enqueue(p.S) }},
 		"a second place is gone": {nothing, func(p *past) {
-			p.enqueue(p.another(60 * time.Second).s)
-			p.enqueue(p.s)
+			p.Enqueue(p.another(60 * time.Second).S)
+			p.Enqueue(p.S)
 		}},
-		"a value is gone": {nothing, func(p *past) { p.put(p.s, newRoot(), "") }},
+		"a value is gone": {nothing, func(p *past) { p.put(p.S, newRoot(), "") }},
 		"an entry is back": {
-			func(p *past) { p.enqueued = p.seat(p.s).Key },
-			func(p *past) { p.discard(p.s, p.get(p.s, p.enqueued)) },
+			func(p *past) { p.enqueued = p.seat(p.S).Key },
+			func(p *past) { p.Discard(p.S, p.Get(p.S, p.enqueued)) },
 		},
 		"a change is gone": {
-			func(p *past) { p.enqueued = p.seat(p.s).Key },
-			func(p *past) { p.commit(p.s, backend.Update(p.get(p.s, p.enqueued), []byte("more"))) },
+			func(p *past) { p.enqueued = p.seat(p.S).Key },
+			func(p *past) { p.Commit(p.S, backend.Update(p.Get(p.S, p.enqueued), []byte("more"))) },
 		},
 		"nothing of its own": {nothing, func(p *past) {
 			p.others(p.operator())
-			p.get(p.s, p.dir)
+			p.Get(p.S, p.Dir)
 		}},
 	} {
 		for how, then := range map[string]func(*past, *clientv3.Client){
@@ -124,8 +124,8 @@ func TestRestored(t *testing.T) {
 				p.restore(func(operator *clientv3.Client) { then(p, operator) })
 				p.lost()
 				// It may have ended as it was lost, or with Close.
-				require.NoError(t, p.s.Close(p.ctx))
-				left := must.Get(p.operator().Leases(p.ctx))(t)
+				require.NoError(t, p.S.Close(p.Ctx))
+				left := must.Get(p.operator().Leases(p.Ctx))(t)
 				for _, lease := range left.Leases {
 					assert.NotContains(t, p.Leases(), lease.ID)
 				}
@@ -138,9 +138,9 @@ func TestRestored(t *testing.T) {
 func TestAnotherClusterAtTheAddress(t *testing.T) {
 	t.Parallel()
 	p, others := newPast(t), etcdtest.Single(t)
-	p.s = p.open(60 * time.Second) // it has written nothing
+	p.S = p.open(60 * time.Second) // it has written nothing
 	operator := etcdtest.Operator(t, others.Addrs()...)
-	_, err := pb.NewLeaseClient(operator.ActiveConnection()).LeaseGrant(p.ctx, &pb.LeaseGrantRequest{ID: int64(p.Leases()[1]), TTL: 60})
+	_, err := pb.NewLeaseClient(operator.ActiveConnection()).LeaseGrant(p.Ctx, &pb.LeaseGrantRequest{ID: int64(p.Leases()[1]), TTL: 60})
 	require.NoError(t, err)
 	p.others(operator)
 	require.NoError(t, others.Stop())
@@ -162,7 +162,7 @@ func TestRestoredUnderAWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPast(t)
-			p.enqueue(p.s)
+			p.Enqueue(p.S)
 			if c.beats {
 				p.backUp()
 				p.beats()
@@ -171,26 +171,26 @@ func TestRestoredUnderAWait(t *testing.T) {
 			if !c.beats {
 				p.backUp()
 			}
-			e, place := other.seat(other.s), other.enqueue(other.s)
-			waiting, apart := p.armed(e), p.awaits(p.s, e, place)
-			all := p.list(p.s)
+			e, place := other.seat(other.S), other.Enqueue(other.S)
+			waiting, apart := p.armed(e), p.Awaits(p.S, e, place)
+			all := p.List(p.S)
 			require.Len(t, all.Keys, 2)
-			listing := p.awaitsList(p.s, all)
-			now := must.Get(p.operator().Get(p.ctx, "others"))(t)
+			listing := p.AwaitsList(p.S, all)
+			now := must.Get(p.operator().Get(p.Ctx, "others"))(t)
 			p.restore(func(operator *clientv3.Client) {
 				if !c.until {
 					p.others(operator)
 				}
 				for c.until {
-					made := must.Get(operator.Put(p.ctx, "others", ""))(t)
+					made := must.Get(operator.Put(p.Ctx, "others", ""))(t)
 					c.until = made.Header.Revision < now.Header.Revision
 				}
 			})
 			for _, waits := range []<-chan wait.Result[[]backend.Entry]{waiting, apart} {
-				seesGone(p.fixture, waits)
+				p.Told(waits, backend.Entry{})
 			}
-			assert.Len(t, returned(p.fixture, listing).Keys, 1)
-			p.state(backend.Live)
+			assert.Len(t, wait.Value(p.T, listing).Keys, 1)
+			p.AwaitState(p.S, backend.Live)
 		})
 	}
 }
@@ -202,33 +202,33 @@ func TestTermAfterARestore(t *testing.T) {
 		t.Run(item.Strategy.Name(), func(t *testing.T) {
 			t.Parallel()
 			p := newPast(t)
-			old := newElector(p.fixture, p.Backend, item.Strategy, p.dir+"/election", "1")
-			_, err := old.Leader(p.ctx) // it has a session now
+			old := p.Stand(elector.Config{Backend: p.Backend, Strategy: item.Strategy, Election: p.Dir + "/election", TTL: 30 * time.Second})
+			_, err := old.Leader(p.Ctx) // it has a session now
 			require.ErrorIs(t, err, elector.ErrNoLeader)
 			p.backUp()
-			term := must.Get(old.Campaign(p.ctx))(t)
-			_, err = term.Commit(p.ctx, elector.Put(p.dir+"/state", nil)) // as the next leader does
+			term := must.Get(old.Campaign(p.Ctx))(t)
+			_, err = term.Commit(p.Ctx, elector.Put(p.Dir+"/state", nil)) // as the next leader does
 			require.NoError(t, err)
 			guard := term.Guard()
-			cmps := must.Get(etcd.Cmps(p.ctx, guard.Session, guard.Conditions...))(t)
+			cmps := must.Get(etcd.Cmps(p.Ctx, guard.Session, guard.Conditions...))(t)
 			var other *elector.Term
 			p.restore(func(operator *clientv3.Client) {
 				o := p.another(60 * time.Second)
-				other, err = newElector(o, o.Backend, item.Strategy, p.dir+"/election", "2").Campaign(p.ctx)
+				other, err = o.Stand(elector.Config{Backend: o.Backend, Strategy: item.Strategy, Election: p.Dir + "/election", TTL: 30 * time.Second}).Campaign(p.Ctx)
 				require.NoError(t, err)
 				t.Logf("tokens %d and %d", term.Token(), other.Token())
-				_, err = other.Commit(p.ctx, elector.Put(p.dir+"/state", nil))
+				_, err = other.Commit(p.Ctx, elector.Put(p.Dir+"/state", nil))
 				require.NoError(t, err)
-				late := must.Get(operator.Txn(p.ctx).If(cmps...).Then(clientv3.OpPut(newRoot(), "")).Commit())(t)
+				late := must.Get(operator.Txn(p.Ctx).If(cmps...).Then(clientv3.OpPut(newRoot(), "")).Commit())(t)
 				assert.False(t, late.Succeeded, "the old term writes where another leads")
 			})
 			select {
 			case <-term.Context().Done():
-			case <-p.ctx.Done():
+			case <-p.Ctx.Done():
 				t.Fatal("the old term goes on")
 			}
 			assert.True(t, other.Valid())
-			_, err = term.Commit(p.ctx, elector.Put(newRoot(), nil))
+			_, err = term.Commit(p.Ctx, elector.Put(newRoot(), nil))
 			assert.Error(t, err)
 		})
 	}
@@ -241,7 +241,7 @@ func TestRestoredBehindItself(t *testing.T) {
 		return restoretest.Service{
 			Client: func(*testing.T) backend.Backend { return p.another(time.Minute).Backend },
 			Delete: func(t *testing.T, e backend.Entry) {
-				must.Get(p.operator().Delete(p.ctx, e.Key))(t)
+				must.Get(p.operator().Delete(p.Ctx, e.Key))(t)
 			},
 			BackUp: func(*testing.T) { p.backUp() },
 			Restore: func(*testing.T) {
@@ -261,50 +261,50 @@ func TestLastWriteIsFound(t *testing.T) {
 	servers := etcdtest.Single(t)
 	for name, write := range map[string]func(f, other *fixture){
 		"nothing":               func(*fixture, *fixture) {},
-		"an entry":              func(f, _ *fixture) { f.seat(f.s) },
-		"an entry, and its end": func(f, _ *fixture) { f.discard(f.s, f.seat(f.s)) },
-		"a value":               func(f, _ *fixture) { f.put(f.s, newRoot(), "") },
-		"a place":               func(f, _ *fixture) { f.enqueue(f.s) },
-		"a place, and its end":  func(f, _ *fixture) { f.discard(f.s, f.enqueue(f.s)) },
+		"an entry":              func(f, _ *fixture) { f.seat(f.S) },
+		"an entry, and its end": func(f, _ *fixture) { f.Discard(f.S, f.seat(f.S)) },
+		"a value":               func(f, _ *fixture) { f.put(f.S, newRoot(), "") },
+		"a place":               func(f, _ *fixture) { f.Enqueue(f.S) },
+		"a place, and its end":  func(f, _ *fixture) { f.Discard(f.S, f.Enqueue(f.S)) },
 		"a place that another has brought into order": func(f, other *fixture) {
-			f.enqueue(other.s)
+			f.Enqueue(other.S)
 			f.beforeSecondStep(func() {
-				_, err := other.s.List(other.ctx, other.dir)
-				assert.NoError(f.t, err)
+				_, err := other.S.List(other.Ctx, other.Dir)
+				assert.NoError(f.T, err)
 			})
-			f.enqueue(f.s)
+			f.Enqueue(f.S)
 		},
 		"a second step, its reply lost": func(f, other *fixture) {
-			f.enqueue(other.s)
+			f.Enqueue(other.S)
 			f.LoseReply(secondStep)
-			f.enqueue(f.s)
+			f.Enqueue(f.S)
 		},
 		"a place, its reply lost": func(f, _ *fixture) {
 			f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
-			f.enqueue(f.s)
+			f.Enqueue(f.S)
 		},
 		"a second place, its reply lost": func(f, other *fixture) {
-			f.enqueue(other.s)
+			f.Enqueue(other.S)
 			f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
-			f.enqueue(f.s)
+			f.Enqueue(f.S)
 		},
 		"an entry, its reply lost": func(f, _ *fixture) {
 			f.LoseReply(etcdtest.MatchKind(backend.OpCreateEphemeral))
-			f.seat(f.s)
+			f.seat(f.S)
 		},
 		"a change, its reply lost": func(f, _ *fixture) {
 			f.LoseReply(etcdtest.MatchKind(backend.OpUpdate))
-			f.commit(f.s, backend.Update(f.seat(f.s), []byte("more")))
+			f.Commit(f.S, backend.Update(f.seat(f.S), []byte("more")))
 		},
 		"a deletion, its reply lost": func(f, _ *fixture) {
 			f.LoseReply(etcdtest.MatchKind(backend.OpDelete))
-			f.commit(f.s, backend.Delete(f.seat(f.s)))
+			f.Commit(f.S, backend.Delete(f.seat(f.S)))
 		},
 		"an entry that another writes over": func(f, other *fixture) {
-			other.commit(other.s, backend.Update(f.seat(f.s), []byte("more")))
+			other.Commit(other.S, backend.Update(f.seat(f.S), []byte("more")))
 		},
 		"an entry that an operator has deleted": func(f, _ *fixture) {
-			f.remove(f.seat(f.s).Key)
+			f.remove(f.seat(f.S).Key)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestLastWriteIsFound(t *testing.T) {
 			}} {
 				broken()
 				f.beats()
-				require.NotEqual(t, backend.Lost, f.s.State())
+				require.NotEqual(t, backend.Lost, f.S.State())
 			}
 		})
 	}

@@ -25,10 +25,10 @@ func TestSilentWatches(t *testing.T) {
 	silent, good := p.Proxies[0], p.Proxies[1]
 	good.Refuse(true)
 	f := setUpWith(t, 10*time.Second, p)
-	f.neverLost()
+	f.NeverLost()
 	f.beats()
 	other := setUpOn(t, 20*time.Second, nil, server)
-	e := other.put(other.s, f.dir+"/e", "")
+	e := other.put(other.S, f.Dir+"/e", "")
 	waiting := f.armed(e)
 	good.Refuse(false)
 	links := silent.Links()
@@ -39,9 +39,9 @@ func TestSilentWatches(t *testing.T) {
 		f.beats()
 	}
 	silent.Stall()
-	other.commit(other.s, backend.Delete(e))
-	seesGone(f, waiting)
-	f.state(backend.Live)
+	other.Commit(other.S, backend.Delete(e))
+	f.Told(waiting, backend.Entry{})
+	f.AwaitState(f.S, backend.Live)
 }
 
 // lagging is a stream of watches to a member whose disk stalls: once lags is set it reports no changes,
@@ -79,14 +79,14 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 		}
 		return s
 	}), server, server)
-	f.neverLost()
+	f.NeverLost()
 	other := setUpOn(t, 20*time.Second, nil, server)
-	e := other.put(other.s, f.dir+"/e", "")
+	e := other.put(other.S, f.Dir+"/e", "")
 	waiting := f.armed(e)
 	lags.Store(true)
-	other.commit(other.s, backend.Delete(e))
-	seesGone(f, waiting)
-	f.state(backend.Live)
+	other.Commit(other.S, backend.Delete(e))
+	f.Told(waiting, backend.Entry{})
+	f.AwaitState(f.S, backend.Live)
 }
 
 // Heartbeats are confirmed on slow links, where a new connection and its first reply take longer than
@@ -98,7 +98,7 @@ func TestHeartbeatsOverSlowLinks(t *testing.T) {
 	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
 	p.Each(func(proxy *proxytest.Proxy) { proxy.Delay(375*time.Millisecond, 0) })
 	f := setUpWith(t, 10*time.Second, p)
-	f.neverLost()
+	f.NeverLost()
 	for i := range 6 {
 		if i == 3 {
 			p.Cut()

@@ -22,15 +22,15 @@ import (
 
 // noSpace makes the server say that it has no space, until disarm is called.
 func (f *fixture) noSpace() (disarm func()) {
-	f.t.Helper()
+	f.T.Helper()
 	operator := f.operator()
-	status := must.Get(operator.Status(f.ctx, f.Servers[0]))(f.t)
-	_, err := pb.NewMaintenanceClient(operator.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
+	status := must.Get(operator.Status(f.Ctx, f.Servers[0]))(f.T)
+	_, err := pb.NewMaintenanceClient(operator.ActiveConnection()).Alarm(f.Ctx, &pb.AlarmRequest{
 		Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
 	})
-	require.NoError(f.t, err)
+	require.NoError(f.T, err)
 	return func() {
-		must.Get(operator.AlarmDisarm(f.ctx, &clientv3.AlarmMember{}))(f.t)
+		must.Get(operator.AlarmDisarm(f.Ctx, &clientv3.AlarmMember{}))(f.T)
 	}
 }
 
@@ -38,16 +38,16 @@ func (f *fixture) noSpace() (disarm func()) {
 func TestNoSpaceIsKnown(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, 30*time.Second, nil, etcdtest.Single(t).Addrs()...)
-	seat, record := f.seat(f.s), f.put(f.s, f.dir+"/record", "")
+	seat, record := f.seat(f.S), f.put(f.S, f.Dir+"/record", "")
 	another := f.open(30 * time.Second)
 	disarm := f.noSpace()
 	ops := []backend.Op{
-		backend.CompareAndSet(f.dir+"/new", nil, 0), backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Update(seat, []byte("x")),
-		backend.CreateEphemeral(f.dir+"/other", nil), backend.Enqueue(f.dir, nil),
+		backend.CompareAndSet(f.Dir+"/new", nil, 0), backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Update(seat, []byte("x")),
+		backend.CreateEphemeral(f.Dir+"/other", nil), backend.Enqueue(f.Dir, nil),
 	}
 	refused := func(op backend.Op) {
 		t.Helper()
-		_, err := f.s.Commit(f.ctx, nil, op)
+		_, err := f.S.Commit(f.Ctx, nil, op)
 		require.ErrorIs(t, err, backend.ErrUnavailable, op.Kind)
 		require.ErrorIs(t, err, rpctypes.ErrNoSpace, op.Kind)
 		require.NotErrorIs(t, err, backend.ErrIndeterminate, op.Kind)
@@ -56,16 +56,16 @@ func TestNoSpaceIsKnown(t *testing.T) {
 		refused(op)
 	}
 	// Deletions are accepted, and a session can end; but none can be opened.
-	f.discard(f.s, seat)
-	require.NoError(t, another.Close(f.ctx))
-	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	f.Discard(f.S, seat)
+	require.NoError(t, another.Close(f.Ctx))
+	_, err := f.Backend.Open(f.Ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 	refused(ops[1])
 	disarm()
 	for i, op := range ops {
 		if i != 2 { // its seat is gone
-			f.commit(f.s, op)
+			f.Commit(f.S, op)
 		}
 	}
 }
@@ -84,13 +84,13 @@ func TestNoSpace(t *testing.T) {
 	for i := range many {
 		wg.Go(func() {
 			for n := 0; ; n++ {
-				key, value := fmt.Sprintf("%s/k%d-%d", f.dir, i, n), bytes.Repeat([]byte{byte(n)}, size)
+				key, value := fmt.Sprintf("%s/k%d-%d", f.Dir, i, n), bytes.Repeat([]byte{byte(n)}, size)
 				name := fmt.Sprintf("v%d-%d", i, n)
 				ops := []backend.Op{backend.CompareAndSet(key, value, 0)}
 				if i%2 == 0 {
-					ops = []backend.Op{backend.Enqueue(f.dir, append([]byte(name+" "), value...))}
+					ops = []backend.Op{backend.Enqueue(f.Dir, append([]byte(name+" "), value...))}
 				}
-				_, err := f.s.Commit(f.ctx, nil, ops...)
+				_, err := f.S.Commit(f.Ctx, nil, ops...)
 				switch {
 				case err == nil:
 					mu.Lock()
@@ -98,7 +98,7 @@ func TestNoSpace(t *testing.T) {
 					mu.Unlock()
 					continue
 				case !errors.Is(err, backend.ErrIndeterminate):
-					r, why := op.Get(f.ctx, key, clientv3.WithKeysOnly())
+					r, why := op.Get(f.Ctx, key, clientv3.WithKeysOnly())
 					assert.NoError(t, why)
 					assert.Empty(t, r.Kvs, "there, and the error was: %v", err)
 				}
@@ -108,7 +108,7 @@ func TestNoSpace(t *testing.T) {
 	}
 	wg.Wait()
 	wait.For(t, "what nobody knows of is removed", func() bool {
-		all := must.Get(op.Get(f.ctx, f.dir, clientv3.WithPrefix()))(t)
+		all := must.Get(op.Get(f.Ctx, f.Dir, clientv3.WithPrefix()))(t)
 		for _, kv := range all.Kvs {
 			name, _, enqueued := bytes.Cut(kv.Value, []byte(" "))
 			if enqueued && kv.Lease != 0 && !known[string(name)] {

@@ -12,7 +12,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -28,42 +27,10 @@ import (
 //	    regardless of the lease's time: TestHeartbeatAnswersComeTooLate.
 //	24  A keep-alive channel does not say why it was closed: session/expired.
 //	25  A member may have no leader for a while: TestFaultsAreRiddenOut.
+//	27  Cleaning up has no bound: errors/unanswered.
 //	28  concurrency.Election must not be shared between goroutines, but a session may be: many/close,
-//	    await/again, TestFenceOfCommitsAtOnce.
+//	    await/again, lost-reply/crowd.
 //	29  Two candidates of one session are two candidates: sharing/one-election, of elections.
-
-// Cleaning up is bounded by the caller's context, and continues by itself.
-func TestPitfall27CleanUpIsBounded(t *testing.T) {
-	t.Parallel()
-	f := setUp(t, 30*time.Second)
-	e := f.enqueue(f.s)
-	f.Each((*proxytest.Proxy).Stall)
-	short := func() context.Context {
-		ctx, cancel := context.WithTimeout(f.ctx, 300*time.Millisecond)
-		t.Cleanup(cancel)
-		return ctx
-	}
-	sending, sent := context.WithCancel(f.ctx)
-	f.LoseRequest(func(*etcdserverpb.TxnRequest) bool { sent(); return false })
-	_, err := f.s.Commit(sending, nil, backend.Enqueue(f.dir, nil))
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	require.ErrorIs(t, f.s.Discard(short(), e), context.DeadlineExceeded)
-	_, err = f.s.Get(short(), f.dir)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = f.s.Await(short(), backend.Unknown(f.dir))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	f.Each((*proxytest.Proxy).Unstall)
-	other := f.another(30 * time.Second)
-	wait.For(t, "neither the dropped entry nor a ghost", func() bool {
-		return len(f.list(other.s).Keys) == 0
-	})
-
-	// So is Close, and it says that nothing was confirmed.
-	f.Each((*proxytest.Proxy).Stall)
-	require.ErrorIs(t, f.s.Close(short()), context.DeadlineExceeded)
-	f.Each((*proxytest.Proxy).Unstall)
-}
 
 // counted counts the calls of the store that a process makes.
 type counted struct{ calls atomic.Int64 }
@@ -96,19 +63,19 @@ func TestRoundTrips(t *testing.T) {
 		t.Logf("%s: %d", what, n)
 		assert.LessOrEqual(t, n, most, what)
 	}
-	step("an uncontended enqueue", 1, func() { e = f.enqueue(f.s) })
-	step("the predecessor of the first", 0, func() { f.follows(f.s, e, backend.Entry{}) })
-	step("a contended enqueue", 2, func() { next = f.enqueue(f.s) })
-	step("a predecessor", 1, func() { f.follows(f.s, next, e) })
+	step("an uncontended enqueue", 1, func() { e = f.Enqueue(f.S) })
+	step("the predecessor of the first", 0, func() { f.Follows(f.S, e, backend.Entry{}) })
+	step("a contended enqueue", 2, func() { next = f.Enqueue(f.S) })
+	step("a predecessor", 1, func() { f.Follows(f.S, next, e) })
 	var waiting <-chan wait.Result[[]backend.Entry]
 	step("to wait", 1, func() { waiting = f.armed(e, next) })
 	step("a delete and a handover", 1, func() {
-		f.commit(f.s, backend.Delete(e))
-		seesGone(f, waiting)
+		f.Commit(f.S, backend.Delete(e))
+		f.Told(waiting, backend.Entry{})
 	})
 	step("a guarded write", 1, func() {
-		_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(next)}, backend.CompareAndSet(f.dir+"/x", nil, 0))
+		_, err := f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(next)}, backend.CompareAndSet(f.Dir+"/x", nil, 0))
 		require.NoError(t, err)
 	})
-	step("a read", 1, func() { f.get(f.s, f.dir) })
+	step("a read", 1, func() { f.Get(f.S, f.Dir) })
 }

@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/strangertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -26,22 +24,22 @@ func TestStrangers(t *testing.T) {
 	operator := f.operator()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		strangertest.Stands(f.ctx, t, f.s, election, number)
+		strangertest.Stands(f.Ctx, t, f.S, election, number)
 	}
 	// by makes strangers that wait in this way.
 	by := func(waits func(ctx context.Context, s *concurrency.Session, election string) error) func(t *testing.T, election string) func() {
 		return func(t *testing.T, election string) func() {
-			_, err := f.s.Get(f.ctx, election)
+			_, err := f.S.Get(f.Ctx, election)
 			founded := err == nil
 			s := must.Get(concurrency.NewSession(operator, concurrency.WithTTL(60)))(t)
-			ctx, cancel := context.WithCancel(f.ctx)
+			ctx, cancel := context.WithCancel(f.Ctx)
 			waiting := wait.Later(func() (struct{}, error) { return struct{}{}, waits(ctx, s, election) })
 			stands(t, election, 1)
 			return func() {
 				if founded {
 					cancel()
 				}
-				_, err := wait.Returned(f.t, waiting)
+				_, err := wait.Returned(f.T, waiting)
 				assert.Equal(t, founded, errors.Is(err, context.Canceled), "%v", err)
 				cancel()
 				require.NoError(t, s.Close())
@@ -71,39 +69,4 @@ func TestStrangers(t *testing.T) {
 			strangertest.Beside(t, f.Backend, election, func() func() { return stranger(t, election) })
 		})
 	}
-}
-
-// Survey finds strangers among nested elections and beside crowds, and passes over what is further
-// below.
-func TestSurvey(t *testing.T) {
-	f := setUp(t, 30*time.Second)
-	put, lease := f.puts(), f.lease()
-	survey := func(want ...string) {
-		t.Helper()
-		e, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return f.dir + "/known" })
-		require.NoError(t, err)
-		require.Equal(t, f.dir, e.Key)
-		for i := range want {
-			want[i] = f.dir + "/" + want[i]
-		}
-		assert.Equal(t, want, strangers)
-	}
-	put(f.dir + "/known")
-	survey()
-	for i := range 250 { // a crowd, which has leases, too
-		put(fmt.Sprintf("%s/known/2-%03d", f.dir, i), lease)
-	}
-	survey()
-	for i := range 40 {
-		put(fmt.Sprintf("%s/m%02d", f.dir, i))
-		for j := range 5 {
-			put(fmt.Sprintf("%s/m%02d/e/%d", f.dir, i, j), lease)
-		}
-	}
-	survey()
-	put(f.dir+"/694d", lease)
-	put(f.dir+"/mmm", lease)
-	put(f.dir+"/zz", lease)
-	put(f.dir+"/zz\x00fence", lease)
-	survey("694d", "mmm", "zz")
 }

@@ -6,18 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
-	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 const throttled = -127 // ZooKeeper's code for a request that waited for too long in its queue
@@ -31,32 +28,32 @@ func TestOddAnswers(t *testing.T) {
 			t.Parallel() // it mostly waits
 			f := setUp(t, nil)
 			odd := func(op int32) { f.RefuseReply(proxytest.MatchOp(op), code, 1) }
-			e := f.enqueue(f.s)
+			e := f.Enqueue(f.S)
 			for what, call := range map[string]struct {
 				op int32
 				do func() error
 			}{
-				"get":        {proxytest.OpGetData, func() error { _, err := f.s.Get(f.ctx, e.Key); return err }},
-				"list":       {proxytest.OpChildren2, func() error { _, err := f.s.List(f.ctx, f.dir); return err }},
-				"await list": {proxytest.OpChildren2, func() error { _, err := f.s.AwaitList(f.ctx, backend.Listing{Dir: f.dir}); return err }},
-				"await":      {proxytest.OpGetData, func() error { _, err := f.s.Await(f.ctx, backend.Unknown(e.Key)); return err }},
-				"condition":  {proxytest.OpMulti, func() error { return f.commitUnder(f.s, e) }},
+				"get":        {proxytest.OpGetData, func() error { _, err := f.S.Get(f.Ctx, e.Key); return err }},
+				"list":       {proxytest.OpChildren2, func() error { _, err := f.S.List(f.Ctx, f.Dir); return err }},
+				"await list": {proxytest.OpChildren2, func() error { _, err := f.S.AwaitList(f.Ctx, backend.Listing{Dir: f.Dir}); return err }},
+				"await":      {proxytest.OpGetData, func() error { _, err := f.S.Await(f.Ctx, backend.Unknown(e.Key)); return err }},
+				"condition":  {proxytest.OpMulti, func() error { return f.commitUnder(f.S, e) }},
 			} {
 				odd(call.op)
 				require.NoError(t, call.do(), what)
 			}
 			if code != throttled { // which the server sends only if nothing was done
 				odd(proxytest.OpMulti)
-				made := f.enqueue(f.s)
-				f.lists(e.Key, made.Key) // it was done once
+				made := f.Enqueue(f.S)
+				f.Lists(f.S, e, made) // it was done once
 				odd(proxytest.OpDelete)
-				_, err := f.s.Commit(f.ctx, nil, backend.Delete(made))
+				_, err := f.S.Commit(f.Ctx, nil, backend.Delete(made))
 				if err != nil { // for a Delete alone the reply is the only evidence
 					require.ErrorIs(t, err, backend.ErrIndeterminate)
 				}
-				f.isGone(made.Key)
+				f.Gone(f.S, made.Key)
 			}
-			assert.NotEqual(t, backend.Lost, f.s.State())
+			assert.NotEqual(t, backend.Lost, f.S.State())
 		})
 	}
 }
@@ -66,9 +63,9 @@ func TestOddAnswersThatStay(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(20*time.Second))
 	f.RefuseReply(proxytest.MatchOp(proxytest.OpChildren2), throttled, 4096)
-	_, err := f.s.List(f.ctx, f.dir)
+	_, err := f.S.List(f.Ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
-	assert.NotEqual(t, backend.Lost, f.s.State())
+	assert.NotEqual(t, backend.Lost, f.S.State())
 	assert.Equal(t, 1, f.Proxies[0].Accepted(), "links")
 }
 
@@ -78,19 +75,18 @@ func TestServersTakeLess(t *testing.T) {
 	t.Parallel()
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, sessionTimeout(20*time.Second))
 	f.DropRequest(func(_ int32, payload []byte) bool { return len(payload) > 100<<10 }, 4096)
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(f.Ctx)
 	defer cancel()
 	var said error
-	e, err := elector.New(elector.Config{
-		Backend: f.Backend, Strategy: fair.Strategy{}, Election: newRoot(), ID: "a", Value: make([]byte, 150<<10),
+	e := f.Stand(elector.Config{
+		Backend: f.Backend, Election: newRoot(), Value: make([]byte, 150<<10),
 		Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 			said = r.Err
 			cancel()
 		}},
 	})
-	require.NoError(t, err)
 	began := time.Now()
-	_, err = e.Campaign(ctx)
+	_, err := e.Campaign(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, said, "jute.maxbuffer")
 	t.Logf("%d links in %v: %v", f.Proxies[0].Accepted(), time.Since(began), said)
@@ -102,48 +98,23 @@ func TestServersTakeLess(t *testing.T) {
 func TestAnswersThatAreTooLong(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
-	long := f.commit(f.s, backend.Enqueue(f.dir, make([]byte, 100<<10)))[0]
-	other := f.enqueue(f.s)
+	long := f.Commit(f.S, backend.Enqueue(f.Dir, make([]byte, 100<<10)))[0]
+	other := f.Enqueue(f.S)
 	small := f.another(func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
 	waiting := small.awaits(other)
 	for range 3 {
-		_, err := small.s.Get(f.ctx, long.Key)
+		_, err := small.S.Get(f.Ctx, long.Key)
 		require.ErrorIs(t, err, backend.ErrTooLarge)
 		require.ErrorContains(t, err, "over Config.MaxResponse")
 		for _, known := range []backend.Entry{backend.Unknown(long.Key), long} {
-			_, err = small.s.Await(f.ctx, known)
+			_, err = small.S.Await(f.Ctx, known)
 			require.ErrorIs(t, err, backend.ErrTooLarge)
 		}
 	}
-	_, err := small.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, make([]byte, 100<<10)))
+	_, err := small.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, make([]byte, 100<<10)))
 	require.ErrorIs(t, err, backend.ErrTooLarge, "it could not be read again")
-	require.NoError(t, f.s.Discard(f.ctx, other))
-	must.Get(wait.Returned(f.t, waiting))(t)
-	assert.Equal(t, backend.Live, small.s.State())
+	require.NoError(t, f.S.Discard(f.Ctx, other))
+	wait.Value(f.T, waiting)
+	assert.Equal(t, backend.Live, small.S.State())
 	assert.Equal(t, 1, small.Proxies[0].Accepted(), "links")
-}
-
-// An entry that the server refused to remove is removed as soon as the server allows it. The rule
-// session/denied refuses in place of the server; here the ACL does.
-func TestRefusedDropGoesOn(t *testing.T) {
-	t.Parallel()
-	f := setUp(t, nil)
-	e, kept := f.enqueue(f.s), f.enqueue(f.s)
-	admin := f.admin()
-	may := func(perms int32) {
-		t.Helper()
-		_, err := admin.SetACL(f.dir, zk.WorldACL(perms), -1) // the parent's ACL counts
-		require.NoError(t, err)
-	}
-	may(zk.PermAll &^ zk.PermDelete)
-	for range 2 {
-		err := f.s.Discard(f.ctx, e)
-		require.ErrorIs(t, err, backend.ErrDenied)
-		assert.ErrorContains(t, err, "not confirmed yet")
-	}
-	assert.True(t, f.get(e.Key).Same(e))
-	may(zk.PermAll)
-	f.settles(f.dir, kept.Key)
-	assert.Equal(t, backend.Live, f.s.State())
-	require.NoError(t, f.s.Discard(f.ctx, e))
 }

@@ -22,18 +22,18 @@ var large = bytes.Repeat([]byte("x"), 900<<10)
 // sends on the native connection.
 func TestBuffersGrow(t *testing.T) {
 	f := setUp(t, nil)
-	key := f.dir + "/large"
+	key := f.Dir + "/large"
 	reader, user := f.open(), f.open()
 	holds := func(s *backend.Session) {
 		t.Helper()
-		got := must.Get(s.Get(f.ctx, key))(t)
+		got := must.Get(s.Get(f.Ctx, key))(t)
 		assert.True(t, bytes.Equal(large, got.Value), "%d bytes", len(got.Value))
 	}
-	e := f.commit(f.s, backend.CompareAndSet(key, large, 0))[0]
+	e := f.Commit(f.S, backend.CompareAndSet(key, large, 0))[0]
 	holds(reader)
 	f.Suspend()
 	f.Resume()
-	f.commit(f.s, backend.CompareAndSet(key, large, e.Version))
+	f.Commit(f.S, backend.CompareAndSet(key, large, e.Version))
 	holds(reader)
 	stat := must.Get(zookeeper.Conn(user).Set(zookeeper.Path(user, key), large, -1))(t)
 	assert.EqualValues(t, 2, stat.Version)
@@ -43,10 +43,10 @@ func TestBuffersGrow(t *testing.T) {
 // The buffer for requests grows by more than it must, because each growth takes a round trip.
 func TestBuffersGrowSeldom(t *testing.T) {
 	f := setUp(t, pings)
-	e := f.create(f.s, f.dir+"/seat")
+	e := f.create(f.S, f.Dir+"/seat")
 	requests := f.requests()
 	for size := range 4 {
-		e = f.commit(f.s, backend.Update(e, large[:(5+size)<<10-200]))[0]
+		e = f.Commit(f.S, backend.Update(e, large[:(5+size)<<10-200]))[0]
 	}
 	assert.Equal(t, []int32{proxytest.OpExists, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti}, requests())
 }
@@ -58,7 +58,7 @@ func TestSessionsAreSmall(t *testing.T) {
 	const sessions, most = 20, 500 << 10
 	before := heap()
 	for range sessions {
-		f.commit(f.open(), backend.Enqueue(f.dir, nil))
+		f.Commit(f.open(), backend.Enqueue(f.Dir, nil))
 	}
 	wait.For(t, "the library's first buffers are let go of", func() bool {
 		return (heap()-before)/sessions < most

@@ -19,7 +19,7 @@ import (
 func TestRefusedCloseIsNotConfirmed(t *testing.T) {
 	f := setUp(t, nil)
 	f.TurnAway(proxytest.MatchOp(proxytest.OpClose), throttled)
-	require.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
+	require.ErrorContains(t, f.S.Close(f.Ctx), "did not confirm")
 }
 
 // triesForSeconds is why some tests of Close need make test-all.
@@ -33,11 +33,11 @@ func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 	for range 5 {
 		s := f.open()
 		f.Suspend()
-		f.awaitState(s, backend.Suspended)
+		f.AwaitState(s, backend.Suspended)
 		closing := f.closes(s)
-		must.Get(s.AwaitState(f.ctx, backend.Suspended))(t)
+		must.Get(s.AwaitState(f.Ctx, backend.Suspended))(t)
 		f.Resume()
-		must.Get(wait.Returned(f.t, closing))(t)
+		wait.Value(f.T, closing)
 		assert.Equal(t, 1, f.sessions())
 	}
 }
@@ -54,8 +54,8 @@ func known(cfg *zookeeper.Config) { cfg.Auth = []zookeeper.Auth{zookeeper.Digest
 
 // sessions returns how many sessions the test's own server has.
 func (f *fixture) sessions() int {
-	f.t.Helper()
-	m := must.Get(f.server.Metrics())(f.t)
+	f.T.Helper()
+	m := must.Get(f.server.Metrics())(f.T)
 	return int(m["global_sessions"])
 }
 
@@ -66,12 +66,12 @@ func TestCloseOverASlowLink(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(20*time.Second))
 	f.Each((*proxytest.Proxy).Stall)
-	f.awaitState(f.s, backend.Suspended)
-	time.Sleep(time.Until(f.s.Deadline()) - f.s.TTL()/4)
+	f.AwaitState(f.S, backend.Suspended)
+	time.Sleep(time.Until(f.S.Deadline()) - f.S.TTL()/4)
 	f.Each(func(x *proxytest.Proxy) { x.DelayToClient(600 * time.Millisecond) })
 	f.Each((*proxytest.Proxy).Cut)
 	f.Each((*proxytest.Proxy).Unstall)
-	require.NoError(t, f.s.Close(f.ctx))
+	require.NoError(t, f.S.Close(f.Ctx))
 }
 
 // A link to a frozen server is being made when Close is called. Another server works.
@@ -86,9 +86,9 @@ func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
 	}
 	frozen.Stall()
 	well.Cut()
-	f.awaitState(f.s, backend.Suspended)
-	wait.For(t, "the frozen server is tried", func() bool { return len(frozen.Links()) > 0 || f.s.State() == backend.Live })
-	require.NoError(t, f.s.Close(f.ctx))
+	f.AwaitState(f.S, backend.Suspended)
+	wait.For(t, "the frozen server is tried", func() bool { return len(frozen.Links()) > 0 || f.S.State() == backend.Live })
+	require.NoError(t, f.S.Close(f.Ctx))
 }
 
 // The window of a session passes, and then there is a link again: with it the server has renewed the
@@ -97,10 +97,10 @@ func TestLostSessionIsClosedOnItsNextLink(t *testing.T) {
 	servertest.Long(t, "a machine that does not stand still: the link has three seconds to come back")
 	t.Parallel()
 	f := setUp(t, sessionTimeout(4*time.Second))
-	e := f.enqueue(f.s)
+	e := f.Enqueue(f.S)
 	closing := f.counts(proxytest.MatchOp(proxytest.OpClose))
 	f.Each((*proxytest.Proxy).Stall)
-	f.awaitState(f.s, backend.Lost)
+	f.AwaitState(f.S, backend.Lost)
 	f.Each((*proxytest.Proxy).Unstall)
 	wait.For(t, "it is closed", func() bool { return closing() > 0 })
 	f.stands(f.admin(), e.Key, false)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,25 +22,25 @@ import (
 func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	f := setUp(t, pings)
 	requests := f.requests()
-	e := f.enqueue(f.s)
-	seat := f.create(f.s, f.dir+"/seat")
-	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e), backend.IfExists(seat)}, backend.Update(seat, []byte("v")), backend.CompareAndSet(f.dir+"/p", nil, 0))
+	e := f.Enqueue(f.S)
+	seat := f.create(f.S, f.Dir+"/seat")
+	_, err := f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(e), backend.IfExists(seat)}, backend.Update(seat, []byte("v")), backend.CompareAndSet(f.Dir+"/p", nil, 0))
 	require.NoError(t, err)
-	require.NoError(t, f.s.Discard(f.ctx, seat))
-	require.NoError(t, f.s.Discard(f.ctx, e))
+	require.NoError(t, f.S.Discard(f.Ctx, seat))
+	require.NoError(t, f.S.Discard(f.Ctx, e))
 	assert.Equal(t, []int32{
 		proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpDelete,
 	}, requests())
 
-	seat = f.create(f.s, f.dir+"/seat")
-	require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, []byte("v"))))
+	seat = f.create(f.S, f.Dir+"/seat")
+	require.NoError(t, f.commitUnder(f.S, seat, backend.Update(seat, []byte("v"))))
 	requests = f.requests()
-	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
+	require.NoError(t, f.commitUnder(f.S, seat, backend.Delete(seat)))
 	assert.Equal(t, []int32{proxytest.OpMulti}, requests())
 
-	root := f.create(f.s, newTop())
+	root := f.create(f.S, newTop())
 	requests = f.requests()
-	require.NoError(t, f.commitUnder(f.s, root, backend.Delete(root)))
+	require.NoError(t, f.commitUnder(f.S, root, backend.Delete(root)))
 	assert.Equal(t, []int32{proxytest.OpGetData, proxytest.OpDelete}, requests(), "its own version is the proof, and read anew")
 }
 
@@ -50,31 +49,31 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 func TestImpliedGuard(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
-	never, valued := f.dir+"/never", f.commit(f.s, backend.CompareAndSet(f.dir+"/valued", []byte("mine"), 0))[0].Key
+	never, valued := f.Dir+"/never", f.Commit(f.S, backend.CompareAndSet(f.Dir+"/valued", []byte("mine"), 0))[0].Key
 	const atRoot, enqueued, gone, persistent = "at the root", "enqueued", "gone", "persistent"
 	top := newTop()
 	places := map[string]func() backend.Entry{
-		"in a directory":      func() backend.Entry { return f.create(f.s, f.dir+"/seat") },
-		"in one with a value": func() backend.Entry { return f.create(f.s, valued+"/seat") },
-		atRoot:                func() backend.Entry { return f.create(f.s, top) },
-		enqueued:              func() backend.Entry { return f.enqueue(f.s) },
+		"in a directory":      func() backend.Entry { return f.create(f.S, f.Dir+"/seat") },
+		"in one with a value": func() backend.Entry { return f.create(f.S, valued+"/seat") },
+		atRoot:                func() backend.Entry { return f.create(f.S, top) },
+		enqueued:              func() backend.Entry { return f.Enqueue(f.S) },
 	}
 	remake := map[string]func(key string){
 		gone:                   func(string) {},
 		"another's":            func(key string) { f.create(other, key) },
-		persistent:             func(key string) { f.commit(other, backend.CompareAndSet(key, nil, 0)) },
-		"this session's again": func(key string) { f.create(f.s, key) },
+		persistent:             func(key string) { f.Commit(other, backend.CompareAndSet(key, nil, 0)) },
+		"this session's again": func(key string) { f.create(f.S, key) },
 	}
 	for where, place := range places {
 		for what, remake := range remake {
 			if what == persistent && where != atRoot || what != gone && where == enqueued {
 				continue // indistinguishable, see the package comment; or never used again
 			}
-			for _, s := range []*backend.Session{f.s, other} {
+			for _, s := range []*backend.Session{f.S, other} {
 				for kind := range 4 {
 					e := place()
 					require.NoError(t, f.commitUnder(s, e, backend.Update(e, []byte("held"))), "the proof is learned")
-					f.commit(other, backend.Delete(e)) // the other session knows that it is gone
+					f.Commit(other, backend.Delete(e)) // the other session knows that it is gone
 					remake(e.Key)
 					ops := [][]backend.Op{
 						{backend.Delete(e)},
@@ -84,12 +83,12 @@ func TestImpliedGuard(t *testing.T) {
 					}[kind]
 					require.ErrorIs(t, f.commitUnder(s, e, ops...), backend.ErrCondition, "%s, %s, %v", where, what, ops)
 					for _, op := range []backend.Op{backend.Delete(e), backend.Update(e, nil)} {
-						_, err := s.Commit(f.ctx, nil, op)
+						_, err := s.Commit(f.Ctx, nil, op)
 						require.ErrorIs(t, err, backend.ErrNoEntry, "%s, %s", where, what)
 					}
-					f.isGone(never)
+					f.Gone(f.S, never)
 					if what != gone {
-						now, err := other.Get(f.ctx, e.Key)
+						now, err := other.Get(f.Ctx, e.Key)
 						require.NoError(t, err, "the successor stands")
 						require.NoError(t, f.commitUnder(s, now, backend.Delete(now)))
 					}
@@ -97,60 +96,47 @@ func TestImpliedGuard(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, "mine", string(f.get(valued).Value))
+	assert.Equal(t, "mine", string(f.Get(f.S, valued).Value))
 }
 
 // An outdated proof is read again, and the commit is done.
 func TestImpliedGuardWithAnOutdatedProof(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
-	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
+	record := f.Commit(f.S, backend.CompareAndSet(f.Dir+"/record", nil, 0))[0]
 	for i := range 3 {
-		seat := f.create(f.s, f.dir+"/seat")
-		f.create(other, fmt.Sprintf("%s/other%d", f.dir, i))
-		require.NoError(t, f.commitUnder(f.s, record, backend.Update(record, []byte("a"))))
-		f.commit(other, backend.Update(record, []byte("b")))
-		require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, nil), backend.Update(record, nil)))
-		require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
+		seat := f.create(f.S, f.Dir+"/seat")
+		f.create(other, fmt.Sprintf("%s/other%d", f.Dir, i))
+		require.NoError(t, f.commitUnder(f.S, record, backend.Update(record, []byte("a"))))
+		f.Commit(other, backend.Update(record, []byte("b")))
+		require.NoError(t, f.commitUnder(f.S, seat, backend.Update(seat, nil), backend.Update(record, nil)))
+		require.NoError(t, f.commitUnder(f.S, seat, backend.Delete(seat)))
 	}
 	// IfUnchanged checks more than an op implies.
-	seat := f.create(f.s, f.dir+"/seat")
-	f.commit(other, backend.Update(seat, nil))
-	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfUnchanged(seat)}, backend.Delete(seat))
+	seat := f.create(f.S, f.Dir+"/seat")
+	f.Commit(other, backend.Update(seat, nil))
+	_, err := f.S.Commit(f.Ctx, []backend.Condition{backend.IfUnchanged(seat)}, backend.Delete(seat))
 	require.ErrorIs(t, err, backend.ErrCondition)
 }
 
 // Conditions are about the state before the commit's own writes.
 func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
 	f := setUp(t, nil)
-	a := f.create(f.s, f.dir+"/a")
-	require.NoError(t, f.commitUnder(f.s, a,
-		backend.CreateEphemeral(f.dir+"/b", nil), backend.Delete(a), backend.CreateEphemeral(f.dir+"/c", nil)))
+	a := f.create(f.S, f.Dir+"/a")
+	require.NoError(t, f.commitUnder(f.S, a,
+		backend.CreateEphemeral(f.Dir+"/b", nil), backend.Delete(a), backend.CreateEphemeral(f.Dir+"/c", nil)))
 	// A value that the commit itself gives to the directory is kept, in any order.
-	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
-	f.create(f.s, record.Key+"/seat0")
-	record = f.get(record.Key)
-	record = f.commit(f.s, backend.CompareAndSet(record.Key, []byte("one"), record.Version), backend.CreateEphemeral(record.Key+"/seat1", nil))[0]
-	record = f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat2", nil), backend.CompareAndSet(record.Key, []byte("two"), record.Version))[1]
-	f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat3", nil), backend.Update(record, []byte("three")))
-	assert.Equal(t, "three", string(f.get(record.Key).Value))
+	record := f.Commit(f.S, backend.CompareAndSet(f.Dir+"/record", nil, 0))[0]
+	f.create(f.S, record.Key+"/seat0")
+	record = f.Get(f.S, record.Key)
+	record = f.Commit(f.S, backend.CompareAndSet(record.Key, []byte("one"), record.Version), backend.CreateEphemeral(record.Key+"/seat1", nil))[0]
+	record = f.Commit(f.S, backend.CreateEphemeral(record.Key+"/seat2", nil), backend.CompareAndSet(record.Key, []byte("two"), record.Version))[1]
+	f.Commit(f.S, backend.CreateEphemeral(record.Key+"/seat3", nil), backend.Update(record, []byte("three")))
+	assert.Equal(t, "three", string(f.Get(f.S, record.Key).Value))
 	// The commit deletes a directory, and a CompareAndSet below it creates it again.
-	d := f.commit(f.s, backend.CompareAndSet(f.dir+"/d", nil, 0))[0]
-	made := f.commit(f.s, backend.Delete(d), backend.CompareAndSet(d.Key+"/x/y", nil, 0), backend.CreateEphemeral(d.Key+"/seat", nil))
+	d := f.Commit(f.S, backend.CompareAndSet(f.Dir+"/d", nil, 0))[0]
+	made := f.Commit(f.S, backend.Delete(d), backend.CompareAndSet(d.Key+"/x/y", nil, 0), backend.CreateEphemeral(d.Key+"/seat", nil))
 	assert.Equal(t, made[1].Rev, made[2].Rev)
-}
-
-// An invented revision does not hide later entries from a session.
-func TestMadeUpRevisions(t *testing.T) {
-	f := setUp(t, nil)
-	unknown := backend.Unknown(f.dir + "/seat")
-	for range 2 {
-		require.ErrorIs(t, f.commitUnder(f.s, unknown, backend.CompareAndSet(f.dir+"/p", nil, 0)), backend.ErrCondition)
-		_, err := f.s.Commit(f.ctx, nil, backend.Delete(unknown))
-		require.ErrorIs(t, err, backend.ErrNoEntry)
-	}
-	seat := f.create(f.s, unknown.Key)
-	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
 }
 
 // The limit of a request is the server's own, to the byte, for thousands of small ops as for one large
@@ -159,10 +145,10 @@ func TestLimitOfManySmallOps(t *testing.T) {
 	f := setUp(t, pings)
 	var ops []backend.Op
 	for i := range 6000 {
-		ops = append(ops, backend.CompareAndSet(fmt.Sprintf("%s/%04d", f.dir, i), []byte("v"), 0))
+		ops = append(ops, backend.CompareAndSet(fmt.Sprintf("%s/%04d", f.Dir, i), []byte("v"), 0))
 	}
 	commit := func(pad int) error {
-		_, err := f.s.Commit(f.ctx, nil, append(ops, backend.CompareAndSet(f.dir+"/last", make([]byte, pad), 0))...)
+		_, err := f.S.Commit(f.Ctx, nil, append(ops, backend.CompareAndSet(f.Dir+"/last", make([]byte, pad), 0))...)
 		return err
 	}
 	requests, multis := f.requests(), f.counts(proxytest.MatchOp(proxytest.OpMulti))
@@ -177,10 +163,10 @@ func TestLimitOfManySmallOps(t *testing.T) {
 	pad -= size - zookeeper.DefaultMaxRequest
 	require.ErrorIs(t, commit(pad+1), backend.ErrTooLarge)
 	assert.Empty(t, requests(), "nothing is sent")
-	f.isGone(f.dir + "/0000")
+	f.Gone(f.S, f.Dir+"/0000")
 
 	require.NoError(t, commit(pad))
-	assert.Equal(t, backend.Live, f.s.State())
+	assert.Equal(t, backend.Live, f.S.State())
 	assert.EqualValues(t, 1, multis())
 	assert.NotContains(t, requests(), proxytest.OpConnect, "the server has not broken the connection")
 }
@@ -189,7 +175,7 @@ func TestLimitOfManySmallOps(t *testing.T) {
 func TestLimitIsTheServersOwn(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.MaxRequest = 2 * zookeeper.DefaultMaxRequest })
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(f.Ctx)
 	defer cancel()
 	connects := 0 // on one link after the other
 	f.OnRequest(func(opcode int32, _ []byte) {
@@ -199,11 +185,11 @@ func TestLimitIsTheServersOwn(t *testing.T) {
 			}
 		}
 	})
-	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir+"/p", make([]byte, zookeeper.DefaultMaxRequest), 0))
+	_, err := f.S.Commit(ctx, nil, backend.CompareAndSet(f.Dir+"/p", make([]byte, zookeeper.DefaultMaxRequest), 0))
 	// The outcome is unknown only if the request was pending just then: each broken link is found to
 	// have done nothing.
 	require.ErrorIs(t, err, context.Canceled)
-	f.isGone(f.dir + "/p")
+	f.Gone(f.S, f.Dir+"/p")
 }
 
 // An abandoned commit whose entry somebody else has removed leaves nothing to do.
@@ -211,41 +197,21 @@ func TestNothingToUndo(t *testing.T) {
 	var log logged
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	admin := f.admin()
-	seat := f.dir + "/seat"
-	kept := f.enqueue(f.s)
+	seat := f.Dir + "/seat"
+	kept := f.Enqueue(f.S)
 	f.CutReply(zktest.MatchKind(backend.OpCreateEphemeral))
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(f.Ctx)
 	committing := wait.Later(func() ([]backend.Entry, error) {
-		return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(f.dir+"/p", []byte("x"), 0))
+		return f.S.Commit(ctx, nil, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(f.Dir+"/p", []byte("x"), 0))
 	})
 	f.stands(admin, seat, true)
 	cancel()
-	_, err := wait.Returned(f.t, committing)
+	_, err := wait.Returned(f.T, committing)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NoError(t, zktest.DeleteAll(admin, seat))
 	// Background work is done in order: the next job ends after it.
-	require.ErrorIs(t, f.s.Discard(ctx, kept), context.Canceled)
+	require.ErrorIs(t, f.S.Discard(ctx, kept), context.Canceled)
 	f.Resume()
 	f.stands(admin, kept.Key, false)
 	assert.Zero(t, log.count("level=WARN")+log.count("level=ERROR"))
-}
-
-// All writes beside an ephemeral entry that must be given up are removed with it.
-func TestUnknownOutcomeLeavesNoGhost(t *testing.T) {
-	f := setUp(t, nil)
-	admin := f.admin()
-	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
-	seat := f.dir + "/q/d/seat"
-	require.NoError(t, zktest.PutAll(admin, backend.Parent(seat), nil))
-	f.CutReply(zktest.MatchKind(backend.OpEnqueue))
-	committing := wait.Later(func() ([]backend.Entry, error) {
-		return f.s.Commit(f.ctx, nil, backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Enqueue(f.dir+"/q", nil), backend.CreateEphemeral(seat, nil))
-	})
-	f.stands(admin, seat, true)
-	require.NoError(t, zktest.DeleteAll(admin, seat))
-	f.Resume()
-	_, err := wait.Returned(f.t, committing)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	require.NotErrorIs(t, err, zk.ErrNoNode)
-	f.settles(f.dir + "/q")
 }

@@ -45,15 +45,15 @@ func TestCutOffFollower(t *testing.T) {
 	follower, leader, link := cutOff(t, "syncLimit=100")
 	near := setUpOn(t, follower, sessionTimeout(6*time.Second))
 	far := process(t, []string{leader.Addr()}, nil)
-	e, other := near.enqueue(near.s), far.open()
-	must.Get(other.Get(far.ctx, e.Key))(t)
+	e, other := near.Enqueue(near.S), far.open()
+	must.Get(other.Get(far.Ctx, e.Key))(t)
 	link.Stall()
 	cut := time.Now()
-	got := must.Get(other.Await(far.ctx, e))(t)
+	got := must.Get(other.Await(far.Ctx, e))(t)
 	require.False(t, got[0].Exists())
-	left := time.Until(near.s.Deadline())
-	t.Logf("removed %v after the cut; the session is %v and has %v left", time.Since(cut), near.s.State(), left)
-	wait.For(t, "the session is lost", func() bool { return near.s.State() == backend.Lost })
+	left := time.Until(near.S.Deadline())
+	t.Logf("removed %v after the cut; the session is %v and has %v left", time.Since(cut), near.S.State(), left)
+	wait.For(t, "the session is lost", func() bool { return near.S.State() == backend.Lost })
 	link.Unstall()
 	require.Negative(t, left, "the service has removed the entry while the window was open")
 }
@@ -66,28 +66,28 @@ func TestLateForward(t *testing.T) {
 	first, second := f.Proxies[0], f.Proxies[1]
 	second.Refuse(true)
 	f.begin()
-	made := f.get(f.dir)
+	made := f.Get(f.S, f.Dir)
 
 	link.StallToServer()
-	short, end := context.WithCancel(f.ctx)
+	short, end := context.WithCancel(f.Ctx)
 	defer end()
 	defer first.OnRequest(func(opcode int32, _ []byte) {
 		if opcode == proxytest.OpSetData {
 			time.AfterFunc(100*time.Millisecond, end) // the follower has it then
 		}
 	})()
-	_, err := f.s.Commit(short, nil, backend.Update(made, []byte("late")))
+	_, err := f.S.Commit(short, nil, backend.Update(made, []byte("late")))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	second.Refuse(false)
 	first.Refuse(true)
 	first.Cut()
-	later := f.commit(f.s, backend.Update(made, []byte("later")))[0]
+	later := f.Commit(f.S, backend.Update(made, []byte("later")))[0]
 	link.Unstall()
 
 	// All requests that the follower receives from now on come after it has forwarded all earlier ones.
 	first.Refuse(false)
 	other := setUpOn(t, follower, nil)
-	got := other.get(made.Key)
+	got := other.Get(other.S, made.Key)
 	require.Equal(t, "later", string(got.Value))
 	require.True(t, got.Same(later), "%+v", got)
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
-	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
@@ -54,17 +53,17 @@ func (a *apart) only(host int) {
 func (a *apart) awaitRequest(host int, op int32, texts ...string) (sent func()) {
 	seen := make(chan struct{})
 	once := sync.OnceFunc(func() { close(seen) })
-	a.t.Cleanup(a.Proxies[host].OnRequest(func(opcode int32, payload []byte) {
+	a.T.Cleanup(a.Proxies[host].OnRequest(func(opcode int32, payload []byte) {
 		if opcode == op && !slices.ContainsFunc(texts, func(text string) bool { return !bytes.Contains(payload, []byte(text)) }) {
 			once()
 		}
 	}))
 	return func() {
-		a.t.Helper()
+		a.T.Helper()
 		select {
 		case <-seen:
-		case <-a.ctx.Done():
-			a.t.Fatalf("member %d is not sent a request with opcode %d and %q", host, op, texts)
+		case <-a.Ctx.Done():
+			a.T.Fatalf("member %d is not sent a request with opcode %d and %q", host, op, texts)
 		}
 	}
 }
@@ -91,21 +90,21 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	})
 	defer release()
 	p.only(rest[0])
-	wait.For(t, "the old link is given up", func() bool { return p.s.State() != backend.Live })
-	giving, give := context.WithCancel(p.ctx)
+	wait.For(t, "the old link is given up", func() bool { return p.S.State() != backend.Live })
+	giving, give := context.WithCancel(p.Ctx)
 	given := wait.Later(func() ([]backend.Entry, error) {
-		return p.s.Commit(giving, nil, backend.Enqueue(p.dir, []byte("ghost")))
+		return p.S.Commit(giving, nil, backend.Enqueue(p.Dir, []byte("ghost")))
 	})
 	for done := false; !done; {
 		select {
 		case request := <-held:
-			done = request.Opcode == proxytest.OpMulti && strings.Contains(string(request.Payload), p.dir)
-		case <-p.ctx.Done():
+			done = request.Opcode == proxytest.OpMulti && strings.Contains(string(request.Payload), p.Dir)
+		case <-p.Ctx.Done():
 			t.Fatal("the commit has not come to the new leader")
 		}
 	}
 	give()
-	_, err := wait.Returned(p.fixture.t, given)
+	_, err := wait.Returned(p.T, given)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	looked := p.counts(proxytest.MatchOp(proxytest.OpSync, proxytest.OpMulti))
 	p.only(old)
@@ -114,9 +113,9 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	time.Sleep(500 * time.Millisecond) // time to look there, if it trusted it
 	require.NoError(t, p.network.Heal())
 	p.only(rest[1])
-	p.settles(p.dir)
-	assert.NotEqual(t, backend.Lost, p.s.State())
-	require.NoError(t, p.s.Close(context.Background()))
+	p.settles(p.Dir)
+	assert.NotEqual(t, backend.Lost, p.S.State())
+	require.NoError(t, p.S.Close(context.Background()))
 }
 
 // An Enqueue waits in a follower's connection to the leader, and is done after the session has been at
@@ -125,7 +124,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 func TestRequestWaitsInAFollower(t *testing.T) {
 	p := setUpApart(t)
 	p.only(p.rest[0])
-	p.s = p.open()
+	p.S = p.open()
 	crowd := zktest.Operator(t, p.ensemble.Addrs()[p.rest[0]])
 	removed := func() int { return p.log.count("long after its link had broken") }
 	// Whether the leader handles the session's return first depends on its threads.
@@ -134,39 +133,39 @@ func TestRequestWaitsInAFollower(t *testing.T) {
 		p.waits(crowd, fmt.Sprintf("/waiting%d", rounds))
 	}
 	t.Logf("%d late entries removed in %d rounds", removed(), rounds)
-	require.NoError(t, p.s.Close(p.ctx))
+	require.NoError(t, p.S.Close(p.Ctx))
 }
 
 // waits is one round: see TestRequestWaitsInAFollower.
 func (a *apart) waits(crowd *zk.Conn, dir string) {
-	a.t.Helper()
+	a.T.Helper()
 	follower := a.rest[0]
-	first := a.commit(a.s, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, []byte("first")))[1]
+	first := a.Commit(a.S, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, []byte("first")))[1]
 	enqueued := a.awaitRequest(follower, proxytest.OpMulti, dir, "second")
 	set := a.awaitRequest(follower, proxytest.OpSetData, dir, "early")
-	require.NoError(a.t, a.network.Drop(follower, a.leader))
+	require.NoError(a.T, a.network.Drop(follower, a.leader))
 	var asked sync.WaitGroup
 	for i := range 1000 { // the leader must do these before it gets to later requests
 		asked.Go(func() { _, _ = crowd.Set(dir, fmt.Appendf(nil, "%d", i), -1) })
 	}
-	enqueuing := wait.Later(func() ([]backend.Entry, error) { return a.s.Commit(a.ctx, nil, backend.Enqueue(dir, []byte("second"))) })
-	early := wait.Later(func() ([]backend.Entry, error) { return a.s.Commit(a.ctx, nil, backend.Update(first, []byte("early"))) })
+	enqueuing := wait.Later(func() ([]backend.Entry, error) { return a.S.Commit(a.Ctx, nil, backend.Enqueue(dir, []byte("second"))) })
+	early := wait.Later(func() ([]backend.Entry, error) { return a.S.Commit(a.Ctx, nil, backend.Update(first, []byte("early"))) })
 	enqueued()
 	set()
 	a.only(a.leader)
-	second := must.Get(wait.Returned(a.fixture.t, enqueuing))(a.t)
-	must.Get(wait.Returned(a.fixture.t, early))(a.t)
-	a.commit(a.s, backend.Update(first, []byte("later")))
+	second := wait.Value(a.T, enqueuing)
+	wait.Value(a.T, early)
+	a.Commit(a.S, backend.Update(first, []byte("later")))
 	back := a.awaitRequest(follower, proxytest.OpConnect)
 	a.only(follower)
 	back()
 	time.Sleep(100 * time.Millisecond) // so that the session's return is in transit, too
-	require.NoError(a.t, a.network.Heal())
+	require.NoError(a.T, a.network.Heal())
 	asked.Wait()
-	a.commit(a.s, backend.CompareAndSet(dir+"/end", nil, 0)) // done after all waiting requests
+	a.Commit(a.S, backend.CompareAndSet(dir+"/end", nil, 0)) // done after all waiting requests
 	a.settles(dir, first.Key, second[0].Key)
-	assert.Equal(a.t, "later", string(a.get(first.Key).Value))
+	assert.Equal(a.T, "later", string(a.Get(a.S, first.Key).Value))
 	for _, e := range []backend.Entry{first, second[0]} {
-		require.NoError(a.t, a.s.Discard(a.ctx, e))
+		require.NoError(a.T, a.S.Discard(a.Ctx, e))
 	}
 }

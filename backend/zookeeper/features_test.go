@@ -24,16 +24,16 @@ func TestTLSAndChroot(t *testing.T) {
 		// Without the process's own proxies, which parse the traffic.
 		*cfg = zookeeper.Config{Servers: []string{proxy.Addr()}, TLS: config, Chroot: chroot}
 	})
-	f.s = f.open()
-	made := f.commit(f.s, backend.CompareAndSet("/a", nil, 0), backend.CreateEphemeral("/a/seat", []byte("x")), backend.Enqueue("/a", nil))
+	f.S = f.open()
+	made := f.Commit(f.S, backend.CompareAndSet("/a", nil, 0), backend.CreateEphemeral("/a/seat", []byte("x")), backend.Enqueue("/a", nil))
 	assert.Equal(t, "/a/seat", made[1].Key)
-	assert.True(t, f.get("/a/seat").Same(made[1]))
-	assert.Equal(t, chroot+"/a", zookeeper.Path(f.s, "/a"))
-	data := must.First(zookeeper.Conn(f.s).Get(zookeeper.Path(f.s, "/a/seat")))(t)
+	assert.True(t, f.Get(f.S, "/a/seat").Same(made[1]))
+	assert.Equal(t, chroot+"/a", zookeeper.Path(f.S, "/a"))
+	data := must.First(zookeeper.Conn(f.S).Get(zookeeper.Path(f.S, "/a/seat")))(t)
 	assert.Equal(t, "x", string(data))
-	waiting := wait.Later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, made[2]) })
-	require.NoError(t, f.s.Discard(f.ctx, made[2]))
-	must.Get(wait.Returned(f.t, waiting))(t)
+	waiting := wait.Later(func() ([]backend.Entry, error) { return f.S.Await(f.Ctx, made[2]) })
+	require.NoError(t, f.S.Discard(f.Ctx, made[2]))
+	wait.Value(f.T, waiting)
 }
 
 // If the server grants less than requested, Config.Margin may leave heartbeats no time to move the
@@ -61,7 +61,7 @@ func TestCreateInANewDirectory(t *testing.T) {
 	root := newRoot()
 	for i := range 100 {
 		dir := fmt.Sprint(root, "/", i)
-		f.commit(sessions[i%len(sessions)], backend.CompareAndSet(dir, nil, 0))
+		f.Commit(sessions[i%len(sessions)], backend.CompareAndSet(dir, nil, 0))
 		for j, s := range sessions {
 			f.create(s, fmt.Sprint(dir, "/seat", j))
 		}

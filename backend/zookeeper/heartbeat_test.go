@@ -52,10 +52,10 @@ func TestRefusedHeartbeats(t *testing.T) {
 				f := setUp(t, nil)
 				<-f.RefuseReply(proxytest.MatchOp(op), code, 1)
 				// A heartbeat that started after the refusal is confirmed.
-				after := time.Now().Add(f.s.TTL() * 7 / 8)
+				after := time.Now().Add(f.S.TTL() * 7 / 8)
 				wait.For(t, "the deadline moves on", func() bool {
-					require.NotEqual(t, backend.Lost, f.s.State())
-					return f.s.Deadline().After(after)
+					require.NotEqual(t, backend.Lost, f.S.State())
+					return f.S.Deadline().After(after)
 				})
 			})
 		}
@@ -68,7 +68,7 @@ func TestVotesEndTheLink(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(10*time.Second))
 	f.DropRequest(zktest.MatchVote, 4096)
-	wait.For(t, "the session is lost", func() bool { return f.s.State() == backend.Lost })
+	wait.For(t, "the session is lost", func() bool { return f.S.State() == backend.Lost })
 	t.Logf("%d links", f.Proxies[0].Accepted())
 	assert.Less(t, f.Proxies[0].Accepted(), 50, "it floods the server with links")
 }
@@ -92,7 +92,7 @@ func TestVotesWithoutRights(t *testing.T) {
 	assert.Zero(t, log.count("heartbeat refused"))
 	w := must.Get(s.Will())(t)
 	for range 2 {
-		require.NoError(t, backend.Execute(f.ctx, f.Backend, w))
+		require.NoError(t, backend.Execute(f.Ctx, f.Backend, w))
 	}
 }
 
@@ -125,7 +125,7 @@ func TestVotesAreShared(t *testing.T) {
 	t.Parallel()
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	f := setUpOn(t, e.Members[0], sessionTimeout(20*time.Second))
-	all := []*backend.Session{f.s}
+	all := []*backend.Session{f.S}
 	for range 9 {
 		all = append(all, f.open())
 	}

@@ -15,7 +15,7 @@ import (
 // lookalike creates a node with the name of an entry that comes before all others of dir, and that no
 // candidate has made.
 func (f *fixture) lookalike(admin *zk.Conn, dir string, i int) {
-	f.t.Helper()
+	f.T.Helper()
 	path := fmt.Sprintf("%s/e-%016x-%016x-%010d", dir, 1, i+1, 0)
 	var err error
 	if i%4 == 3 { // its owner is no session
@@ -23,7 +23,7 @@ func (f *fixture) lookalike(admin *zk.Conn, dir string, i int) {
 	} else {
 		_, err = admin.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 	}
-	require.NoError(f.t, err)
+	require.NoError(f.T, err)
 }
 
 // Nodes that no session holds are no entries, even with names of entries. There may be more of them
@@ -35,29 +35,29 @@ func TestPredecessorBehindLookalikes(t *testing.T) {
 			f := setUp(t, pings)
 			admin := f.admin()
 			for i := range number {
-				f.lookalike(admin, f.dir, i)
+				f.lookalike(admin, f.Dir, i)
 			}
 			sent := f.requests()
-			first := f.enqueue(f.s)
-			f.predecessorIs(first, backend.Entry{})
+			first := f.Enqueue(f.S)
+			f.Follows(f.S, first, backend.Entry{})
 			assert.LessOrEqual(t, len(sent()), number+10, "requests")
 
 			// Some are between two candidates, too.
 			sequence := first.Key[len(first.Key)-10:]
 			for i := range number {
-				require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/e-%016x-%016x-%s", f.dir, uint64(1)<<63, i, sequence), nil))
+				require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/e-%016x-%016x-%s", f.Dir, uint64(1)<<63, i, sequence), nil))
 			}
-			second := f.enqueue(f.s)
+			second := f.Enqueue(f.S)
 			sent = f.requests()
-			f.predecessorIs(second, first)
+			f.Follows(f.S, second, first)
 			assert.LessOrEqual(t, len(sent()), number+10, "requests")
 
 			// All of them are known now.
 			sent = f.requests()
-			require.NoError(t, f.s.Discard(f.ctx, first))
-			f.predecessorIs(second, backend.Entry{})
+			require.NoError(t, f.S.Discard(f.Ctx, first))
+			f.Follows(f.S, second, backend.Entry{})
 			assert.LessOrEqual(t, len(sent()), 10, "requests")
-			f.lists(second.Key)
+			f.Lists(f.S, second)
 		})
 	}
 }

@@ -27,14 +27,17 @@ import (
 //
 //	03  an expiry is not learnt without contact: session/suspended-too-long, session/late-requests
 //	06  watches over a disconnection and an expiry: session/suspended-briefly, session/expired
+//	08  events that come faster than they are read: session/close
+//	10  calls block on a full queue: errors/unanswered
 //	11  "connection closed" says nothing of the outcome: lost-reply/once, lost-request/once
+//	13  closing says nothing of the service, and may take long: errors/unanswered, session/close
 //	18  calls after Close: session/close
 //	19  the sequence starts again with its directory, and is no token: await/operator, write/revisions
 
 func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	f := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = cfg.SessionTimeout })
 	f.Proxies[0].StallToClient()
-	opening := wait.Later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) })
+	opening := wait.Later(func() (*backend.Session, error) { return f.Backend.Open(f.Ctx, backend.OpenOptions{}) })
 	wait.For(t, "it connects", func() bool { return len(f.Proxies[0].Links()) == 1 })
 	select {
 	case r := <-opening:
@@ -42,10 +45,10 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	default:
 	}
 	f.Proxies[0].Unstall()
-	s := must.Get(wait.Returned(f.t, opening))(t)
+	s := wait.Value(f.T, opening)
 	assert.Equal(t, backend.Live, s.State())
 	assert.Equal(t, fmt.Sprintf("%016x", uint64(zookeeper.Conn(s).SessionID())), s.ID())
-	require.NoError(t, s.Close(f.ctx))
+	require.NoError(t, s.Close(f.Ctx))
 }
 
 // The rule session/expired covers that an expired session stays lost. The library's own connection is
@@ -56,12 +59,12 @@ func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 	unpinned := f.counts(func(opcode int32, payload []byte) bool {
 		return opcode == proxytest.OpConnect && strings.HasPrefix(string(payload[16:]), strings.Repeat("\x00", 8))
 	})
-	conn := zookeeper.Conn(f.s)
+	conn := zookeeper.Conn(f.S)
 	f.Expire()
-	wait.For(t, "the session is lost", func() bool { return f.s.State() == backend.Lost })
-	_, err := conn.Create(f.dir+"/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	wait.For(t, "the session is lost", func() bool { return f.S.State() == backend.Lost })
+	_, err := conn.Create(f.Dir+"/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.Error(t, err)
-	require.NoError(t, f.s.Close(f.ctx))
+	require.NoError(t, f.S.Close(f.Ctx))
 	assert.Zero(t, unpinned(), "requests for another session")
 	assert.Equal(t, 1, f.Sessions())
 }
@@ -75,12 +78,12 @@ func TestPitfall04GrantedTimeout(t *testing.T) {
 		24 * time.Hour:         time.Minute,
 	} {
 		before := time.Now()
-		s := must.Get(f.Backend.Open(f.ctx, backend.OpenOptions{TTL: asked}))(t)
+		s := must.Get(f.Backend.Open(f.Ctx, backend.OpenOptions{TTL: asked}))(t)
 		assert.Equal(t, granted, s.TTL(), "asked for %v", asked)
 		// The window counts from the grant.
 		assert.False(t, s.Deadline().Before(before.Add(granted*3/4)))
 		assert.False(t, s.Deadline().After(time.Now().Add(granted*3/4)))
-		require.NoError(t, s.Close(f.ctx))
+		require.NoError(t, s.Close(f.Ctx))
 	}
 }
 
@@ -91,11 +94,11 @@ func TestPitfall05SuspendedBeforeTheWindowEnds(t *testing.T) {
 		cfg.SessionTimeout = 12 * time.Second // a second of the window is left then
 	})
 	f.Proxies[0].Stall()
-	f.awaitState(f.s, backend.Suspended)
-	assert.True(t, time.Now().Before(f.s.Deadline()), "declared dead after the end of the window")
+	f.AwaitState(f.S, backend.Suspended)
+	assert.True(t, time.Now().Before(f.S.Deadline()), "declared dead after the end of the window")
 	f.Proxies[0].Cut()
 	f.Proxies[0].Unstall()
-	f.awaitState(f.s, backend.Live)
+	f.AwaitState(f.S, backend.Live)
 }
 
 func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
@@ -109,76 +112,37 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	// fail, and be only logged. The library has none to set.
 	var known []backend.Entry
 	for i := range 50 {
-		dir := fmt.Sprintf("%s/%s%d", f.dir, strings.Repeat("d", 400), i)
-		known = append(known, away.commit(away.s, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, nil))[1])
+		dir := fmt.Sprintf("%s/%s%d", f.Dir, strings.Repeat("d", 400), i)
+		known = append(known, away.Commit(away.S, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, nil))[1])
 	}
 	waiting := f.awaits(known...)
-	f.get(f.dir) // earlier replies have been handled
+	f.Get(f.S, f.Dir) // earlier replies have been handled
 	f.Suspend()
-	require.NoError(t, away.s.Discard(f.ctx, known[17]))
+	require.NoError(t, away.S.Discard(f.Ctx, known[17]))
 	f.Resume()
-	got := must.Get(wait.Returned(f.t, waiting))(t)
+	got := wait.Value(f.T, waiting)
 	assert.False(t, got[17].Exists())
 	assert.True(t, got[18].Same(known[18]))
 	assert.NotZero(t, log.count("authenticated"), "what the library says is logged")
 	assert.Zero(t, log.count("Failed to set previous watches"))
 }
 
-func TestPitfall08EventsAreNotDropped(t *testing.T) {
-	f := setUp(t, nil)
-	other := f.another(nil)
-	// Far more events at once than the library's channel holds (six), with no reader.
-	var waits []<-chan wait.Result[[]backend.Entry]
-	for range 40 {
-		waits = append(waits, other.awaits(f.enqueue(f.s)))
-	}
-	require.NoError(t, f.s.Close(f.ctx))
-	for _, waiting := range waits {
-		got := must.Get(wait.Returned(f.t, waiting))(t)
-		assert.False(t, got[0].Exists())
-	}
-}
-
 func TestPitfall09OneWatchPerPath(t *testing.T) {
 	f := setUp(t, pings)
-	e, before := f.enqueue(f.s), f.enqueue(f.s)
+	e, before := f.Enqueue(f.S), f.Enqueue(f.S)
 	requests := f.requests()
 	for range 50 {
-		ctx, cancel := context.WithTimeout(f.ctx, time.Millisecond)
-		_, err := f.s.Await(ctx, e, before)
+		ctx, cancel := context.WithTimeout(f.Ctx, time.Millisecond)
+		_, err := f.S.Await(ctx, e, before)
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	assert.LessOrEqual(t, len(requests()), 2, "one read for each path, for all calls together")
 	wait.For(t, "a watch", func() bool { return f.watchesOf(e.Key) == 1 })
-	require.NoError(t, f.s.Discard(f.ctx, e))
-	got := must.Get(f.s.Await(f.ctx, e))(t)
+	require.NoError(t, f.S.Discard(f.Ctx, e))
+	got := must.Get(f.S.Await(f.Ctx, e))(t)
 	assert.False(t, got[0].Exists())
 	assert.Zero(t, f.watchesOf(e.Key), "a watch stays on a node that is gone")
-}
-
-func TestPitfall10CallsEndWithTheirContext(t *testing.T) {
-	f := setUp(t, nil)
-	e := f.enqueue(f.s)
-	f.Proxies[0].Stall()
-	// More than the library's queue holds (16).
-	ctx, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
-	defer cancel()
-	var reads []<-chan wait.Result[backend.Entry]
-	for range 40 {
-		reads = append(reads, wait.Later(func() (backend.Entry, error) { return f.s.Get(ctx, e.Key) }))
-	}
-	writing := wait.Later(func() ([]backend.Entry, error) { return f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil)) })
-	for _, read := range reads {
-		_, err := wait.Returned(f.t, read)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	}
-	_, err := wait.Returned(f.t, writing)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	assert.NotEqual(t, backend.Lost, f.s.State(), "they did not wait for the end of the session")
-	f.Proxies[0].Unstall()
-	f.settles(f.dir, e.Key) // the late result is removed
 }
 
 // The rule read/foreign covers that foreign names are harmless.
@@ -186,52 +150,35 @@ func TestPitfall12ForeignChildrenAndLostReplies(t *testing.T) {
 	f := setUp(t, nil)
 	admin := f.admin()
 	// Another session's entry with this session's number in its name.
-	fake := fmt.Sprintf("e-%s-%016x-%010d", f.s.ID(), 1, 0)
+	fake := fmt.Sprintf("e-%s-%016x-%010d", f.S.ID(), 1, 0)
 	for _, name := range []string{"_c_", "_c_x", "e-", "n_0000000001", "lock-0000000001", fake} {
-		require.NoError(t, zktest.PutAll(admin, f.dir+"/"+name, nil))
+		require.NoError(t, zktest.PutAll(admin, f.Dir+"/"+name, nil))
 	}
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
-	e := f.enqueue(f.s)
-	assert.Equal(t, f.s.ID(), e.Session)
-	f.lists(f.dir+"/"+fake, e.Key)
-	f.predecessorIs(e, backend.Entry{}) // the other is persistent, so it would never go: no candidate waits for it
-}
-
-// The rule session/close covers that the entries of a confirmed Close are gone.
-func TestPitfall13CloseIsBoundedAndHonest(t *testing.T) {
-	f := setUp(t, sessionTimeout(time.Minute))
-	f.Proxies[0].Stall()
-	ctx, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
-	defer cancel()
-	err := f.s.Close(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.ErrorContains(t, err, "did not confirm")
-	// A second call waits for the goroutines, and knows no more.
-	assert.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
-	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the end of the window")
-	f.Proxies[0].Unstall()
+	e := f.Enqueue(f.S)
+	assert.Equal(t, f.S.ID(), e.Session)
+	f.Lists(f.S, backend.Entry{Key: f.Dir + "/" + fake}, e)
+	f.Follows(f.S, e, backend.Entry{}) // the other is persistent, so it would never go: no candidate waits for it
 }
 
 func TestPitfall14CredentialsAfterReconnect(t *testing.T) {
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.Auth = []zookeeper.Auth{zookeeper.Digest("ann", "secret")} })
-	stranger := f.another(nil).s
-	_, err := stranger.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+	stranger := f.another(nil).S
+	f.Refused(stranger, backend.Enqueue(f.Dir, nil), backend.ErrDenied, zk.ErrNoAuth)
+	_, err := stranger.Commit(f.Ctx, nil, backend.CompareAndSet("/of-a-stranger", nil, 0), backend.CompareAndSet(f.Dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrDenied)
-	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = stranger.Commit(f.ctx, nil, backend.CompareAndSet("/of-a-stranger", nil, 0), backend.CompareAndSet(f.dir+"/x", nil, 0))
-	require.ErrorIs(t, err, backend.ErrDenied)
-	require.ErrorContains(t, err, f.dir+"/x: access denied", "the node that was refused is named")
-	_, err = stranger.List(f.ctx, f.dir)
+	require.ErrorContains(t, err, f.Dir+"/x: access denied", "the node that was refused is named")
+	_, err = stranger.List(f.Ctx, f.Dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
 	for range 3 {
 		f.Cut()
-		f.enqueue(f.s)
+		f.Enqueue(f.S)
 	}
 
 	refused := process(t, f.Servers, func(cfg *zookeeper.Config) {
 		cfg.Auth = []zookeeper.Auth{{Scheme: "nonsense", Credentials: []byte("x")}}
 	})
-	_, err = refused.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err = refused.Backend.Open(f.Ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.ErrorIs(t, err, zk.ErrAuthFailed)
 }
@@ -242,12 +189,12 @@ func TestPitfall15OneLookupFails(t *testing.T) {
 	})
 	s := f.open()
 	f.Cut()
-	if _, err := s.Get(f.ctx, "/test"); err != nil {
+	if _, err := s.Get(f.Ctx, "/test"); err != nil {
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 	}
 
 	none := process(t, nil, func(cfg *zookeeper.Config) { cfg.Servers = []string{"no-such-host.invalid:2181"} })
-	_, err := none.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err := none.Backend.Open(f.Ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	var dns *net.DNSError
 	require.ErrorAs(t, err, &dns)
@@ -256,16 +203,16 @@ func TestPitfall15OneLookupFails(t *testing.T) {
 func TestPitfall16RevisionsAreCzxids(t *testing.T) {
 	f := setUp(t, nil)
 	admin := f.admin()
-	made := f.commit(f.s, backend.Enqueue(f.dir, []byte("a")), backend.CreateEphemeral(f.dir+"/seat", []byte("b")), backend.CompareAndSet(f.dir+"/sub", []byte("c"), 0))
-	made = append(made, f.commit(f.s, backend.CompareAndSet(f.dir+"/alone", nil, 0))...)
-	made = append(made, f.enqueue(f.s), f.create(f.s, f.dir+"/chair"))
+	made := f.Commit(f.S, backend.Enqueue(f.Dir, []byte("a")), backend.CreateEphemeral(f.Dir+"/seat", []byte("b")), backend.CompareAndSet(f.Dir+"/sub", []byte("c"), 0))
+	made = append(made, f.Commit(f.S, backend.CompareAndSet(f.Dir+"/alone", nil, 0))...)
+	made = append(made, f.Enqueue(f.S), f.create(f.S, f.Dir+"/chair"))
 	for _, e := range made {
 		_, stat, err := admin.Get(e.Key)
 		require.NoError(t, err)
 		assert.Equal(t, uint64(stat.Czxid), e.Rev, e.Key)
 		assert.EqualValues(t, stat.Version+1, e.Version, e.Key)
 	}
-	children := must.First(admin.Children(f.dir))(t)
+	children := must.First(admin.Children(f.Dir))(t)
 	assert.Len(t, children, 6, "nothing but the entries stays")
 }
 
@@ -279,18 +226,18 @@ func TestPitfall17LargeLists(t *testing.T) {
 	for i := range batches {
 		var ops []any
 		for j := range batch {
-			path := fmt.Sprintf("%s/%s%05d", f.dir, strings.Repeat("x", 900), i*batch+j)
+			path := fmt.Sprintf("%s/%s%05d", f.Dir, strings.Repeat("x", 900), i*batch+j)
 			ops = append(ops, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
 		}
 		must.Get(admin.Multi(ops...))(t)
 	}
-	e := f.enqueue(f.s)
-	f.lists(e.Key)
+	e := f.Enqueue(f.S)
+	f.Lists(f.S, e)
 
 	small := f.another(func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
-	_, err := small.s.List(f.ctx, f.dir)
+	_, err := small.S.List(f.Ctx, f.Dir)
 	require.ErrorContains(t, err, "over Config.MaxResponse")
-	small.get(e.Key) // the session continues
+	small.Get(small.S, e.Key) // the session continues
 }
 
 // A read right after a reconnection may show less than what the lost commit has done, and a deposed
@@ -299,7 +246,7 @@ func TestPitfall20VoteBeforeResolving(t *testing.T) {
 	f := setUp(t, pings)
 	requests := f.requests()
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
-	f.enqueue(f.s)
+	f.Enqueue(f.S)
 	assert.Equal(t, []int32{
 		proxytest.OpMulti, proxytest.OpConnect,
 		proxytest.OpMulti, proxytest.OpChildren2, proxytest.OpGetData,
@@ -311,18 +258,18 @@ func TestPitfall20VoteBeforeResolving(t *testing.T) {
 func TestHandoverTakesNoRoundTrip(t *testing.T) {
 	f := setUp(t, pings)
 	leader := f.another(nil)
-	first := f.enqueue(leader.s)
-	own := f.enqueue(f.s)
-	last := f.enqueue(f.open())
-	f.predecessorIs(own, first)
+	first := f.Enqueue(leader.S)
+	own := f.Enqueue(f.S)
+	last := f.Enqueue(f.open())
+	f.Follows(f.S, own, first)
 	waiting := f.awaits(own, first)
 	requests := f.requests()
-	require.NoError(t, leader.s.Close(f.ctx))
-	got := must.Get(wait.Returned(f.t, waiting))(t)
+	require.NoError(t, leader.S.Close(f.Ctx))
+	got := wait.Value(f.T, waiting)
 	assert.True(t, got[0].Same(own))
 	assert.False(t, got[1].Exists())
 	assert.Empty(t, requests(), "asked after the event")
-	f.predecessorIs(own, backend.Entry{})
+	f.Follows(f.S, own, backend.Entry{})
 	assert.Empty(t, requests(), "asked who is before it, though nobody was left")
 	assert.Zero(t, f.watchesOf(last.Key))
 }

@@ -28,13 +28,13 @@ func recreate(t *testing.T, admin *zk.Conn, path string) uint64 {
 
 // ownKinds make an entry of the session that has been written to.
 func ownKinds(f *fixture) map[string]func() backend.Entry {
-	leads := func(e backend.Entry) backend.Entry { return f.commit(f.s, backend.Update(e, []byte("leads")))[0] }
+	leads := func(e backend.Entry) backend.Entry { return f.Commit(f.S, backend.Update(e, []byte("leads")))[0] }
 	n := 0
 	return map[string]func() backend.Entry{
-		"enqueued": func() backend.Entry { return leads(f.enqueue(f.s)) },
+		"enqueued": func() backend.Entry { return leads(f.Enqueue(f.S)) },
 		"exclusive": func() backend.Entry {
 			n++
-			return leads(f.create(f.s, fmt.Sprint(f.dir, "/seat", n)))
+			return leads(f.create(f.S, fmt.Sprint(f.Dir, "/seat", n)))
 		},
 	}
 }
@@ -48,8 +48,8 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 		before := 0
 		for round := range 20 {
 			e := remake()
-			checks := must.Get(zookeeper.Checks(f.ctx, f.s, backend.IfExists(e)))(t)
-			_, err := admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+			checks := must.Get(zookeeper.Checks(f.Ctx, f.S, backend.IfExists(e)))(t)
+			_, err := admin.Multi(append(checks, &zk.SetDataRequest{Path: f.Dir, Version: -1})...)
 			require.NoError(t, err, kind)
 			var all sync.WaitGroup
 			var mu sync.Mutex
@@ -57,8 +57,8 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			for i := range 4 {
 				all.Go(func() {
 					for j := 0; ; j++ {
-						made, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)},
-							backend.CompareAndSet(fmt.Sprintf("%s/state-%s-%d-%d-%d", f.dir, kind, round, i, j), nil, 0))
+						made, err := f.S.Commit(f.Ctx, []backend.Condition{backend.IfExists(e)},
+							backend.CompareAndSet(fmt.Sprintf("%s/state-%s-%d-%d-%d", f.Dir, kind, round, i, j), nil, 0))
 						if err != nil {
 							assert.ErrorIs(t, err, backend.ErrCondition)
 							return
@@ -75,15 +75,14 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			for _, d := range done {
 				require.Less(t, d.Rev, at, "%s: a late commit was done", kind)
 			}
-			require.ErrorIs(t, f.commitUnder(f.s, e), backend.ErrCondition)
-			require.ErrorIs(t, f.commitUnder(f.s, e, backend.Delete(e)), backend.ErrCondition)
-			_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+			require.ErrorIs(t, f.commitUnder(f.S, e), backend.ErrCondition)
+			require.ErrorIs(t, f.commitUnder(f.S, e, backend.Delete(e)), backend.ErrCondition)
+			_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.Dir, Version: -1})...)
 			require.ErrorIs(t, err, zk.ErrBadVersion, kind)
-			_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
+			_, err = zookeeper.Checks(f.Ctx, f.S, backend.IfExists(e))
 			require.ErrorIs(t, err, backend.ErrCondition, kind)
-			_, err = f.s.Commit(f.ctx, nil, backend.Update(e, []byte("late")))
-			require.ErrorIs(t, err, backend.ErrNoEntry)
-			require.NoError(t, f.s.Discard(f.ctx, e))
+			f.Refused(f.S, backend.Update(e, []byte("late")), backend.ErrNoEntry)
+			require.NoError(t, f.S.Discard(f.Ctx, e))
 			data := must.First(admin.Get(e.Key))(t)
 			require.Equal(t, "another's", string(data))
 		}
@@ -101,44 +100,20 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 			must.Get(admin.Set(e.Key, []byte("another's"), -1))(t)
 			switch i {
 			case 0:
-				require.NoError(t, f.commitUnder(f.s, e, backend.CompareAndSet(fmt.Sprint(f.dir, "/", kind), nil, 0)), kind)
+				require.NoError(t, f.commitUnder(f.S, e, backend.CompareAndSet(fmt.Sprint(f.Dir, "/", kind), nil, 0)), kind)
 			case 1:
-				checks := must.Get(zookeeper.Checks(f.ctx, f.s, backend.IfExists(e)))(t)
+				checks := must.Get(zookeeper.Checks(f.Ctx, f.S, backend.IfExists(e)))(t)
 				_, err := admin.Multi(checks...)
 				require.NoError(t, err, kind)
 			case 2:
-				require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
+				require.NoError(t, f.commitUnder(f.S, e, backend.Update(e, []byte("own"))), kind)
 			}
 		}
 		requests := f.requests()
-		require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
-		require.NoError(t, f.commitUnder(f.s, e, backend.Delete(e)), kind)
+		require.NoError(t, f.commitUnder(f.S, e, backend.Update(e, []byte("own"))), kind)
+		require.NoError(t, f.commitUnder(f.S, e, backend.Delete(e)), kind)
 		if kind == "enqueued" {
 			assert.Equal(t, []int32{proxytest.OpSetData, proxytest.OpDelete}, requests(), "nothing is sent for the guard")
 		}
-	}
-}
-
-// An entry's own writes, and commits guarded by the entry at the same time, all succeed.
-func TestGuardBesideOwnWrites(t *testing.T) {
-	f := setUp(t, nil)
-	for kind, remake := range ownKinds(f) {
-		e := remake()
-		var all sync.WaitGroup
-		all.Go(func() {
-			for range 50 {
-				_, err := f.s.Commit(f.ctx, nil, backend.Update(e, []byte("own")))
-				assert.NoError(t, err)
-			}
-		})
-		for i := range 4 {
-			all.Go(func() {
-				for j := range 20 {
-					err := f.commitUnder(f.s, e, backend.CompareAndSet(fmt.Sprintf("%s/%s-%d-%d", f.dir, kind, i, j), nil, 0))
-					assert.NoError(t, err)
-				}
-			})
-		}
-		all.Wait()
 	}
 }

@@ -1,26 +1,20 @@
 package zookeeper_test
 
 import (
-	"context"
 	"crypto/rand"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/restoretest"
 	"github.com/elector-go/elector/internal/servertest"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
-	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/catalog"
-	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // A past is a server with a backup.
@@ -44,42 +38,29 @@ func (p *past) down(do func(dir string) error) {
 	require.NoError(p.t, p.server.Start())
 }
 
-// others writes n transactions. A session may not come back to a server that is behind it.
-func (p *past) others(n int) {
-	p.t.Helper()
-	conn := zktest.Operator(p.t, p.server.Addr())
-	defer conn.Close()
-	for range n {
-		must.Get(conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll)))(p.t)
+// others writes until the newest transaction is as wanted.
+func (p *past) others(t *testing.T, until func(newest uint64) bool) {
+	t.Helper()
+	conn := zktest.Operator(t, p.server.Addr())
+	defer conn.Close() // which is a transaction, too
+	for !until(uint64(must.Get(p.server.Zxid())(t)) + 1) {
+		must.Get(conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	}
 }
 
-// reach writes until the newest transaction is zxid.
-func (p *past) reach(zxid uint64) {
-	p.t.Helper()
-	conn := zktest.Operator(p.t, p.server.Addr()) // its session is a transaction, too, and so is its end
-	for {
-		at := must.Get(p.server.Zxid())(p.t)
-		if uint64(at) >= zxid {
-			return
-		}
-		must.Get(conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll)))(p.t)
+func (p *past) service() restoretest.Service {
+	return restoretest.Service{
+		Process: func(t *testing.T) (b backend.Backend, cut, mend func()) {
+			f := setUpOn(t, p.server, sessionTimeout(time.Minute)) // no test waits for its end
+			return f.Backend, f.Suspend, f.Resume
+		},
+		BackUp:  func(*testing.T) { p.down(p.server.Backup) },
+		Restore: func(*testing.T) { p.down(p.server.Restore) },
+		Others:  p.others,
+		Between: 60,
 	}
 }
 
-// process returns a process with a session that no test waits for, and an elector.
-func (p *past) process(strategy strategy.Strategy, id string) (*fixture, elector.Elector) {
-	p.t.Helper()
-	f := setUpOn(p.t, p.server, sessionTimeout(time.Minute))
-	e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/restored", ID: id})
-	require.NoError(p.t, err)
-	p.t.Cleanup(func() { _ = e.Close(context.Background()) }) // a session may not have its link back yet
-	return f, e
-}
-
-// TestRestoredUnderALeader restores the service from a backup that has the leader's session, and not
-// its entry, while the leader is cut off and writes. Another candidate leads when it is back. None of
-// the old leader's writes is done, and its term ends.
 func TestRestoredUnderALeader(t *testing.T) {
 	t.Parallel()
 	for _, item := range catalog.All() {
@@ -88,70 +69,31 @@ func TestRestoredUnderALeader(t *testing.T) {
 				servertest.Long(t, "a server for each strategy")
 			}
 			t.Parallel()
-			deposes(t, item.Strategy, false)
+			restoretest.UnderALeader(t, startPast(t).service(), item.Strategy)
 		})
 	}
 	t.Run("of one zxid", func(t *testing.T) {
 		t.Parallel()
-		for range 5 { // a server may write for itself in between, such as a heartbeat's vote
-			if deposes(t, unfair.Strategy{}, true) {
-				return
-			}
-		}
-		t.Fatal("no two seats had one zxid: the premise")
+		restoretest.UnderALeaderAtOne(t, func(t *testing.T) restoretest.Service { return startPast(t).service() })
 	})
-}
-
-// deposes runs the test once. With atOne it tries to make the next leader's entry at the zxid of the
-// old one's, and returns whether that succeeded.
-func deposes(t *testing.T, strategy strategy.Strategy, atOne bool) (same bool) {
-	t.Helper()
-	p := startPast(t)
-	_, founder := p.process(strategy, "1")
-	term := must.Get(founder.Campaign(t.Context()))(t)
-	require.NoError(t, term.Resign(t.Context()))
-	f, e := p.process(strategy, "2")
-	_, err := e.Leader(t.Context()) // it has a session
-	require.ErrorIs(t, err, elector.ErrNoLeader)
-	p.down(p.server.Backup)
-	p.others(60)
-	old := must.Get(e.Campaign(t.Context()))(t)
-	f.Suspend()
-	key := f.dir + "-written"
-	writing := wait.Later(func() ([]backend.Entry, error) { return old.Commit(f.ctx, elector.Put(key, []byte("old"))) })
-	p.down(p.server.Restore)
-	_, next := p.process(strategy, "3")
-	_, err = next.Leader(t.Context()) // it has a session
-	require.ErrorIs(t, err, elector.ErrNoLeader)
-	if atOne {
-		p.reach(old.Token() - 1)
-	}
-	led := must.Get(next.Campaign(t.Context()))(t)
-	made := must.Get(led.Commit(t.Context(), elector.Put(key, []byte("new"))))(t)
-	p.others(150)
-	f.Resume()
-	_, err = wait.Returned(f.t, writing)
-	require.Error(t, err)
-	wait.For(t, "the old term is over", func() bool { return !old.Valid() })
-	assert.True(t, led.Valid())
-	got := must.Get(led.Get(t.Context(), key))(t)
-	assert.True(t, got.Same(made[0]), "%q", got.Value)
-	return old.Token() == led.Token()
 }
 
 // TestRestoredBehindItself restores entries that were deleted.
 func TestRestoredBehindItself(t *testing.T) {
 	restoretest.BehindItself(t, func(t *testing.T) restoretest.Service {
 		p := startPast(t)
-		return restoretest.Service{
-			Client: func(t *testing.T) backend.Backend { return setUpOn(t, p.server, sessionTimeout(time.Minute)).Backend },
-			Delete: func(t *testing.T, e backend.Entry) {
-				operator := zktest.Operator(t, p.server.Addr())
-				defer operator.Close()
-				require.NoError(t, operator.Delete(e.Key, -1))
-			},
-			BackUp:  func(*testing.T) { p.down(p.server.Backup) },
-			Restore: func(*testing.T) { p.down(p.server.Restore); p.others(200) },
+		s := p.service()
+		s.Client = func(t *testing.T) backend.Backend { b, _, _ := s.Process(t); return b }
+		s.Delete = func(t *testing.T, e backend.Entry) {
+			operator := zktest.Operator(t, p.server.Addr())
+			defer operator.Close()
+			require.NoError(t, operator.Delete(e.Key, -1))
 		}
+		s.Restore = func(t *testing.T) {
+			n := 200
+			p.down(p.server.Restore)
+			p.others(t, func(uint64) bool { n--; return n < 0 })
+		}
+		return s
 	})
 }

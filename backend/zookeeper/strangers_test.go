@@ -40,7 +40,7 @@ func TestStrangers(t *testing.T) {
 	admin := f.admin()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		strangertest.Stands(f.ctx, t, f.s, election, number)
+		strangertest.Stands(f.Ctx, t, f.S, election, number)
 	}
 	t.Run("go-zookeeper's Lock", func(t *testing.T) {
 		election := newRoot()
@@ -89,27 +89,27 @@ func TestStrangers(t *testing.T) {
 func TestSurvey(t *testing.T) {
 	f := setUp(t, pings)
 	admin := f.admin()
-	known := f.dir + "/known"
+	known := f.Dir + "/known"
 	require.NoError(t, zktest.PutAll(admin, known, nil))
 	survey := func() []string {
 		t.Helper()
-		e, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return known })
+		e, strangers, err := f.S.Survey(f.Ctx, f.Dir, func(backend.Entry) string { return known })
 		require.NoError(t, err)
-		require.Equal(t, f.dir, e.Key)
+		require.Equal(t, f.Dir, e.Key)
 		return strangers
 	}
 	sent := f.requests()
 	assert.Empty(t, survey())
 	assert.Len(t, sent(), 1, "requests")
-	must.Get(admin.CreateContainer(f.dir+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)))(t)
+	must.Get(admin.CreateContainer(f.Dir+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)))(t)
 	for i := range 150 {
-		require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/notes-%d", f.dir, i), nil))
+		require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/notes-%d", f.Dir, i), nil))
 	}
 	sent = f.requests()
 	assert.Empty(t, survey())
 	assert.Len(t, sent(), 102, "requests")
 	// Names as in the recipes are looked at first.
-	stranger := must.Get(admin.Create(f.dir+"/zzz-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll)))(t)
+	stranger := must.Get(admin.Create(f.Dir+"/zzz-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll)))(t)
 	assert.Equal(t, []string{stranger}, survey())
 }
 
@@ -117,10 +117,10 @@ func TestSurvey(t *testing.T) {
 func TestSurveyWithoutRights(t *testing.T) {
 	f := setUp(t, nil)
 	admin := f.admin()
-	require.NoError(t, zktest.PutAll(admin, f.dir+"/a", nil))
-	require.NoError(t, zktest.PutAll(admin, f.dir+"/b", nil))
-	must.Get(admin.SetACL(f.dir+"/a", zk.WorldACL(0), -1))(t)
-	_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
+	require.NoError(t, zktest.PutAll(admin, f.Dir+"/a", nil))
+	require.NoError(t, zktest.PutAll(admin, f.Dir+"/b", nil))
+	must.Get(admin.SetACL(f.Dir+"/a", zk.WorldACL(0), -1))(t)
+	_, strangers, err := f.S.Survey(f.Ctx, f.Dir, nil)
 	require.NoError(t, err)
 	require.Empty(t, strangers)
 }

@@ -19,9 +19,9 @@ import (
 func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
-	valued := f.commit(f.s, backend.CompareAndSet(f.dir+"/valued", []byte("value"), 0))[0].Key
+	valued := f.Commit(f.S, backend.CompareAndSet(f.Dir+"/valued", []byte("value"), 0))[0].Key
 	for where, prefix := range map[string]string{
-		"a directory":              f.dir + "/seat-",
+		"a directory":              f.Dir + "/seat-",
 		"a directory with a value": valued + "/seat-",
 		"the server's root":        newTop() + "-",
 	} {
@@ -32,29 +32,29 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 			}
 			for i := range tries {
 				seat := fmt.Sprint(prefix, i)
-				ctx, cancel := context.WithCancel(f.ctx)
+				ctx, cancel := context.WithCancel(f.Ctx)
 				f.ClearRules()
 				fired := f.DropRequest(zktest.MatchKind(backend.OpCreateEphemeral), 1)
 				first := wait.Later(func() ([]backend.Entry, error) {
-					return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, nil))
+					return f.S.Commit(ctx, nil, backend.CreateEphemeral(seat, nil))
 				})
 				<-fired
 				cancel()
-				_, err := wait.Returned(f.t, first)
+				_, err := wait.Returned(f.T, first)
 				if err == nil {
 					continue // it was sent again before the caller gave up
 				}
 				if errors.Is(err, context.Canceled) && !errors.Is(err, backend.ErrIndeterminate) {
 					// The first try was known to have failed, and the next had not begun.
-					f.isGone(seat)
+					f.Gone(f.S, seat)
 					continue
 				}
 				require.ErrorIs(t, err, backend.ErrIndeterminate)
 				retries++
 				time.Sleep(time.Duration(i%20) * 50 * time.Microsecond) // the undo is at another point each time
-				made := f.create(f.s, seat)
+				made := f.create(f.S, seat)
 				time.Sleep(5 * time.Millisecond)
-				got := f.get(seat)
+				got := f.Get(f.S, seat)
 				require.True(t, got.Same(made), "%+v was reported, there is %+v", made, got)
 			}
 			require.Positive(t, retries)
@@ -65,18 +65,18 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 // A wait for a turn ends with its ctx or the session, and nothing is sent.
 func TestWaitingForATurnEnds(t *testing.T) {
 	f := setUp(t, nil)
-	key := f.dir + "/record"
+	key := f.Dir + "/record"
 	f.Suspend()
-	put := func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) }
+	put := func() ([]backend.Entry, error) { return f.S.Commit(f.Ctx, nil, backend.CompareAndSet(key, nil, 0)) }
 	first := wait.Later(put)
-	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(f.Ctx, 50*time.Millisecond)
 	defer cancel()
-	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(key, nil, 0))
+	_, err := f.S.Commit(ctx, nil, backend.CompareAndSet(key, nil, 0))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	waiting := wait.Later(put)
-	_ = f.s.Close(ctx) // out of touch
+	_ = f.S.Close(ctx) // out of touch
 	for _, call := range []<-chan wait.Result[[]backend.Entry]{first, waiting} {
-		_, err := wait.Returned(f.t, call)
+		_, err := wait.Returned(f.T, call)
 		require.ErrorIs(t, err, backend.ErrSessionLost)
 	}
 	f.Resume()

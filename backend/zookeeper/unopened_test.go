@@ -20,7 +20,6 @@ import (
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
 // dialing returns a process, with sessions of 6 s, whose Dialer is the test's: it gets the process's
@@ -64,17 +63,17 @@ func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	p := process(t, []string{servertest.SharedZooKeeper(t).Addr()}, nil)
 	granted, release := p.HoldReply(proxytest.MatchOp(proxytest.OpConnect))
 	closed := p.DropReply(proxytest.MatchOp(proxytest.OpClose), 1)
-	ctx, cancel := context.WithCancel(p.ctx)
+	ctx, cancel := context.WithCancel(p.Ctx)
 	opening := wait.Later(func() (*backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
 	<-granted
 	cancel()
-	_, err := wait.Returned(p.t, opening)
+	_, err := wait.Returned(p.T, opening)
 	require.ErrorIs(t, err, context.Canceled)
 	release()
 	select {
 	case request := <-closed:
 		assert.Zero(t, request.Err, "the server has closed it")
-	case <-p.ctx.Done():
+	case <-p.Ctx.Done():
 		t.Fatal("it is not closed")
 	}
 }
@@ -94,17 +93,17 @@ func TestDialerThatHangs(t *testing.T) {
 	closed, lost := p.open(), p.open()
 	hangs.Store(true)
 	p.Cut()
-	assert.Error(t, closed.Close(p.ctx), "nobody can have confirmed it")
-	p.awaitState(lost, backend.Lost)
+	assert.Error(t, closed.Close(p.Ctx), "nobody can have confirmed it")
+	p.AwaitState(lost, backend.Lost)
 	assert.False(t, time.Now().Before(lost.Deadline()))
-	_, err := p.Backend.Open(p.ctx, backend.OpenOptions{})
+	_, err := p.Backend.Open(p.Ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "Config.Dialer has not returned")
-	canceled, stop := context.WithCancel(p.ctx)
+	canceled, stop := context.WithCancel(p.Ctx)
 	time.AfterFunc(100*time.Millisecond, stop)
 	_, err = p.Backend.Open(canceled, backend.OpenOptions{})
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, p.ctx.Err())
+	require.NoError(t, p.Ctx.Err())
 }
 
 // The client library makes 1.5 MB of buffers for a session, so it is not called before a server has
@@ -163,8 +162,7 @@ func TestOpenRefusesKeepers(t *testing.T) {
 	assert.NotErrorIs(t, err, backend.ErrSessionLost)
 	assert.Less(t, time.Since(began), wait.Patience/2)
 
-	e, err := elector.New(elector.Config{Backend: p.Backend, Strategy: fair.Strategy{}, Election: newRoot(), ID: "a"})
-	require.NoError(t, err)
+	e := p.Stand(elector.Config{Backend: p.Backend, Election: newRoot()})
 	_, err = e.Campaign(t.Context()) // the campaign does not continue
 	require.ErrorIs(t, err, errors.ErrUnsupported)
 	require.NoError(t, e.Close(t.Context()))

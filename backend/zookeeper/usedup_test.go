@@ -21,10 +21,10 @@ func usedUp(t *testing.T, left int32) *fixture {
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	f := setUpOn(t, server, nil)
-	first := f.enqueue(f.s) // so that the directory has a counter to raise
-	require.NoError(t, f.s.Discard(f.ctx, first))
-	require.NoError(t, server.SetCounter(f.dir, math.MaxInt32-left))
-	f.s = f.open() // the first one may not have survived it
+	first := f.Enqueue(f.S) // so that the directory has a counter to raise
+	require.NoError(t, f.S.Discard(f.Ctx, first))
+	require.NoError(t, server.SetCounter(f.Dir, math.MaxInt32-left))
+	f.S = f.open() // the first one may not have survived it
 	return f
 }
 
@@ -34,40 +34,39 @@ func usedUp(t *testing.T, left int32) *fixture {
 func TestPitfall19OverTheEnd(t *testing.T) {
 	f := usedUp(t, 7)
 	// Newer sessions have higher IDs, by which names with equal numbers would sort.
-	sessions := []*backend.Session{f.s}
+	sessions := []*backend.Session{f.S}
 	for range 7 {
 		sessions = append([]*backend.Session{f.open()}, sessions...)
 	}
 	var want []string
 	for _, s := range sessions[4:] { // 7 creations: three of two, and one of the last number
-		want = append(want, f.enqueue(s).Key)
+		want = append(want, f.Enqueue(s).Key)
 	}
 	require.Len(t, want, 4)
 	var all sync.WaitGroup
 	for _, s := range sessions {
 		all.Go(func() {
 			for range 5 {
-				_, err := s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("late")))
+				_, err := s.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, []byte("late")))
 				assert.ErrorIs(t, err, backend.ErrUsedUp)
-				assert.ErrorContains(t, err, f.dir)
-				l, err := s.List(f.ctx, f.dir)
+				assert.ErrorContains(t, err, f.Dir)
+				l, err := s.List(f.Ctx, f.Dir)
 				assert.NoError(t, err)
 				assert.Equal(t, want, l.Keys)
 			}
 		})
 	}
 	all.Wait()
-	children, _, err := f.admin().Children(f.dir)
+	children, _, err := f.admin().Children(f.Dir)
 	require.NoError(t, err)
 	assert.Len(t, children, len(want), "nothing is left of those that were refused")
 	// The refusal persists when all are gone, and after a restart.
 	for _, s := range sessions {
-		require.NoError(t, s.Close(f.ctx))
+		require.NoError(t, s.Close(f.Ctx))
 	}
 	for range 2 {
 		s := f.open()
-		_, err = s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
-		require.ErrorIs(t, err, backend.ErrUsedUp)
+		f.Refused(s, backend.Enqueue(f.Dir, nil), backend.ErrUsedUp)
 		require.NoError(t, f.server.Restart())
 	}
 }
@@ -77,17 +76,16 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 func TestPitfall19LostRepliesAndOthers(t *testing.T) {
 	f := usedUp(t, 0)
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
-	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
-	require.ErrorIs(t, err, backend.ErrUsedUp)
+	f.Refused(f.S, backend.Enqueue(f.Dir, nil), backend.ErrUsedUp)
 	f.LoseRequest(zktest.MatchKind(backend.OpEnqueue))
-	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.CreateEphemeral(f.dir+"/seat", nil))
+	_, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil), backend.CreateEphemeral(f.Dir+"/seat", nil))
 	require.ErrorIs(t, err, backend.ErrUsedUp)
-	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.CompareAndSet(f.dir+"-kept", nil, 0), backend.CreateEphemeral(f.dir+"/seat", nil))
+	_, err = f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil), backend.CompareAndSet(f.Dir+"-kept", nil, 0), backend.CreateEphemeral(f.Dir+"/seat", nil))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, backend.ErrUsedUp)
-	f.get(f.dir + "-kept")
+	f.Get(f.S, f.Dir+"-kept")
 
-	ctx, cancel := context.WithCancel(f.ctx)
+	ctx, cancel := context.WithCancel(f.Ctx)
 	defer cancel()
 	f.CutReply(func(opcode int32, payload []byte) bool {
 		match := zktest.MatchKind(backend.OpEnqueue)(opcode, payload)
@@ -96,12 +94,12 @@ func TestPitfall19LostRepliesAndOthers(t *testing.T) {
 		}
 		return match
 	})
-	_, err = f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
+	_, err = f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	f.Resume()
 	admin := f.admin()
 	wait.For(t, "nothing is left", func() bool {
-		children, _, err := admin.Children(f.dir)
+		children, _, err := admin.Children(f.Dir)
 		return err == nil && len(children) == 0
 	})
 }

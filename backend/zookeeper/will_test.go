@@ -18,13 +18,13 @@ import (
 func TestWillPresentsCredentials(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, enforcing(t), known)
-	w := must.Get(f.s.Will())(t)
+	w := must.Get(f.S.Will())(t)
 	stranger, own := process(t, f.Servers, nil), process(t, f.Servers, known)
-	require.ErrorIs(t, backend.Execute(f.ctx, stranger.Backend, w), backend.ErrDenied)
-	f.awaitState(f.s, backend.Live) // the stranger has taken its link
+	require.ErrorIs(t, backend.Execute(f.Ctx, stranger.Backend, w), backend.ErrDenied)
+	f.AwaitState(f.S, backend.Live) // the stranger has taken its link
 	assert.Equal(t, 1, f.sessions())
 	for range 2 { // nor does the second execution leave a session
-		require.NoError(t, backend.Execute(f.ctx, own.Backend, w))
+		require.NoError(t, backend.Execute(f.Ctx, own.Backend, w))
 		assert.Zero(t, f.sessions())
 	}
 }
@@ -33,12 +33,12 @@ func TestWillPresentsCredentials(t *testing.T) {
 func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, nil)
-	e := f.enqueue(f.s)
-	w := must.Get(f.s.Will())(t)
+	e := f.Enqueue(f.S)
+	w := must.Get(f.S.Will())(t)
 	by := process(t, f.Servers, nil)
 	asked := by.counts(proxytest.MatchOp(proxytest.OpClose))
 	release := by.TurnAway(proxytest.MatchOp(proxytest.OpClose), throttled)
-	executing := wait.Later(func() (struct{}, error) { return struct{}{}, backend.Execute(f.ctx, by.Backend, w) })
+	executing := wait.Later(func() (struct{}, error) { return struct{}{}, backend.Execute(f.Ctx, by.Backend, w) })
 	wait.For(t, "it asks again and again", func() bool { return asked() > 2 })
 	select {
 	case r := <-executing:
@@ -46,19 +46,19 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	default:
 	}
 	release()
-	must.Get(wait.Returned(f.t, executing))(t)
-	f.s = f.open()
-	f.isGone(e.Key)
+	wait.Value(f.T, executing)
+	f.S = f.open()
+	f.Gone(f.S, e.Key)
 }
 
 // A server that accepts connections and sends nothing costs the time that a session allows for it.
 func TestWillAtAFrozenServer(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(time.Minute))
-	w := must.Get(f.s.Will())(t)
+	w := must.Get(f.S.Will())(t)
 	by := process(t, []string{f.server.Addr(), f.server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 200 * time.Millisecond })
 	by.Proxies[0].Stall()
 	began := time.Now()
-	require.NoError(t, backend.Execute(f.ctx, by.Backend, w))
-	assert.Less(t, time.Since(began), f.s.TTL()/2)
+	require.NoError(t, backend.Execute(f.Ctx, by.Backend, w))
+	assert.Less(t, time.Since(began), f.S.TTL()/2)
 }

@@ -35,7 +35,7 @@ type Backoff struct {
 	Attempt int
 }
 
-// Next returns the next delay, between lo and hi.
+// Next returns the next delay: lo, doubled with each attempt up to hi, less at most half of it at random.
 func (b *Backoff) Next(lo, hi time.Duration) time.Duration {
 	d := hi
 	if b.Attempt < 30 && lo<<b.Attempt < hi && lo<<b.Attempt > 0 {

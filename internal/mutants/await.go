@@ -117,6 +117,16 @@ var awaitMutants = []Mutant{
 			}
 			return now, nil
 		}))),
+	mutant("what is past shown after an own write", rules{Backend: {"await/own-writes"}},
+		"If a session has deleted an entry of its own and created it again, Await shows it that the entry is gone.",
+		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+			now, err := s.Await(ctx, known...)
+			if err == nil && known[0].Session == s.ID() && now[0].Rev > known[0].Rev {
+				now = slices.Clone(now)
+				now[0] = backend.Entry{Key: now[0].Key}
+			}
+			return now, err
+		}))),
 	mutant("own deletion not noticed", rules{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
 		"Await of an entry that its own session created does not return when somebody deletes the entry.",
 		ofSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
@@ -169,6 +179,15 @@ var readMutants = []Mutant{
 			c.Listing.Keys = slices.Clone(c.Listing.Keys) // it may be shared
 			slices.Reverse(c.Listing.Keys)
 		}, backend.CallList, backend.CallAwaitList))),
+	mutant("entries beside the directory listed", rules{Backend: {"list/side-by-side"}},
+		"List of a directory also returns the entries of the one whose name has a dash and a letter more.",
+		ofSession(on(backend.CallList, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+			err := c.By(ctx, s)
+			if beside, also := s.List(ctx, c.Key+"-y"); err == nil && also == nil {
+				c.Listing.Keys = slices.Concat(c.Listing.Keys, beside.Keys)
+			}
+			return err
+		}))),
 	mutant("foreign child taken for an entry", rules{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
 		"Predecessor treats a foreign child whose name ends in ten digits as an enqueued entry.",
 		ofSession(on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {

@@ -15,6 +15,28 @@ import (
 
 // lostMutants break rules about requests and replies that are lost.
 var lostMutants = []Mutant{
+	mutant("old place told for the new one", rules{Backend: {"lost-reply/crowd"}},
+		"For an entry that was enqueued in one commit with the deletion of another, Predecessor returns that one's predecessor.",
+		ofSession(func(s *backend.Session, o *over) {
+			var was sync.Map // by the new key
+			all(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				if len(c.ops) != 2 || c.ops[0].Kind != backend.OpEnqueue || c.ops[1].Kind != backend.OpDelete {
+					return c.by(ctx, s)
+				}
+				p, err := s.Predecessor(ctx, backend.Entry{Key: c.ops[1].Key, Rev: c.ops[1].Rev})
+				made, failed := c.by(ctx, s)
+				if err == nil && failed == nil {
+					was.Store(made[0].Key, p)
+				}
+				return made, failed
+			}), on(backend.CallPredecessor, func(ctx context.Context, s *backend.Session, c *backend.Call) error {
+				if p, moved := was.Load(c.Key); moved {
+					c.Found = p.(backend.Entry)
+					return nil
+				}
+				return c.By(ctx, s)
+			}))(s, o)
+		})),
 	mutant("lost reply retried as a second entry",
 		rules{Backend: {"lost-reply/once", "lost-reply/overwritten"}, "fair": {"reply/lost"}},
 		"A commit whose reply was lost is sent again as if it had not been done.",

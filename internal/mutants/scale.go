@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,26 @@ var scaleMutants = []Mutant{
 				}
 			}
 			return made, err
+		}))),
+	mutant("update after a create forgotten", rules{Backend: {"write/random"}},
+		"A commit with a CreateEphemeral before an Update does not do the Update, and returns as if it had.",
+		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+			kind := func(kind backend.OpKind) int {
+				return slices.IndexFunc(c.ops, func(op backend.Op) bool { return op.Kind == kind })
+			}
+			create, update := kind(backend.OpCreateEphemeral), kind(backend.OpUpdate)
+			if create < 0 || update < create {
+				return c.by(ctx, s)
+			}
+			forgotten := c.ops[update]
+			c.ops = slices.Delete(slices.Clone(c.ops), update, update+1)
+			made, err := c.by(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			e, _ := s.Get(ctx, forgotten.Key)
+			e.Value = forgotten.Value
+			return slices.Insert(made, update, e), nil
 		}))),
 	mutant("predecessor that is far away not seen", rules{Backend: {"scale/directory"}},
 		"Predecessor does not find an entry whose revision is lower by more than fifty.",

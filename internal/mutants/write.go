@@ -244,6 +244,16 @@ var guardMutants = []Mutant{
 	mutant("unchanged asks for no version", rules{Backend: {"condition/holds"}, "kafka": {"epoch/raised"}},
 		"The condition that an entry is unchanged holds as long as the entry exists.",
 		ofSession(exact(false))),
+	mutant("existence checked by the version that was read", rules{Backend: {"condition/own-writes"}},
+		"The condition that an entry exists fails if the entry is written to after the commit has read its version.",
+		ofSession(asks(func(ctx context.Context, s *backend.Session, c *commit) {
+			for i, of := range c.conditions {
+				if e, err := s.Get(ctx, of.Entry.Key); err == nil && !of.Exact && e.Rev == of.Entry.Rev {
+					c.conditions[i] = backend.IfUnchanged(e)
+				}
+			}
+			gap()
+		}))),
 	mutant("question not asked", rules{Backend: {"condition/holds"}, "fair": {"fence/ended"}},
 		"A commit of conditions without ops always succeeds.",
 		ofSession(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {

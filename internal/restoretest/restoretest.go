@@ -21,7 +21,13 @@ type Service struct {
 	Client  func(t *testing.T) backend.Backend  // a separate process
 	Delete  func(t *testing.T, e backend.Entry) // by an operator
 	BackUp  func(t *testing.T)
-	Restore func(t *testing.T) // the backup, and writes of others with it
+	Restore func(t *testing.T) // the backup, and for BehindItself writes of others with it
+
+	// For UnderALeader: a separate process whose link can be cut; writes of others until the newest revision is
+	// as wanted; and how many of these there are between the backup and the old leader's entry.
+	Process func(t *testing.T) (b backend.Backend, cut, mend func())
+	Others  func(t *testing.T, until func(newest uint64) bool)
+	Between int
 }
 
 // BehindItself restores entries that are gone: their candidates have resigned or withdrawn, or an operator

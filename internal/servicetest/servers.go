@@ -23,6 +23,7 @@ type Servers[S servertest.Member] struct {
 	network *networktest.Network // nil on the loopback
 	whole   string               // why no member can be cut off
 	roots   atomic.Uint64
+	stops   int // how often Stop was called
 }
 
 // Single starts one server for t.
@@ -47,11 +48,15 @@ func ClusterOnNetwork[S servertest.Member](t testing.TB, name string, start Star
 	return &Servers[S]{Name: name + ", cluster of 3", Cluster: start(3, network), network: network, whole: fmt.Sprint(err)}
 }
 
-// Stop kills all members.
+// Stop kills all members, and every second time it asks them to end.
 func (s *Servers[S]) Stop() error {
+	end := S.Kill
+	if s.stops++; s.stops%2 == 0 {
+		end = S.Stop
+	}
 	var errs []error
 	for _, m := range s.Members {
-		errs = append(errs, m.Kill())
+		errs = append(errs, end(m))
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@
 package wait
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -61,5 +62,36 @@ func Returned[T any](t testing.TB, call <-chan Result[T]) (T, error) {
 		stacks := make([]byte, 1<<20)
 		t.Fatalf("it hangs:\n%s", stacks[:runtime.Stack(stacks, true)])
 		panic("unreachable")
+	}
+}
+
+// Value is Returned for a call that succeeds.
+func Value[T any](t testing.TB, call <-chan Result[T]) T {
+	t.Helper()
+	v, err := Returned(t, call)
+	if err != nil {
+		t.Fatalf("it returned %v", err)
+	}
+	return v
+}
+
+// Fails is Returned for a call whose error matches all of these.
+func Fails[T any](t testing.TB, call <-chan Result[T], want ...error) {
+	t.Helper()
+	v, err := Returned(t, call)
+	for _, is := range want {
+		if !errors.Is(err, is) {
+			t.Fatalf("it returned %+v, %v; want the error %q", v, err, is)
+		}
+	}
+}
+
+// Pending ends the test if a call has returned.
+func Pending[T any](t testing.TB, call <-chan Result[T]) {
+	t.Helper()
+	select {
+	case r := <-call:
+		t.Fatalf("it returned %+v, %v", r.V, r.Err)
+	default:
 	}
 }

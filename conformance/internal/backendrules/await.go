@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -25,7 +26,10 @@ var awaitRules = []rule{
 	promise("await/nothing-missed", awaitNothingMissed,
 		"No change between a read and the Await that follows is missed."),
 	promise("await/again", awaitAgain,
-		"Await works again after another Await of the entry was cancelled, and many Awaits may wait for the same entry."),
+		"Await works again after another Await of the entry was cancelled or has returned, and shows what exists then. Many Awaits may wait for the same entry."),
+	promise("await/own-writes", awaitOwnWrites,
+		"An Await that gets its notices late does not return a state that a later write of its session has ended.",
+		"HoldWakeups"),
 	promise("await/operator", awaitOperator,
 		"When an operator deletes a directory with everything in it, every Await of an entry there returns.",
 		"Delete"),
@@ -350,6 +354,32 @@ func awaitAgain(r *run) {
 	last := s.waits(f)
 	other.delete(f)
 	isGone(last)
+	seat := other.create(dir+"/seat", "x")
+	for range 3 {
+		s.sees(seat)
+		waiting := s.waits(seat)
+		other.delete(seat)
+		isGone(waiting)
+		seat = other.create(seat.Key, "x")
+		s.refused("CreateEphemeral of an entry that exists again", backend.ErrExists, nil, backend.CreateEphemeral(seat.Key, nil))
+		became(s.await(backend.Unknown(seat.Key)), seat)
+	}
+}
+
+func awaitOwnWrites(r *run) {
+	c := r.client()
+	s := r.open(c)
+	seat := s.create(s.dir("d")+"/seat", "x")
+	waiting := s.waits(seat)
+	release := sync.OnceFunc(c.HoldWakeups())
+	defer release() // if the rule fails before
+	s.delete(seat)
+	again := s.create(seat.Key, "x")
+	next := s.await(seat)
+	r.Settle()
+	release()
+	became(next, again)
+	waiting.value()
 }
 
 func awaitOperator(r *run) {

@@ -10,7 +10,7 @@ import (
 
 var commitRules = []rule{
 	promise("write/compare-and-set-parent", writePutParent,
-		"The ancestors that a CompareAndSet creates exist for the later ops of the same commit. A commit that is refused does not leave even them behind."),
+		"The ancestors that a CompareAndSet creates exist for the later ops of the same commit. A commit that is refused does not leave even them behind. Nothing is created below an ephemeral entry, at any depth: ErrNoParent."),
 	promise("write/conflict", writeConflict,
 		"Delete of an entry with children returns ErrConflict, under any conditions, and the commit writes nothing."),
 	promise("write/too-large", writeTooLarge,
@@ -23,6 +23,10 @@ var commitRules = []rule{
 func writePutParent(r *run) {
 	s, other := r.session(), r.session()
 	taken := s.create(s.dir("d")+"/seat", "x")
+	for _, below := range []string{"/a", "/a/b", "/a/b/c"} {
+		s.refused("CompareAndSet below an ephemeral entry", backend.ErrNoParent, nil, backend.CompareAndSet(taken.Key+below, nil, 0))
+		s.none("get of an entry below an ephemeral one", taken.Key+"/a")
+	}
 	for _, top := range []string{"epoch", "epoch/a", "epoch/a/b"} {
 		// The seat is made in the CompareAndSet's parent, and in the topmost ancestor that it makes.
 		for i, dir := range []string{top, strings.Split(top, "/")[0]} {

@@ -17,6 +17,8 @@ var guardRules = []rule{
 		"A condition on the key of an op of the same commit counts like any other, for each kind of op. So do two conditions on one key."),
 	promise("condition/race", guardRace,
 		"Conditions are checked at the instant of the write, for every kind of op: if the entry of a condition is deleted or changed at the same time, nothing is written after that."),
+	promise("condition/own-writes", guardOwnWrites,
+		"While a session writes to an entry again and again, its commits on condition that the entry exists are done, and so are those writes."),
 	promise("condition/incarnations", guardIncarnations,
 		"Conditions, Update, Delete and Discard that name an incarnation that is gone never affect its successor under the same key."),
 	promise("discard/confirmed", dropConfirmed,
@@ -223,8 +225,44 @@ func guardRace(r *run) {
 	}
 }
 
+func guardOwnWrites(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	times := r.times(20, 50)
+	for _, e := range []backend.Entry{s.enqueue(dir, "x"), s.create(dir+"/seat", "x")} {
+		again := func(what string, guards []backend.Condition, op func(i int) backend.Op) *task[struct{}] {
+			return r.do(what, func(ctx context.Context) error {
+				for i := range times {
+					if _, err := s.Commit(ctx, guards, op(i)); err != nil {
+						return err
+					}
+					runtime.Gosched() // memory never blocks
+				}
+				return nil
+			})
+		}
+		all := []*task[struct{}]{again("updates of an entry", nil, func(int) backend.Op { return backend.Update(e, []byte("y")) })}
+		for n := range 4 {
+			all = append(all, again("commits under a condition on an entry that is updated meanwhile", []backend.Condition{backend.IfExists(e)}, func(i int) backend.Op {
+				return backend.CompareAndSet(fmt.Sprintf("%s-%d-%d", e.Key, n, i), nil, 0)
+			}))
+		}
+		for _, t := range all {
+			t.value()
+		}
+	}
+}
+
 func guardIncarnations(r *run) {
 	s, other, dir := r.pair()
+	for range 2 {
+		invented := backend.Unknown(dir + "/seat")
+		s.guarded("an entry with an invented revision", backend.IfExists(invented), false)
+		s.refused("delete of an entry with an invented revision", backend.ErrNoEntry, nil, backend.Delete(invented))
+		seat := s.create(invented.Key, "x") // is not taken for an older one
+		s.guarded("an entry after another one with an invented revision", backend.IfExists(seat), true)
+		s.delete(seat)
+	}
 	kinds := map[string]func(by sess, key string) backend.Entry{
 		"ephemeral":  func(by sess, key string) backend.Entry { return by.create(key, "x") },
 		"persistent": func(by sess, key string) backend.Entry { return by.put(key, "x", 0) },

@@ -85,7 +85,11 @@ func doubtDeleted(r *run) {
 		"CompareAndSet and CreateEphemeral in a directory": {func() []backend.Op { return claim(s.get(epoch.Key), "y") }, func() { remove(dir) }},
 		"CreateEphemeral and Enqueue":                      {half, func() { remove(seat) }},
 		"Enqueue and CreateEphemeral":                      {half, func() { remove(other.list(dir).Keys[0]) }},
-		"CompareAndSet of a new key, and CreateEphemeral":  {func() []backend.Op { return claim(backend.Entry{Key: r.key("new")}, "x") }, func() { remove(r.key("new")) }},
+		"CompareAndSet, Enqueue and CreateEphemeral": {func() []backend.Op {
+			ops := claim(s.get(epoch.Key), "z")
+			return []backend.Op{ops[0], backend.Enqueue(dir, nil), ops[1]}
+		}, func() { remove(seat) }},
+		"CompareAndSet of a new key, and CreateEphemeral": {func() []backend.Op { return claim(backend.Entry{Key: r.key("new")}, "x") }, func() { remove(r.key("new")) }},
 	} {
 		ops := try.ops()
 		commit := s.cutOff(c, other, ops...)

@@ -41,16 +41,18 @@ func (r *run) trio(member int) *trio {
 
 // opens opens a session at members that may still be electing, since one of them was taken away. It
 // replaces a session that was granted so late that half of its window has passed.
-func (r *run) opens(c *kit.Client) (s sess) {
+func (r *run) opens(c *kit.Client) (s sess) { return r.opensFor(c, r.Service.TTL) }
+
+func (r *run) opensFor(c *kit.Client, ttl time.Duration) (s sess) {
 	r.Until("a session is opened", func() bool {
-		own, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
+		own, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: ttl})
 		if err != nil {
 			r.Refused("open", err, backend.ErrUnavailable)
 			return false
 		}
 		s = sess{own, r}
 		r.sessions = append(r.sessions, s)
-		return time.Until(s.Deadline()) > r.Service.TTL/2
+		return time.Until(s.Deadline()) > ttl/2
 	})
 	return s
 }
@@ -132,20 +134,106 @@ func hears[T any](s sess, waiting *task[T]) {
 	}
 }
 
-// serviceMemberFrozen freezes each member in turn, the leader included. One session began at that member,
-// and may switch to others. One stays at another member, which may have forwarded its wait.
+// serviceMemberKilled kills each member in turn, the leader included. One session began at that member, and
+// may go to others. Two stay at the others.
+func serviceMemberKilled(r *run) {
+	for member := range r.Service.Members {
+		at := func(member int) (s sess, free func()) {
+			c, free := r.Service.ClientAt(r.T, member%r.Service.Members)
+			return r.opensFor(c, r.Lasting()), free
+		}
+		first, free := at(member)
+		second, _ := at(member + 1)
+		writer, _ := at(member + 2)
+		dir := writer.dir(fmt.Sprintf("killed%d", member))
+		flag := writer.put(dir+"/flag", "0", 0)
+		var waiting []*task[[]backend.Entry]
+		for _, s := range []sess{first, second} {
+			s.sees(flag)
+			waiting = append(waiting, s.waits(s.enqueue(dir, "x"), flag))
+		}
+		free()
+		r.Must("kill a member", r.Service.StopMember(member))
+		bring := sync.OnceValue(func() error { return r.Service.StartMember(member) })
+		defer func() { _ = bring() }() // if the rule fails before
+		for _, w := range waiting {
+			w.blocked("nothing has changed")
+		}
+		changed := writer.put(flag.Key, "1", flag.Version)
+		for _, w := range waiting {
+			now := w.value()
+			r.FailIf(!now[0].Exists() || !now[1].Same(changed), "%s returned %+v, want %+v as the second", w.what, now, changed)
+		}
+		for _, s := range []sess{first, second, writer} {
+			s.enqueue(dir, "y")
+		}
+		r.Must("bring the member back", bring())
+		for _, s := range []sess{first, second, writer} {
+			r.Until("the session is live", func() bool {
+				r.FailIf(s.State() == backend.Lost, "session %s is lost", s.ID())
+				return s.State() == backend.Live
+			})
+		}
+	}
+}
+
+func serviceNoQuorum(r *run) {
+	c, free := r.Service.ClientAt(r.T, 0)
+	s := r.opens(c)
+	dir := s.dir("d")
+	own := s.enqueue(dir, "x")
+	waiting := s.waits(own)
+	var back []func() error
+	defer func() { // if the rule fails before
+		for _, start := range back {
+			_ = start()
+		}
+	}()
+	for member := 1; member < r.Service.Members; member++ {
+		r.Must("kill a member", r.Service.StopMember(member))
+		back = append(back, func() error { return r.Service.StartMember(member) })
+	}
+	alone := time.Now()
+	read, write := s.getting("get without a quorum", own.Key), s.committing("enqueue without a quorum", backend.Enqueue(dir, nil))
+	s.ends()
+	s.ranOut()
+	r.FailIf(s.Deadline().After(alone.Add(s.TTL())), "the window was open until %v after the quorum had gone, and the timeout is %v", s.Deadline().Sub(alone), s.TTL())
+	waiting.fails("await without a quorum", backend.ErrSessionLost)
+	read.fails(read.what, backend.ErrSessionLost)
+	write.fails(write.what, backend.ErrSessionLost)
+	_, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
+	r.Refused("open without a quorum", err, backend.ErrUnavailable)
+	for ; len(back) > 0; back = back[1:] {
+		r.Must("bring a member back", back[0]())
+	}
+	free()
+	r.opens(c).lists(dir)
+}
+
+// serviceMemberFrozen freezes each member in turn, the leader included. The sessions of one process began at
+// that member, and may switch to others; they may share connections. One stays at another member, which may
+// have forwarded its wait.
 func serviceMemberFrozen(r *run) {
 	for member := range r.Service.Members {
 		x := r.trio(member)
-		e, waiting := x.waitsOf(x.first)
-		f, alsoWaiting := x.waitsOf(x.second)
+		began := []sess{x.first, r.opens(x.process), r.opens(x.process)}
+		var gone []backend.Entry
+		var waiting []*task[[]backend.Entry]
+		for _, s := range append(began, x.second) {
+			e, waits := x.waitsOf(s)
+			gone, waiting = append(gone, e), append(waiting, waits)
+		}
 		x.free()
+		x.first.beats()
 		x.second.beats()
 		x.without("freeze a member", r.Service.PauseMember, r.Service.ResumeMember, func() {
-			x.delete(e)
-			x.delete(f)
-			hears(x.second, alsoWaiting)
-			hears(x.first, waiting)
+			for _, e := range gone {
+				x.delete(e)
+			}
+			hears(x.second, waiting[len(began)])
+			for i, s := range began {
+				hears(s, waiting[i])
+			}
 		})
 	}
 }

@@ -20,6 +20,8 @@ var listRules = []rule{
 		"No change between a List and the AwaitList that follows is missed."),
 	promise("list/while-enqueued", listWhileEnqueued,
 		"An enqueued entry has its key, value and place from the start, also for sessions that list or look up predecessors while it is enqueued."),
+	promise("list/side-by-side", listSideBySide,
+		"Directories in each other, and those whose names begin alike, have nothing to do with each other: neither lists, predecessors and surveys, nor waits."),
 }
 
 func listAwait(r *run) {
@@ -150,5 +152,41 @@ func listWhileEnqueued(r *run) {
 		for _, key := range t.value() {
 			r.FailIf(!slices.Contains(harness.Keys(all), key), "a listing had %s, which is not among the enqueued entries: %q", key, harness.Keys(all))
 		}
+	}
+}
+
+func listSideBySide(r *run) {
+	s, other, top := r.pair()
+	names := []string{"/x", "/x/y", "/x/y/z", "/xy", "/x-y", "/x0", "/x.y", "/x!"}
+	queues := make(map[string][]backend.Entry)
+	for _, name := range names {
+		other.sees(s.put(top+name, "", 0))
+	}
+	for _, by := range []sess{s, other, s} {
+		for _, name := range names {
+			queues[name] = append(queues[name], by.enqueue(top+name, "x"))
+		}
+	}
+	for _, name := range names {
+		dir, queue := top+name, queues[name]
+		s.sees(queue[1])
+		waiting := s.waits(queue[0], queue[1])
+		other.lists(dir, queue...)
+		other.comesAfter(queue[0], backend.Entry{})
+		other.comesAfter(queue[2], queue[1])
+		_, strangers, err := s.Survey(r.ctx, dir, nil)
+		r.Must("survey "+dir, err)
+		slices.Sort(strangers)
+		r.FailIf(!slices.Equal(strangers, slices.Sorted(slices.Values(harness.Keys(queue)))), "strangers under %s are %q, want %q", dir, strangers, harness.Keys(queue))
+		for _, beside := range names {
+			if e := queues[beside][2]; beside != name {
+				queues[beside][2] = s.set(e, "y")
+			}
+		}
+		waiting.blocked("only entries of other directories have changed")
+		s.discard(queue[0])
+		now := waiting.value()
+		r.FailIf(now[0].Exists() || !now[1].Same(queue[1]), "await of %+v, the first of which was discarded, returned %+v", queue[:2], now)
+		queues[name] = append(queue[1:], s.enqueue(dir, "x"))
 	}
 }

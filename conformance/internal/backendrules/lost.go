@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path"
+	"runtime"
 	"sync"
 	"time"
 
@@ -28,6 +30,9 @@ var lostRules = []rule{
 	promise("lost-reply/once", lostOnce(func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }),
 		"A commit whose reply was lost is done once, and returns what it wrote, with any kind of op.",
 		"LoseReply"),
+	promise("lost-reply/crowd", lostCrowd,
+		"When many enqueue at once, also in one session, some of them leave their places for new ones in one commit, and replies and requests are lost, each finds the entry before it, and nobody is passed over.",
+		"LoseReply", "LoseRequest"),
 	promise("lost-request/once", lostOnce(func(c *kit.Client) func(backend.OpKind) {
 		n := 0
 		return func(kind backend.OpKind) { // every second commit is lost twice
@@ -262,4 +267,76 @@ func lostSession(r *run) {
 	c.Resume()
 	r.Refused("commit whose outcome is unknown", err, backend.ErrIndeterminate, backend.ErrSessionLost)
 	other.lists(dir)
+}
+
+func lostCrowd(r *run) {
+	const sessions, each, rounds = 3, 4, 10
+	looks := r.session()
+	dir := looks.dir("d")
+	before := make(map[string]string) // the predecessor of each entry, by key
+	ended := make(map[string]bool)    // entries that have left their places
+	var mu sync.Mutex
+	var all []*task[struct{}]
+	for n := range sessions {
+		c := r.client()
+		s := r.open(c)
+		s.sees(looks.get(dir))
+		enter := func(ctx context.Context, last backend.Entry) (backend.Entry, error) {
+			ops := []backend.Op{backend.Enqueue(dir, nil)}
+			if last.Exists() {
+				ops = append(ops, backend.Delete(last))
+			}
+			runtime.Gosched() // memory never blocks
+			made, err := s.Commit(ctx, nil, ops...)
+			if err != nil {
+				return last, err
+			}
+			mu.Lock()
+			ended[last.Key] = true
+			mu.Unlock()
+			p, err := s.Predecessor(ctx, made[0])
+			mu.Lock()
+			defer mu.Unlock()
+			before[made[0].Key] = p.Key
+			return made[0], err
+		}
+		for i := range each {
+			rnd := rand.New(rand.NewPCG(uint64(n), uint64(i)))
+			all = append(all, r.do("enter among others", func(ctx context.Context) error {
+				for range rounds {
+					switch rnd.IntN(5) {
+					case 0:
+						c.LoseReply(backend.OpEnqueue)
+					case 1:
+						c.LoseRequest(backend.OpEnqueue)
+					}
+					me, err := enter(ctx, backend.Entry{})
+					if err == nil && rnd.IntN(2) == 0 {
+						_, err = enter(ctx, me)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+	}
+	for _, t := range all {
+		t.value()
+	}
+	var have []string
+	r.Until("all entries are listed", func() bool {
+		have = looks.list(dir).Keys
+		return len(have) == sessions*each*rounds
+	})
+	last := ""
+	for _, key := range have {
+		p := before[key]
+		for p != "" && ended[p] {
+			p = before[p]
+		}
+		r.FailIf(p != last, "the entry before %s is %q, but it found %q", key, last, p)
+		last = key
+	}
 }

@@ -98,6 +98,17 @@ func readSurvey(r *run) {
 		many = append(many, s.enqueue(dir, "x"))
 	}
 	shows(dir, known.Key, many...)
+	// A crowd below the known key, and elections beside it, are no strangers.
+	for range 150 {
+		s.enqueue(known.Key, "x")
+	}
+	for i := range 20 {
+		s.create(s.put(fmt.Sprintf("%s/m%02d/e", dir, i), "", 0).Key+"/seat", "x")
+	}
+	shows(dir, known.Key, many...)
+	strange := []backend.Entry{other.create(dir+"/694d", "x"), other.create(dir+"/mmm", "x"), other.create(dir+"/zz", "x")}
+	s.sees(strange...)
+	shows(dir, known.Key, append(many, strange...)...)
 }
 
 func readChildren(r *run) {

@@ -31,7 +31,7 @@ func suite(newService func(t testing.TB) *kit.Service, parallel func()) harness.
 func all() []rule {
 	return slices.Concat(
 		sessionRules, suspendRules, refusedRules, writeRules, commitRules, valueRules, guardRules,
-		lostRules, doubtRules, lateRules, readRules, awaitRules, listRules, serviceRules, willRules, soakRules, scaleRules,
+		lostRules, doubtRules, lateRules, readRules, awaitRules, listRules, serviceRules, willRules, soakRules, scaleRules, randomRules,
 	)
 }
 

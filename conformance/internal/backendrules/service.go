@@ -4,23 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
 	"github.com/elector-go/elector/conformance/kit"
 )
 
 var serviceRules = []rule{
 	promise("service/restart", serviceRestart,
-		"Reads and waits survive a restart of the service within the window: the session and its entries stay the same, and no change is missed.",
+		"Reads, writes and waits survive a restart of the service within the window: the session and its entries stay the same, and no change is missed.",
 		"Stop"),
 	promise("service/down", serviceDown,
 		"While the service is down, Open returns ErrUnavailable and does not hang. Afterwards it works again.",
 		"Stop"),
+	promise("service/member-killed", serviceMemberKilled,
+		"While a member of an ensemble is down, no session is lost: those of that member go to others. Waits wait, writes are done, and no change is missed.",
+		"StopMember"),
+	promise("service/no-quorum", serviceNoQuorum,
+		"While one member of an ensemble is left, a session there is lost at the end of its window, and Open returns ErrUnavailable. Afterwards it works again, and the session's entries are gone.",
+		"StopMember"),
 	promise("service/member-frozen", serviceMemberFrozen,
 		"While a member of an ensemble is frozen, the waits of a Live session return less than twice its timeout after a change.",
 		"PauseMember"),
@@ -28,10 +37,13 @@ var serviceRules = []rule{
 		"If the member of a session is cut off from the others, the session's window ends before its entries go, and no commit that the others do not see is reported to it as done.",
 		"CutOffMember"),
 	promise("service/nothing-left", serviceNothingLeft,
-		"Commits and sessions store nothing in the service except the entries that they are asked to create. When those are gone, nothing is left.",
+		"Commits and sessions store nothing in the service except the entries that they are asked to create. When those are gone, nothing is left. What a session stores for itself does not grow with the commits that it gives up.",
 		"Stored"),
 	promise("errors/context", errorsContext,
 		"A call whose context has ended returns the context's error, and a call with a deadline returns at the deadline."),
+	promise("errors/unanswered", errorsUnanswered,
+		"A call that is not answered ends with its context, and so do Discard and Close, which then returns an error. The session continues, and removes what a commit that was given up leaves.",
+		"HoldRequests"),
 	promise("errors/wrapped", errorsWrapped,
 		"An error names the backend and the key, and contains the text of its sentinel once."),
 	promise("many/sessions", manySessions,
@@ -44,6 +56,14 @@ var serviceRules = []rule{
 
 func serviceRestart(r *run) {
 	s, other, dir := r.pair()
+	for range 2 { // it may stop in another way
+		s.restarts(other, dir)
+	}
+}
+
+// restarts restarts the service under calls of both sessions.
+func (s sess) restarts(other sess, dir string) {
+	r := s.r
 	e, f := s.enqueue(dir, "x"), other.enqueue(dir, "y")
 	s.sees(f)
 	waiting, listing := s.await(e, f), s.awaitList(s.list(dir))
@@ -51,8 +71,10 @@ func serviceRestart(r *run) {
 	r.Must("stop the service", r.Service.Stop())
 	const down = "the service was down"
 	read, otherRead := s.getting("get while "+down, e.Key), other.getting("get while "+down, f.Key)
+	write := s.committing("enqueue while "+down, backend.Enqueue(dir, []byte("late")))
 	read.blocked(down)
 	otherRead.blocked(down)
+	write.blocked(down)
 	waiting.blocked(down)
 	if r.Service.Virtual {
 		time.Sleep(r.Service.TTL / 4)
@@ -62,7 +84,8 @@ func serviceRestart(r *run) {
 		got := read.value()
 		r.FailIf(!got.Same(want), "the entry was %+v and is %+v after the restart", want, got)
 	}
-	other.lists(dir, e, f)
+	late := write.value()[0]
+	other.lists(dir, e, f, late)
 	other.discard(f)
 	now := waiting.value()
 	r.FailIf(len(now) != 2 || !now[0].Same(e) || now[1].Exists(), "await of an entry and one that was deleted after the restart returned %+v", now)
@@ -70,6 +93,7 @@ func serviceRestart(r *run) {
 	// Revisions continue to rise.
 	g := s.enqueue(dir, "z")
 	r.FailIf(g.Rev <= f.Rev, "a new entry has revision %d after the restart, and one had %d before it", g.Rev, f.Rev)
+	s.delete(e, late, g)
 }
 
 func serviceNothingLeft(r *run) {
@@ -89,6 +113,24 @@ func serviceNothingLeft(r *run) {
 		s.close()
 	}
 	r.NoMore(before, sessions, "sessions that have ended")
+	const givenUp = 300
+	for i := range givenUp {
+		ctx, cancel := context.WithTimeout(r.ctx, rand.N(3*time.Millisecond))
+		made, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil))
+		cancel()
+		if err == nil {
+			s.discard(made[0])
+		} else if !harness.IsAny(err, context.DeadlineExceeded) {
+			r.Failf("enqueue with a deadline: %v", err)
+		}
+		if i%20 == 0 { // so that few of them are pending at once
+			s.lists(dir)
+		}
+	}
+	s.lists(dir)
+	if keys := r.Stored().Keys; keys > before.Keys+givenUp/4 {
+		r.Failf("after %d commits, most of which were given up, %d keys are stored, and there were %d before", givenUp, keys, before.Keys)
+	}
 }
 
 // comeAndGo makes entries of all kinds, by commits of all kinds, and removes them.
@@ -149,6 +191,45 @@ func errorsContext(r *run) {
 		r.Refused(name+" with a deadline", calls[name](ctx), context.DeadlineExceeded)
 		cancel()
 	}
+}
+
+func errorsUnanswered(r *run) {
+	c, s, other, dir := r.process((*run).open)
+	left, kept := s.enqueue(dir, "left"), s.enqueue(dir, "kept")
+	other.lists(dir, left, kept)
+	release := sync.OnceFunc(c.HoldRequests())
+	defer func() { release() }() // if the rule fails before
+	var all []*task[struct{}]
+	ask := func(what string, call func(ctx context.Context) error) { all = append(all, r.do(what, call)) }
+	for range 40 { // more than a client may have room for
+		ask("get", func(ctx context.Context) error { _, err := s.Get(ctx, kept.Key); return err })
+	}
+	ask("await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(dir)); return err })
+	ask("enqueue", func(ctx context.Context) error {
+		_, err := s.Commit(ctx, nil, backend.Enqueue(dir, []byte("late")))
+		return err
+	})
+	ask("discard", func(ctx context.Context) error { return s.Discard(ctx, left) })
+	r.Settle()
+	for _, t := range all {
+		t.stop()
+	}
+	for _, t := range all {
+		t.fails(t.what+" that is not answered, with a context that ended", context.Canceled)
+	}
+	r.FailIf(s.State() == backend.Lost, "the session was lost before its calls returned")
+	release()
+	other.lists(dir, kept)
+	s.lists(dir, kept)
+
+	release = sync.OnceFunc(c.HoldRequests())
+	for i := range 2 { // the second call knows no more
+		ctx, cancel := context.WithTimeout(r.ctx, r.Service.TTL/50)
+		err := s.Close(ctx)
+		cancel()
+		r.FailIf(err == nil, "close %d returned nil, as if the service had confirmed, but it was not asked", i+1)
+	}
+	r.FailIf(!time.Now().Before(s.Deadline()), "close has waited for the end of the window")
 }
 
 func errorsWrapped(r *run) {

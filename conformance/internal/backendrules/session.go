@@ -195,10 +195,20 @@ func sessionClose(r *run) {
 	s.becomes(backend.Suspended, backend.Live, "await state after suspended says that")
 	lost := start(r, "await state after live", s.awaitEnd)
 	lost.blocked("the session was live all the time")
+	watcher, dir := r.session(), s.dir("many")
+	var gone []*task[[]backend.Entry] // more at once than a client may have room for
+	for range 40 {
+		e := s.enqueue(dir, "x")
+		watcher.sees(e)
+		gone = append(gone, watcher.await(e))
+	}
 	x := s.ending()
 	s.close()
 	x.ended()
 	s.soon("close", x.began)
+	for _, t := range gone {
+		isGone(t)
+	}
 	got := lost.value()
 	r.FailIf(got != backend.Lost, "await state of a closed session returned %v", got)
 	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {

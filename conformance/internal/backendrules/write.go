@@ -148,6 +148,10 @@ func writePut(r *run) {
 		})
 		s.sees(f)
 	}
+	other.sees(f)
+	same := backend.CompareAndSet(key, []byte("same"), f.Version)
+	f = other.commit(same)[0]
+	s.refused("CompareAndSet that another session has made, with this value, over this version", backend.ErrConflict, nil, same)
 	s.close()
 	other.sees(f)
 }

@@ -50,13 +50,13 @@ func (t *Try) LetGo(what string, all []Keepsake) {
 }
 
 // A Stock is how much a service stores.
-type Stock struct{ keys, bytes int }
+type Stock struct{ Keys, Bytes int }
 
 // Stored asks the service how much it stores.
 func (t *Try) Stored() (now Stock) {
 	t.T.Helper()
 	var err error
-	now.keys, now.bytes, err = t.Service.Stored()
+	now.Keys, now.Bytes, err = t.Service.Stored()
 	t.Must("count what is stored", err)
 	return now
 }
@@ -67,6 +67,6 @@ func (t *Try) NoMore(than Stock, rounds int, after string) {
 	t.T.Helper()
 	t.Until(fmt.Sprintf("no more than %+v is stored after %s", than, after), func() bool {
 		keys, bytes, err := t.Service.Stored()
-		return err == nil && keys <= than.keys && bytes < than.bytes+100*rounds
+		return err == nil && keys <= than.Keys && bytes < than.Bytes+100*rounds
 	})
 }
