@@ -36,13 +36,17 @@ MODULES = . $(TESTED)
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library
 # with versions that a server wants, and not with those of its own go.mod.
-SERVERS = internal/servers/etcd internal/servers/consul
+BUILT = $(notdir $(patsubst %/go.mod,%,$(wildcard internal/servers/*/go.mod)))
+SERVERS = $(BUILT:%=internal/servers/%)
+
+# The services that have servers: all that is in backend/, except what serves every service.
+SERVICES = $(filter-out dial driver memory meter register,$(notdir $(patsubst %/,%,$(wildcard backend/*/))))
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)) || ok=false; done; $$ok
 
-.PHONY: test test-memory test-backends test-elections test-served test-modules test-zookeeper test-etcd test-consul \
+.PHONY: test test-memory test-backends test-elections test-served test-modules $(SERVICES:%=test-%) \
 	test-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules \
-	setup setup-packages setup-all setup-all-packages setup-etcd setup-consul doctor \
+	setup setup-packages setup-all setup-all-packages $(sort $(BUILT:%=setup-%) $(SERVICES:%=setup-%)) doctor \
 	lint bench compare fuzz load quickstart fencing mutants prove chaos release dist
 
 # The tests. "make -n test" prints the go test commands, which can be pasted.
@@ -63,13 +67,13 @@ STRATEGIES = $(filter-out ./strategy/kafka,$(patsubst %/,./%,$(wildcard strategy
 RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/register ./backend/zookeeper/internal/wire ./fence \
 	./strategy $(STRATEGIES)
 MEMORY = ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
-BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
+BACKENDS = $(SERVICES:%=./backend/%) ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \
 	./examples/controller ./examples/deputy ./examples/jobrunner ./examples/quickstart ./examples/remove ./examples/replicas ./examples/start
 TOOLS = ./internal/bench ./internal/chaos ./internal/consultest ./internal/etcdclient ./internal/etcdtest ./internal/load ./internal/loopback \
-	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest ./scripts
+	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest ./internal/services ./scripts
 
-services = memory zookeeper etcd consul
+services = memory $(SERVICES)
 service = $(if $(filter-out $(services),$(SERVICE))$(word 2,$(SERVICE)),$(error SERVICE=$(SERVICE): say one of $(services)),$(SERVICE))
 
 # The servers take minutes to build, beside the tests that need none. Nothing runs beside the suites on
@@ -100,15 +104,13 @@ test-modules: $(ready)
 	$(call each,$(TESTED),$(SHORT) $(ON_SERVERS) ./...)
 
 # What concerns one service, without the race detector, and so more at once.
-test-zookeeper test-etcd test-consul: PARALLEL = 100
-test-zookeeper: setup-packages
-	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|Etcd|Consul)' ./backend/zookeeper/... ./internal/elections
+$(SERVICES:%=test-%): PARALLEL = 100
+$(SERVICES:%=test-%): test-%: setup-%
+	$(SHORT) $(ON_SERVERS) -skip '$(call of,$(filter-out $*,$(services)))' ./backend/$*/... ./internal/elections
 
-test-etcd: setup-etcd
-	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|ZooKeeper|Consul)' ./backend/etcd ./internal/elections
-
-test-consul: setup-consul
-	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|ZooKeeper|Etcd)' ./backend/consul ./internal/elections
+# The tests of services begin with their names.
+of = (?i)^Test($(subst $(space),|,$(strip $(1))))
+space = $(subst ,, )
 
 # All there is, one after the other: "make -k test-all" goes on after one that fails.
 test-all: setup-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules
@@ -124,10 +126,10 @@ all-backends: setup-all
 	$(TEST) -count=1 -parallel 12 -race $(BACKENDS)
 
 all-races: setup-all
-	$(TEST) -count=1 -parallel 24 -race -run '^Test(ZooKeeper|Etcd|Consul)$$' ./internal/elections
+	$(TEST) -count=1 -parallel 24 -race -run '$(call of,$(SERVICES))$$' ./internal/elections
 
 all-clusters: setup-all
-	$(TEST) -count=1 -parallel 24 -skip '^Test(Memory|ZooKeeper$$|Etcd$$|Consul$$)' ./internal/elections
+	$(TEST) -count=1 -parallel 24 -skip '^TestMemory|$(call of,$(SERVICES))$$' ./internal/elections
 
 all-rest: setup-all
 	$(TEST) -count=1 -parallel 12 -p 1 $(SERVED)
@@ -135,12 +137,15 @@ all-rest: setup-all
 all-modules: setup-all
 	$(call each,$(TESTED),$(TEST) -count=1 -parallel 12 ./...)
 
-setup: setup-consul setup-packages setup-etcd
+setup: setup-packages $(BUILT:%=setup-%)
 
-setup-packages setup-all-packages setup-etcd setup-consul:
+setup-packages setup-all-packages $(BUILT:%=setup-%):
 	@GO="$(GO)" sh scripts/setup.sh $(patsubst all-packages,all,$(@:setup-%=%))
 
-setup-all: setup-all-packages setup-etcd setup-consul
+# The other servers are packages.
+$(patsubst %,setup-%,$(filter-out $(BUILT),$(SERVICES))): setup-packages
+
+setup-all: setup-all-packages $(BUILT:%=setup-%)
 
 # It has one candidate go on at a time, so more than one processor is of no use. It says
 # how far it has got.

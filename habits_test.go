@@ -128,12 +128,17 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// TestBackends checks that the suite tests each backend, and that a URL opens it. A register is opened with a
-// store of the user's own.
+// isBackend reports whether a package is the backend of one service. A register is opened with a store of the
+// user's own.
+func isBackend(at string) bool {
+	return path.Dir(at) == "backend" && !within(at, "backend/dial", "backend/driver", "backend/meter", "backend/register")
+}
+
+// TestBackends checks that the suite tests each backend, and that a URL opens it.
 func TestBackends(t *testing.T) {
 	packages := list(t)
 	for at, p := range packages {
-		if path.Dir(at) != "backend" || within(at, "backend/dial", "backend/driver", "backend/meter", "backend/register") {
+		if !isBackend(at) {
 			continue
 		}
 		if !slices.Contains(slices.Concat(p.TestImports, p.XTestImports), module+"/conformance") {
@@ -147,6 +152,7 @@ func TestBackends(t *testing.T) {
 
 // TestMakefile checks that make test runs each package with tests.
 func TestMakefile(t *testing.T) {
+	packages := list(t)
 	text := must.Get(os.ReadFile("Makefile"))(t)
 	list := func(name string) []string {
 		m := regexp.MustCompile(`(?m)^` + name + ` = ((?:.*\\\n)*.*)$`).FindSubmatch(text)
@@ -156,6 +162,11 @@ func TestMakefile(t *testing.T) {
 		return strings.Fields(string(m[1]))
 	}
 	tried := slices.Concat(list("RACED"), list("MEMORY"), list("BACKENDS"), list("SERVED"), list("TOOLS"), []string{"./internal/elections", "./strategy/..."})
+	for at := range packages {
+		if isBackend(at) {
+			tried = append(tried, at) // $(SERVICES)
+		}
+	}
 	for _, m := range list("TESTED") {
 		tried = append(tried, m+"/...")
 	}

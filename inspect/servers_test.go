@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -25,19 +26,12 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
-func TestOnZooKeeper(t *testing.T) {
+func TestOnServers(t *testing.T) {
 	t.Parallel()
-	onServer(t, "zk://"+servertest.SharedZooKeeper(t).Addr()+"?timeout=30s")
-}
-
-func TestOnEtcd(t *testing.T) {
-	t.Parallel()
-	onServer(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr()+"?timeout=30s")
-}
-
-func TestOnConsul(t *testing.T) {
-	t.Parallel()
-	onServer(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr())
+	services.OnEach(t, func(t *testing.T, s services.Service) {
+		t.Parallel()
+		onServer(t, s.URL(s.ForTest(t).Addr(), 30*time.Second))
+	})
 }
 
 // onServer calls everything once, on an empty server.

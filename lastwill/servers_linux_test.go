@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/must"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 	"github.com/elector-go/elector/strategy/fair"
@@ -43,25 +43,13 @@ func leader() {
 
 // On each service, the next candidate leads long before the dead leader's session would have timed out.
 func TestOnServers(t *testing.T) {
-	for name, urls := range map[string]func(t *testing.T) []string{
-		"zookeeper": func(t *testing.T) []string {
-			return []string{"zk://" + servertest.SharedZooKeeper(t).Addr() + "/on-servers?timeout=1m"}
-		},
-		"etcd": func(t *testing.T) []string {
-			return []string{"etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=1m"}
-		},
-		"consul": func(t *testing.T) []string {
-			url := "consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr()
-			return []string{url + "?timeout=1m", url + "?check=1m"}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, url := range urls(t) {
-				nextLeads(t, url)
-			}
-		})
-	}
+	services.OnEach(t, func(t *testing.T, s services.Service) {
+		t.Parallel()
+		url := s.Scheme + "://" + s.ForTest(t).Addr()
+		for _, timeout := range s.Timeouts {
+			nextLeads(t, url+"?"+timeout+"=1m")
+		}
+	})
 }
 
 func nextLeads(t *testing.T, url string) {

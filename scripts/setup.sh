@@ -3,8 +3,7 @@
 #
 #	setup.sh packages   what make test needs of the system, as Debian packages
 #	setup.sh all        the same for make test-all
-#	setup.sh etcd       the etcd server, built into Go's cache
-#	setup.sh consul     the Consul server, built into Go's cache
+#	setup.sh etcd       the etcd server, built into Go's cache; so for each of internal/servers
 #
 # scripts/needs.sh lists what that is. Where it can't be installed it says what to install. What is
 # there is left as it is.
@@ -131,9 +130,11 @@ packages | all)
 		exit 1
 	fi
 	;;
-etcd | consul) servers build ;;
 *)
-	echo "setup.sh: say what to get: packages, all, etcd or consul"
-	exit 2
+	if [ -z "$what" ] || [ ! -d "internal/servers/$what" ]; then
+		echo "setup.sh: say what to get: packages, all, or one of" $(ls internal/servers)
+		exit 2
+	fi
+	servers build
 	;;
 esac

@@ -11,13 +11,14 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/internal/wait"
 )
 
 // TestCauses checks that the error says what is wrong with the service, for an Open with a time limit and
 // for a candidate that continues to try.
 func TestCauses(t *testing.T) {
-	for _, scheme := range []string{"zk", "etcd", "consul"} {
+	for _, scheme := range services.Schemes() {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			const cause = "connection refused"

@@ -98,26 +98,21 @@ func TestConsul(t *testing.T) {
 // TestWithDialContext checks that a session of each service has no connections except those it was given:
 // once they are cut and refused, the service ends it.
 func TestWithDialContext(t *testing.T) {
-	for _, url := range []string{
-		"zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=10s",
-		"etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=10s",
-		"consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr() + "?check=10s",
-	} {
-		t.Run(url, func(t *testing.T) {
-			t.Parallel() // it waits until the service has ended the session
-			line := new(services.Line)
-			b := open(t, url, dial.WithDialContext(line.Dial))
-			s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
-			made := must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral("/dialled", nil)))(t)
-			other := session(t, url)
+	services.OnEach(t, func(t *testing.T, of services.Service) {
+		t.Parallel() // it waits until the service has ended the session
+		url := of.URL(of.ForTest(t).Addr(), 10*time.Second)
+		line := new(services.Line)
+		b := open(t, url, dial.WithDialContext(line.Dial))
+		s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
+		made := must.Get(s.Commit(t.Context(), nil, backend.CreateEphemeral("/dialled", nil)))(t)
+		other := session(t, url)
 
-			line.Cut()
-			assert.Zero(t, must.Get(other.Await(t.Context(), made...))(t)[0].Rev)
-			assert.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Suspended))(t))
-			line.Mend()
-			_ = s.Close(t.Context()) // cannot be confirmed by a service that has ended it
-		})
-	}
+		line.Cut()
+		assert.Zero(t, must.Get(other.Await(t.Context(), made...))(t)[0].Rev)
+		assert.Equal(t, backend.Lost, must.Get(s.AwaitState(t.Context(), backend.Suspended))(t))
+		line.Mend()
+		_ = s.Close(t.Context()) // cannot be confirmed by a service that has ended it
+	})
 }
 
 func TestMemory(t *testing.T) {
@@ -131,7 +126,7 @@ func TestMemory(t *testing.T) {
 
 // TestTLS checks that sessions speak TLS, and refuse a server whose certificate nobody knows.
 func TestTLS(t *testing.T) {
-	for _, scheme := range []string{"zk", "etcd", "consul"} {
+	for _, scheme := range services.Schemes() {
 		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer listener.Close()
 		unknown := httptest.NewTLSServer(nil)

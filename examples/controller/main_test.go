@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -90,59 +92,47 @@ func TestMain(m *testing.M) {
 // TestProcesses kills and freezes brokers that are processes on real servers.
 func TestProcesses(t *testing.T) {
 	servertest.Long(t, "processes that are killed and frozen")
-	for name, serve := range map[string]func(*testing.T) (url string){
-		"ZooKeeper": func(t *testing.T) string {
-			return "zk://" + servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr() + "?timeout=10s"
-		},
-		"etcd": func(t *testing.T) string {
-			return "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=10s"
-		},
-		"Consul": func(t *testing.T) string {
-			return "consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr() + "?check=10s"
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := serve(t)
-			brokers, heard := make(map[int]*process.Process), make(map[int]int)
-			says := func(id int, text string) { // after what it was heard to say before
-				t.Helper()
-				wait.For(t, fmt.Sprintf("broker %d says %q", id, text), func() bool {
-					before, _, found := strings.Cut(brokers[id].LogTail(1 << 20)[heard[id]:], text)
-					if found {
-						heard[id] += len(before + text)
-					}
-					return found
-				})
-			}
-			for id := 1; id <= 3; id++ {
-				brokers[id] = process.New(process.Spec{
-					Name: fmt.Sprint("broker ", id), Path: os.Args[0], Args: []string{"-backend", url, "-broker", fmt.Sprint(id)},
-					Env: []string{"BE_A_BROKER=1", "GORACE=halt_on_error=1"}, LogPath: filepath.Join(t.TempDir(), "out"), Log: t.Output(),
-				})
-				t.Cleanup(func() { _ = brokers[id].Kill() })
-				require.NoError(t, brokers[id].Start())
-				says(id, "registered")
-				says(1, "decides partition")
-			}
-			says(2, "LEADS partition 1: leader 2, ISR [2 3]")
-			require.NoError(t, brokers[2].Kill())
-			says(3, "LEADS partition 1: leader 3, ISR [3]")
-			require.NoError(t, brokers[2].Start())
-			says(3, "LEADS partition 1: leader 3, ISR [2 3]")
+	services.OnEach(t, func(t *testing.T, s services.Service) {
+		t.Parallel()
+		url := s.URL(s.ForTest(t).Addr(), 10*time.Second)
+		brokers, heard := make(map[int]*process.Process), make(map[int]int)
+		says := func(id int, text string) { // after what it was heard to say before
+			t.Helper()
+			wait.For(t, fmt.Sprintf("broker %d says %q", id, text), func() bool {
+				before, _, found := strings.Cut(brokers[id].LogTail(1 << 20)[heard[id]:], text)
+				if found {
+					heard[id] += len(before + text)
+				}
+				return found
+			})
+		}
+		for id := 1; id <= 3; id++ {
+			brokers[id] = process.New(process.Spec{
+				Name: fmt.Sprint("broker ", id), Path: os.Args[0], Args: []string{"-backend", url, "-broker", fmt.Sprint(id)},
+				Env: []string{"BE_A_BROKER=1", "GORACE=halt_on_error=1"}, LogPath: filepath.Join(t.TempDir(), "out"), Log: t.Output(),
+			})
+			t.Cleanup(func() { _ = brokers[id].Kill() })
+			require.NoError(t, brokers[id].Start())
+			says(id, "registered")
+			says(1, "decides partition")
+		}
+		says(2, "LEADS partition 1: leader 2, ISR [2 3]")
+		require.NoError(t, brokers[2].Kill())
+		says(3, "LEADS partition 1: leader 3, ISR [3]")
+		require.NoError(t, brokers[2].Start())
+		says(3, "LEADS partition 1: leader 3, ISR [2 3]")
 
-			require.NoError(t, brokers[1].Pause()) // the controller, until there is another one
-			says(2, "LEADS partition 0: leader 2, ISR [2]")
-			require.NoError(t, brokers[1].Resume())
-			says(1, "late write")
-			says(1, "condition does not hold")
-			says(2, "LEADS partition 0: leader 2, ISR [1 2]")
-			require.NoError(t, brokers[2].Kill())
-			require.NoError(t, brokers[3].Kill()) // one of the two is the controller
-			says(1, "IS THE CONTROLLER")
-			says(1, "LEADS partition 0: leader 1, ISR [1]")
-			require.NoError(t, brokers[1].Stop(wait.Patience))
-			assert.ErrorContains(t, brokers[1].ExitError(), "exit status 0")
-		})
-	}
+		require.NoError(t, brokers[1].Pause()) // the controller, until there is another one
+		says(2, "LEADS partition 0: leader 2, ISR [2]")
+		require.NoError(t, brokers[1].Resume())
+		says(1, "late write")
+		says(1, "condition does not hold")
+		says(2, "LEADS partition 0: leader 2, ISR [1 2]")
+		require.NoError(t, brokers[2].Kill())
+		require.NoError(t, brokers[3].Kill()) // one of the two is the controller
+		says(1, "IS THE CONTROLLER")
+		says(1, "LEADS partition 0: leader 1, ISR [1]")
+		require.NoError(t, brokers[1].Stop(wait.Patience))
+		assert.ErrorContains(t, brokers[1].ExitError(), "exit status 0")
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
 // The story is told in fake time: two sessions, one of which times out.
@@ -33,14 +34,13 @@ func TestStory(t *testing.T) {
 // The story with the tokens of real services.
 func TestServices(t *testing.T) {
 	servertest.Long(t, "a server of each service")
-	zk := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
-	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
-	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
-	for _, url := range []string{"zk://" + zk.Addr() + "?timeout=1m", "etcd://" + etcd.Addr() + "?timeout=1m", "consul://" + consul.Addr() + "?check=30s", "mem://remote"} {
+	tells := func(t *testing.T, url string) {
 		var out bytes.Buffer
 		require.NoError(t, run(t.Context(), &out, url, "/jobs/invoices"), url)
 		isToldWell(t, out.String())
 	}
+	tells(t, "mem://remote")
+	services.OnEach(t, func(t *testing.T, s services.Service) { tells(t, s.URL(s.ForTest(t).Addr(), time.Minute)) })
 }
 
 func isToldWell(t *testing.T, told string) {

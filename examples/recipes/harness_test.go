@@ -17,34 +17,29 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
-var (
-	sharedEtcd = servertest.Share(func() (*servertest.Etcd, error) {
-		return servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
-	})
-	sharedConsul = servertest.Share(func() (*servertest.Consul, error) {
-		return servertest.StartConsul(servertest.ConsulConfig{NoSync: true})
-	})
-)
+// shared has a server of each service, by name.
+var shared = make(map[string]*servertest.Shared[services.Server])
+
+func init() {
+	for _, s := range services.All {
+		shared[s.Name] = servertest.Share(s.Start)
+	}
+}
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
 // onServers runs a test on a server of each service, which all tests share. It uses only what is below key.
 func onServers(t *testing.T, f func(t *testing.T, b backend.Backend, key string)) {
 	t.Parallel()
-	for name, url := range map[string]func(t *testing.T) string{
-		"zookeeper": func(t *testing.T) string { return "zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=1m" },
-		"etcd":      func(t *testing.T) string { return "etcd://" + sharedEtcd.ForTest(t).Addr() + "?timeout=1m" },
-		"consul":    func(t *testing.T) string { return "consul://" + sharedConsul.ForTest(t).Addr() + "?check=30s" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := must.Get(dial.Open(t.Context(), url(t)))(t)
-			t.Cleanup(func() { assert.NoError(t, b.Close()) })
-			f(t, b, "/recipes/"+rand.Text())
-		})
-	}
+	services.OnEach(t, func(t *testing.T, s services.Service) {
+		t.Parallel()
+		b := must.Get(dial.Open(t.Context(), s.URL(shared[s.Name].ForTest(t).Addr(), time.Minute)))(t)
+		t.Cleanup(func() { assert.NoError(t, b.Close()) })
+		f(t, b, "/recipes/"+rand.Text())
+	})
 }
 
 // onMemory runs a test in a bubble. s is a session, and open returns more.

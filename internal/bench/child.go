@@ -39,7 +39,7 @@ func (l *lab) errand(ctx context.Context, e errand) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Service, e.Addr, e.TTL = l.kind.name, l.service.addr(), l.cfg.ttl
+	e.Service, e.Addr, e.TTL = l.kind.Name, l.service.addr(), l.cfg.ttl
 	told, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	if err := json.Unmarshal([]byte(told), &e); err != nil {
 		return err
 	}
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == e.Service })
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.Name == e.Service })
 	if i < 0 {
 		return fmt.Errorf("no service %q", e.Service)
 	}

@@ -48,7 +48,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		names = append(names, p.name)
 	}
 	for _, k := range kinds {
-		all = append(all, k.name)
+		all = append(all, k.Name)
 	}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)

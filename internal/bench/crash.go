@@ -128,6 +128,6 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 
 // brief returns a client whose sessions are of this kind.
 func (l *lab) brief(kind crashKind) (services.Client, error) {
-	at := services.Remote{URL: l.kind.scheme + "://" + l.service.addr() + kind.parameters}
+	at := services.Remote{URL: l.kind.Scheme + "://" + l.service.addr() + kind.parameters}
 	return at.Client()
 }

@@ -65,11 +65,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		for _, k := range cfg.kinds {
 			l, err := onService(ctx, cfg, k, stderr)
 			if err == nil {
-				results[k.name], err = runParts(ctx, l, show)
+				results[k.Name], err = runParts(ctx, l, show)
 				err = errors.Join(err, l.service.Close())
 			}
 			if err != nil {
-				return fmt.Errorf("%s: %w", k.name, err)
+				return fmt.Errorf("%s: %w", k.Name, err)
 			}
 			labs = append(labs, l)
 		}

@@ -60,14 +60,14 @@ func TestQuickMemory(t *testing.T) {
 func TestQuickServers(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
 	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
+		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			parts := "raw," + strings.Join(catalog.Names(), ",") + ",writes,join,heat,heartbeats,death"
-			if k.name != "consul" {
+			if k.Name != "consul" {
 				parts += ",crash"
 			}
 			var out bytes.Buffer
-			args := []string{"-quick", "-backend", k.name, "-parts", parts, "-samples", "3", "-n", "3", "-elections", "20"}
+			args := []string{"-quick", "-backend", k.Name, "-parts", parts, "-samples", "3", "-n", "3", "-elections", "20"}
 			require.NoError(t, run(t.Context(), args, &out, io.Discard))
 			cfg := must.Get(parse(args, io.Discard))(t)
 			title := k.make(cfg).facts().title

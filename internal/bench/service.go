@@ -140,12 +140,12 @@ type crashKind struct{ name, parameters string }
 
 // A kind is a service that -backend can name.
 type kind struct {
-	name, scheme string
-	make         func(cfg config) service
+	services.Service
+	make func(cfg config) service
 }
 
 var kinds = []kind{
-	{"zookeeper", "zk", newZooKeeper},
-	{"etcd", "etcd", newEtcd},
-	{"consul", "consul", newConsul},
+	{services.ZooKeeper, newZooKeeper},
+	{services.Etcd, newEtcd},
+	{services.Consul, newConsul},
 }

@@ -29,7 +29,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	backends := flags.String("backend", "all", "zookeeper, etcd, consul (sessions tied to health checks), consul-ttl (not): several by commas, or all")
+	var names, described, stocked []string
+	for _, x := range targets {
+		names, described = append(names, x.name), append(described, x.name+x.says)
+		if !x.noStock {
+			stocked = append(stocked, x.name)
+		}
+	}
+	backends := flags.String("backend", "all", strings.Join(described, ", ")+": several by commas, or all")
 	servers := flags.String("servers", "1,3", "how many servers the service has: 1, 3, 5, several by commas")
 	strategy := flags.String("strategy", "all", strings.Join(catalog.Names(), ", ")+": several by commas, or all")
 	faults := flags.String("faults", "all", "candidate, server, member (between servers, on a network that takes root on Linux), companion (which candidates then have, on Linux; not with -run): several by commas, or all")
@@ -37,7 +44,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
 	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
 	flags.BoolVar(&o.run, "run", false, "candidates are the command elector run: no two of their commands may live at the same time; without -clock")
-	flags.BoolVar(&o.stock, "stock", false, "servers have their stock settings: zookeeper, etcd, consul-ttl; sessions are longer, and no server is given a snapshot")
+	flags.BoolVar(&o.stock, "stock", false, "servers have their stock settings: "+strings.Join(stocked, ", ")+"; sessions are longer, and no server is given a snapshot")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -54,10 +61,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		}
 		return chosen
 	}
-	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
+	o.backends = list("backend", *backends, names...)
 	for _, b := range o.backends {
-		if o.stock && b == withoutStock {
-			errs = append(errs, fmt.Errorf("-stock -backend %q: there are zookeeper, etcd, consul-ttl", b))
+		if o.stock && slices.Contains(names, b) && !slices.Contains(stocked, b) {
+			errs = append(errs, fmt.Errorf("-stock -backend %q: there are %s", b, strings.Join(stocked, ", ")))
 		}
 	}
 	o.strategies = list("strategy", *strategy, catalog.Names()...)

@@ -64,15 +64,22 @@ func (f failover) most() time.Duration { return max(f.usual, f.slow) }
 // patience limits how long a server may take to serve.
 const patience = 60 * time.Second
 
-// starters start the services, by name. Consul is there twice. On a network servers keep little of their
-// log. With stock they have the settings of an installation as far as possible: every write goes to the
-// disk, and the log is long.
-var starters = map[string]func(servers int, network *networktest.Network, stock bool) (*service, error){
-	"zookeeper": startZooKeeper, "etcd": startEtcd, "consul": startConsul, "consul-ttl": startConsulTTL,
+// A target is a service that -backend can name. On a network servers keep little of their log. With stock they
+// have the settings of an installation as far as possible: every write goes to the disk, and the log is long.
+type target struct {
+	name    string
+	says    string // what its sessions are, if there are several kinds
+	noStock bool   // it has no stock settings
+	start   func(servers int, network *networktest.Network, stock bool) (*service, error)
 }
 
-// withoutStock is the service without stock settings.
-const withoutStock = "consul"
+// targets are the services with a client that lists entries, and with settings for servers to break.
+var targets = []target{
+	{name: services.ZooKeeper.Name, start: startZooKeeper},
+	{name: services.Etcd.Name, start: startEtcd},
+	{name: services.Consul.Name, says: " (sessions tied to health checks)", noStock: true, start: startConsul},
+	{name: services.Consul.Name + "-ttl", says: " (not)", start: startConsulTTL},
+}
 
 // startService starts the service of a trial. The caller closes it.
 func (t trial) startService() (*service, error) {
@@ -83,7 +90,8 @@ func (t trial) startService() (*service, error) {
 			return nil, fmt.Errorf("%w; to do without faults between servers: -faults %s,%s", err, ofCandidates, ofServers)
 		}
 	}
-	s, err := starters[t.backend](t.servers, network, t.stock)
+	i := slices.IndexFunc(targets, func(x target) bool { return x.name == t.backend })
+	s, err := targets[i].start(t.servers, network, t.stock)
 	s.network = network
 	if t.stock {
 		s.fill = nil

@@ -33,7 +33,7 @@ type Remote struct {
 	Traffic Traffic // of all clients, on ZooKeeper only
 }
 
-// Scheme returns the URL's scheme: "zk", "etcd" or "consul".
+// Scheme returns the URL's scheme, as Service has it.
 func (r *Remote) Scheme() string {
 	scheme, _, _ := strings.Cut(r.URL, "://")
 	return scheme
@@ -42,7 +42,7 @@ func (r *Remote) Scheme() string {
 // Client makes a client. It does not connect.
 func (r *Remote) Client() (Client, error) {
 	line := new(Line)
-	if r.Scheme() == "zk" {
+	if r.Scheme() == ZooKeeper.Scheme {
 		line.Traffic = &r.Traffic
 	}
 	b, err := dial.Open(context.Background(), r.URL, dial.WithDialContext(line.Dial))

@@ -31,7 +31,7 @@ func StartZooKeeper(n int, cfg servertest.ZooKeeperConfig) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCluster("zk", e), nil
+	return newCluster(ZooKeeper, e), nil
 }
 
 // StartEtcd starts n servers.
@@ -40,7 +40,7 @@ func StartEtcd(n int, cfg servertest.EtcdConfig) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCluster("etcd", c), nil
+	return newCluster(Etcd, c), nil
 }
 
 // StartConsul starts n servers and, if n > 1, an agent for the candidates: a session with a health check is
@@ -50,7 +50,7 @@ func StartConsul(n int, cfg servertest.ConsulConfig) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newCluster("consul", servers)
+	c := newCluster(Consul, servers)
 	if n > 1 {
 		cfg.Config = "" // it is for the servers
 		agent, err := servertest.StartConsulAgent(servers.Members, cfg)
@@ -63,8 +63,8 @@ func StartConsul(n int, cfg servertest.ConsulConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func newCluster[S Server](scheme string, of *servertest.Cluster[S]) *Cluster {
-	c := &Cluster{scheme: scheme, Leader: func() (Server, error) { return of.Leader() }}
+func newCluster[S Server](s Service, of *servertest.Cluster[S]) *Cluster {
+	c := &Cluster{scheme: s.Scheme, Leader: func() (Server, error) { return of.Leader() }}
 	for _, m := range of.Members {
 		c.Servers = append(c.Servers, m)
 	}

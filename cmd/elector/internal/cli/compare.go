@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/compare"
 	"github.com/elector-go/elector/cmd/elector/internal/page"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -59,9 +60,13 @@ func newCompare() *cobra.Command {
 
 // complete tells shells the possible values of flags.
 func complete(cmd *cobra.Command) {
+	urls := []string{compare.Embedded}
+	for _, scheme := range services.Schemes() {
+		urls = append(urls, scheme+"://")
+	}
 	for flag, values := range map[string][]string{
 		"strategy":   catalog.Names(),
-		"backend":    {"mem://", "zk://", "etcd://", "consul://"},
+		"backend":    urls,
 		"on-suspend": {"hold", "stop"},
 		"log-format": {"text", "json"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/doctor"
+	"github.com/elector-go/elector/internal/services"
 )
 
 func TestDoctor(t *testing.T) {
@@ -26,7 +27,7 @@ func TestDoctor(t *testing.T) {
 
 func TestDoctorOfNothing(t *testing.T) {
 	addr := nowhere(t)
-	for _, scheme := range []string{"zk", "etcd", "consul"} {
+	for _, scheme := range services.Schemes() {
 		out, errs := run(t, Failed, "doctor", scheme+"://"+addr)
 		assert.Contains(t, out, "connection refused")
 		assert.Contains(t, out, "→ start the server, or check the port")

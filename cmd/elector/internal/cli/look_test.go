@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/strategy"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -37,18 +39,13 @@ var etcd = servertest.Share(func() (*servertest.Etcd, error) {
 	return servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
 })
 
-func TestLookOnEtcd(t *testing.T) {
-	looks(t, "etcd://"+etcd.ForTest(t).Addr()+"/look?timeout=1m")
-}
-
-func TestLookOnConsul(t *testing.T) {
-	servertest.Long(t, "several services")
-	looks(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr()+"?timeout=1m")
-}
-
-func TestLookOnZooKeeper(t *testing.T) {
-	servertest.Long(t, "several services")
-	looks(t, "zk://"+servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr()+"?timeout=1m")
+func TestLook(t *testing.T) {
+	services.OnEach(t, func(t *testing.T, s services.Service) {
+		if s.Name != services.Etcd.Name {
+			servertest.Long(t, "several services")
+		}
+		looks(t, s.URL(s.ForTest(t).Addr(), time.Minute))
+	})
 }
 
 func looks(t *testing.T, url string) {
@@ -105,7 +102,7 @@ func nowhere(t *testing.T) string {
 // If nobody listens, the command says so before the timeout.
 func TestLookAtNothing(t *testing.T) {
 	addr := nowhere(t)
-	for _, scheme := range []string{"zk", "etcd", "consul"} {
+	for _, scheme := range services.Schemes() {
 		_, errs := run(t, Failed, "status", scheme+"://"+addr+"?timeout=1h", "/jobs/reindex", "--timeout", "1h")
 		assert.Contains(t, errs, "connection refused")
 	}

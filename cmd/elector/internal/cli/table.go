@@ -44,7 +44,7 @@ func printTable(w io.Writer, r report.Report) error {
 		t.printf("; session timeout %v", m.TTL)
 	}
 	t.printf("\n%s/%s, %d processors, %s, %s\n", r.Machine.OS, r.Machine.Arch, r.Machine.CPUs, r.Machine.Go, r.Made.Format(time.RFC3339))
-	for _, service := range services(r.Runs) {
+	for _, service := range compared(r.Runs) {
 		t.service(service, m.Changes, r.Runs)
 		t.growth(service, r.Growth)
 		t.server(service, r.Runs)
@@ -57,7 +57,8 @@ func printTable(w io.Writer, r report.Report) error {
 	return t.err
 }
 
-func services(runs []report.Run) []string {
+// compared returns the services of the runs.
+func compared(runs []report.Run) []string {
 	var all []string
 	for _, r := range runs {
 		if !slices.Contains(all, r.Service) {

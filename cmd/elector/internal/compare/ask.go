@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/services"
 )
 
 // askTimeout bounds the request to one server for its figures.
@@ -47,15 +48,18 @@ func (r *remote) figures(ctx context.Context) (map[string]float64, error) {
 }
 
 func (r *remote) ask(ctx context.Context, host string) (map[string]float64, error) {
-	switch {
-	case r.Scheme() == "zk" && strings.Contains(r.URL, "tls=true"):
-		return nil, errors.New("ZooKeeper's four-letter words are not asked for over TLS")
-	case r.Scheme() == "zk":
+	switch r.Scheme() {
+	case services.ZooKeeper.Scheme:
+		if strings.Contains(r.URL, "tls=true") {
+			return nil, errors.New("ZooKeeper's four-letter words are not asked for over TLS")
+		}
 		return srvr(ctx, host)
-	case r.Scheme() == "etcd":
+	case services.Etcd.Scheme:
 		return r.scrape(ctx, host, "/metrics", etcdCounters)
+	case services.Consul.Scheme:
+		return r.scrape(ctx, host, "/v1/agent/metrics?format=prometheus", consulCounters)
 	}
-	return r.scrape(ctx, host, "/v1/agent/metrics?format=prometheus", consulCounters)
+	return nil, fmt.Errorf("servers of %s:// are not asked for figures", r.Scheme())
 }
 
 var packets = regexp.MustCompile(`(?m)^(Received|Sent): (\d+)$`)
@@ -117,7 +121,7 @@ func (r *remote) scrape(ctx context.Context, host, path string, counters []count
 	if err != nil {
 		return nil, err
 	}
-	if token := os.Getenv("CONSUL_HTTP_TOKEN"); token != "" && r.Scheme() == "consul" {
+	if token := os.Getenv("CONSUL_HTTP_TOKEN"); token != "" && r.Scheme() == services.Consul.Scheme {
 		request.Header.Set("X-Consul-Token", token)
 	}
 	answer, err := asker.Do(request)

@@ -79,9 +79,9 @@ func (r *remote) rest() time.Duration { return 50 * time.Millisecond }
 
 func (r *remote) hint(n int) string {
 	switch {
-	case r.Scheme() == "zk" && n >= 58:
+	case r.Scheme() == services.ZooKeeper.Scheme && n >= 58:
 		return "a ZooKeeper server takes 60 connections from one address unless its maxClientCnxns says otherwise (0: any number)"
-	case r.Scheme() == "consul" && 3*n >= 190:
+	case r.Scheme() == services.Consul.Scheme && 3*n >= 190:
 		return "a Consul agent takes 200 connections from one address unless limits.http_max_conns_per_client says otherwise; a candidate needs up to 3"
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/ranked"
@@ -76,18 +78,13 @@ func leads(id string) func(Election) bool {
 	return func(e Election) bool { return e.Leader != nil && e.Leader.ID == id && e.Trouble == "" }
 }
 
-func TestOnEtcd(t *testing.T) {
-	follows(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr()+"?timeout=1m")
-}
-
-func TestOnConsul(t *testing.T) {
-	servertest.Long(t, "several services")
-	follows(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr()+"?timeout=1m")
-}
-
-func TestOnZooKeeper(t *testing.T) {
-	servertest.Long(t, "several services")
-	follows(t, "zk://"+servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr()+"?timeout=1m")
+func TestOnServers(t *testing.T) {
+	services.OnEach(t, func(t *testing.T, s services.Service) {
+		if s.Name != services.Etcd.Name {
+			servertest.Long(t, "several services")
+		}
+		follows(t, s.URL(s.ForTest(t).Addr(), time.Minute))
+	})
 }
 
 // follows moves leadership, and checks that the dashboard shows it.

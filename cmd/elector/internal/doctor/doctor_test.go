@@ -29,6 +29,7 @@ import (
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -393,7 +394,7 @@ func TestTLS(t *testing.T) {
 func TestBabble(t *testing.T) {
 	for _, babble := range []string{"x", "Zookeeper version: \x1b[31m\nMode: \n", "HTTP/1.1 200 OK\r\n\r\n{", strings.Repeat("9", 1<<20), ""} {
 		addr := answers(t, func(conn net.Conn, _ []byte) { _, _ = io.WriteString(conn, babble) })
-		for _, scheme := range []string{"zk", "etcd", "consul"} {
+		for _, scheme := range services.Schemes() {
 			r := check(t, scheme+"://"+addr, "/")
 			assert.Equal(t, Fail, r.Level, "%s %.20q: %v", scheme, babble, r)
 		}
