@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -415,5 +416,66 @@ func TestHotWriterNear(t *testing.T) {
 			made = must.Get(hot.Commit(t.Context(), nil, backend.Update(made, nil)))(t)[0]
 			require.Equal(t, backend.Live, other.State())
 		}
+	})
+}
+
+// A removal is done only if the object is still as the remover has known it.
+func TestRemovalTooLate(t *testing.T) {
+	bubble(t, func(t *testing.T, o *object) {
+		p, q := newProcess(o, true), newOdd(t, o)
+		owner := open(t, p)
+		p.breaks(errCut)
+		var late atomic.Bool
+		q.swap = func(ctx context.Context, text []byte, tag string) (string, error) {
+			if !strings.Contains(string(text), owner.ID()) && !late.Swap(true) {
+				_ = o.edit(func(d *document) error { // a heartbeat that was on its way
+					r := d.Sessions[owner.ID()]
+					r.Beat++
+					d.Sessions[owner.ID()] = r
+					return nil
+				})
+			}
+			return q.process.Swap(ctx, text, tag)
+		}
+		open(t, q.process)
+		time.Sleep(ttl * 3 / 2)
+		assert.True(t, late.Load())
+		assert.Contains(t, o.look().Sessions, owner.ID())
+		time.Sleep(ttl)
+		assert.NotContains(t, o.look().Sessions, owner.ID())
+	})
+}
+
+// The window counts from when a swap was sent first: the copy that is done may be the first one.
+func TestWindowCountsFromFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, o *object) {
+		p := newOdd(t, o)
+		var first atomic.Pointer[time.Time]
+		var armed, done atomic.Bool
+		p.swap = func(ctx context.Context, text []byte, tag string) (string, error) {
+			now := time.Now()
+			switch {
+			case !armed.Load():
+				time.Sleep(time.Second) // the reply is slow
+			case first.CompareAndSwap(nil, &now):
+				return "", errCut
+			case now.Sub(*first.Load()) < 3*time.Second:
+				return "", errCut
+			case !done.Swap(true):
+				_, _ = p.process.Swap(ctx, text, tag)
+			}
+			return p.process.Swap(ctx, text, tag)
+		}
+		began := time.Now()
+		s := open(t, p.process)
+		assert.Less(t, s.Deadline().Sub(began), ttl-ttl/8+time.Second/2)
+		before := s.Deadline()
+		armed.Store(true)
+		for !done.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		assert.True(t, s.Deadline().After(before))
+		assert.False(t, s.Deadline().After(first.Load().Add(ttl-ttl/8)))
 	})
 }

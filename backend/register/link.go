@@ -265,16 +265,16 @@ func (l *link) untilSilent(own string, most time.Duration) time.Duration {
 
 // yield leaves others time for a read and a swap after one of this process, which took so long: one that
 // writes all the time would otherwise keep the heartbeats of all others from succeeding. While a heartbeat is
-// late, some rests are longer: its requests may take longer than those of this process. Not all, as its process
-// may be dead.
-func (l *link) yield(took time.Duration) {
+// late, some rests after commits are longer: its requests may take longer than those of this process. Not all,
+// as its process may be dead.
+func (l *link) yield(took time.Duration, commit bool) {
 	const longest = 500 * time.Millisecond
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rest := rand.N(4*took + 1)
 	for id, at := range l.beats {
-		if ttl := l.snap.sessions()[id].TTL; now.Sub(at.first) > ttl/8*3 && rand.N(4) == 0 {
+		if ttl := l.snap.sessions()[id].TTL; commit && now.Sub(at.first) > ttl/8*3 && rand.N(4) == 0 {
 			rest = max(rest, min(ttl/16, longest))
 		}
 	}

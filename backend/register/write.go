@@ -252,7 +252,7 @@ func (w *write) send(ctx context.Context) (over bool, err error) {
 	nothing := errors.Is(err, ErrMoved) || errors.Is(err, backend.ErrUnavailable) || lasts(err)
 	switch {
 	case err == nil:
-		w.link.yield(time.Since(sent))
+		w.link.yield(time.Since(sent), w.do != nil)
 		w.done()
 		w.link.adopt(&snapshot{w.swap.doc, tag})
 		return true, nil
