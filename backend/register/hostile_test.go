@@ -479,3 +479,17 @@ func TestWindowCountsFromFirst(t *testing.T) {
 		assert.False(t, s.Deadline().After(first.Load().Add(ttl-ttl/8)))
 	})
 }
+
+// A heartbeat is known from the reply that shows it, not from the request: it may have been sent in between.
+func TestSightingCountsFromReply(t *testing.T) {
+	bubble(t, func(t *testing.T, o *object) {
+		s, q := open(t, newProcess(o, true)), newOdd(t, o)
+		q.read = func(ctx context.Context) ([]byte, string, error) {
+			time.Sleep(3 * time.Second)
+			return q.process.Read(ctx)
+		}
+		_, err := q.backend.link.read(t.Context())
+		require.NoError(t, err)
+		assert.Less(t, time.Since(q.backend.link.beats[s.ID()].first), time.Second)
+	})
+}
