@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -58,11 +59,14 @@ func decode(object []byte) (*document, error) {
 		return nil, fmt.Errorf("%w: %w: give this election an object of its own", errForeign, err)
 	}
 	switch {
-	case d.Elector == 0:
+	case d.Elector <= 0:
 		return nil, fmt.Errorf("%w: it has no format: give this election an object of its own", errForeign)
 	case d.Elector > format:
 		return nil, fmt.Errorf("the object has format %d; this program knows formats up to %d: run the same release everywhere", d.Elector, format)
+	case max(d.Seq, d.Rev) == math.MaxUint64:
+		return nil, fmt.Errorf("%w: there is no number after its seq or rev: delete it", errForeign)
 	}
+	maps.DeleteFunc(d.Entries, func(_ string, e entry) bool { return e.Rev == 0 || e.Version == 0 })
 	return &d, nil
 }
 
@@ -77,7 +81,11 @@ func (d *document) next(nonce uint64, now time.Time) *document {
 	if d != nil {
 		n.Seq, n.Rev = d.Seq+1, d.Rev
 		maps.Copy(n.Sessions, d.Sessions)
-		maps.Copy(n.Entries, d.Entries)
+		for key, e := range d.Entries {
+			if _, lives := n.Sessions[e.Session]; lives || e.Session == "" { // else an operator has removed the record only
+				n.Entries[key] = e
+			}
+		}
 	}
 	// Not below a clock: so revisions rise even if an operator deletes the object or restores an old one.
 	n.Rev = max(n.Rev+1, uint64(max(now.UnixMilli(), 0))<<10)

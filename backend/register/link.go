@@ -104,7 +104,7 @@ func (l *link) notice(ctx context.Context, object []byte, tag string) {
 			return
 		}
 	}
-	if _, err := l.read(ctx); err != nil && ctx.Err() == nil {
+	if err := l.look(ctx); err != nil && ctx.Err() == nil {
 		l.mu.Lock()
 		own := slices.Collect(maps.Keys(l.sessions))
 		l.mu.Unlock()
@@ -130,11 +130,22 @@ func (l *link) polls(ctx context.Context) {
 		}
 		select {
 		case <-time.After(l.poll):
-			_, _ = l.read(ctx)
+			_ = l.look(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// patience bounds a request that is not a session's.
+const patience = 5 * time.Second
+
+// look reads for all that wait. A request without an answer does not end that.
+func (l *link) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := l.read(ctx)
+	return err
 }
 
 // read asks the store. A call that begins after another has returned never returns an older snapshot.
@@ -184,8 +195,10 @@ func (l *link) wentBack(known, now *snapshot) {
 func (l *link) adopt(snap *snapshot) *snapshot {
 	now := time.Now() // after the reply has come: a heartbeat in it was sent before
 	l.mu.Lock()
-	if known := l.snap; known != nil && snap.seq() <= known.seq() {
-		l.mu.Unlock()
+	defer l.mu.Unlock()
+	// The same number with another tag is news, too: somebody has changed what is around the document, or has
+	// edited the document and not counted it. Swaps have to expect the new tag.
+	if known := l.snap; known != nil && (snap.seq() < known.seq() || snap.seq() == known.seq() && snap.tag == known.tag) {
 		return known
 	}
 	l.snap = snap
@@ -199,12 +212,10 @@ func (l *link) adopt(snap *snapshot) *snapshot {
 			l.beats[id] = sighting{r.Beat, now}
 		}
 	}
-	l.changed.Fire()
-	own := slices.Collect(maps.Keys(l.sessions))
-	l.mu.Unlock()
-	for _, s := range own {
+	for s := range l.sessions { // before anybody sees that the entries of a session are gone
 		s.check(snap)
 	}
+	l.changed.Fire()
 	return snap
 }
 
@@ -222,12 +233,12 @@ func (l *link) latest() (*snapshot, <-chan struct{}) {
 	return l.snap, l.changed.Next()
 }
 
-// silent returns the sessions whose heartbeat in a document this process has known for their timeout.
-func (l *link) silent(d *document) (ids []string) {
+// silent returns the sessions whose heartbeat in a snapshot this process has known for their timeout.
+func (l *link) silent(snap *snapshot) (ids []string) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, r := range d.Sessions {
+	for id, r := range snap.sessions() {
 		if at, known := l.beats[id]; known && at.beat == r.Beat && now.Sub(at.first) >= r.TTL {
 			ids = append(ids, id)
 		}
@@ -253,19 +264,30 @@ func (l *link) untilSilent(own string, most time.Duration) time.Duration {
 }
 
 // yield leaves others time for a read and a swap after one of this process, which took so long: one that
-// writes all the time would otherwise keep the heartbeats of all others from succeeding.
-func (l *link) yield(took time.Duration) {
+// writes all the time would otherwise keep the heartbeats of all others from succeeding. While a heartbeat is
+// late, some rests after commits are longer: its requests may take longer than those of this process. Not all,
+// as its process may be dead.
+func (l *link) yield(took time.Duration, commit bool) {
+	const longest = 500 * time.Millisecond
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rest = time.Now().Add(rand.N(4*took + 1))
+	rest := rand.N(4*took + 1)
+	for id, at := range l.beats {
+		if ttl := l.snap.sessions()[id].TTL; commit && now.Sub(at.first) > ttl/8*3 && rand.N(4) == 0 {
+			rest = max(rest, min(ttl/16, longest))
+		}
+	}
+	l.rest = now.Add(rest)
 }
 
-// pace returns a channel that is ready when the next swap may begin.
-func (l *link) pace() <-chan struct{} {
+// pace returns a channel that is ready when the next swap may begin, after most at the latest: a slow reply
+// must not end a session.
+func (l *link) pace(most time.Duration) <-chan struct{} {
 	ready := make(chan struct{})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if left := time.Until(l.rest); left > 0 {
+	if left := min(time.Until(l.rest), most); left > 0 {
 		time.AfterFunc(left, func() { close(ready) })
 		return ready
 	}

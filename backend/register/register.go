@@ -19,8 +19,9 @@ type Config struct {
 	Name string
 	// Store keeps the object. No other Backend of this process should use the same object.
 	Store Store
-	// MaxBytes is the maximum size of the object. A commit that would exceed it returns
-	// backend.ErrTooLarge. Zero means 200 KiB.
+	// MaxBytes is the maximum size of the object for commits. One that would make a larger object returns
+	// backend.ErrTooLarge, unless it makes the object smaller. Sessions and their heartbeats may exceed it,
+	// by some hundred bytes for each session. Zero means 200 KiB.
 	MaxBytes int
 	// Poll is how often the object is read while somebody waits and Store is no Notifier. Zero means one
 	// second.
@@ -74,17 +75,25 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 // open adds the record of a new session. If its ctx ends before the store confirms, a record may be left
 // that nobody renews: it has no entries, and others remove it.
 func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
-	s := &session{Backend: b, turn: make(chan struct{}, 1), due: driver.NewWaker()}
+	s := &session{Backend: b, queue: make(chan struct{}, 1), turn: make(chan struct{}, 1), due: driver.NewWaker()}
 	id := strconv.FormatUint(driver.NewNonce(), 16)
-	for pause := (driver.Pause{}); ; pause.Wait(ctx) {
+	caller := ctx
+	ctx, cancel := context.WithTimeout(ctx, ttl) // a later reply is of no use
+	defer cancel()
+	var pause driver.Pause
+	for {
 		snap, err := b.link.read(ctx)
 		if err != nil {
-			return nil, refused(ctx, err)
+			return nil, refused(caller, err)
 		}
 		nonce := driver.NewNonce()
 		next := snap.doc.next(nonce, time.Now())
-		next.Sessions[id] = record{TTL: ttl, Beat: 1, Slot: nonce}
-		object, err := b.encode(next)
+		for _, other := range b.link.silent(snap) { // perhaps of earlier calls that got no reply
+			next.drop(other)
+		}
+		// If an earlier swap was done in spite of ErrMoved, others may have seen its beat long ago.
+		next.Sessions[id] = record{TTL: ttl, Beat: next.Sessions[id].Beat + 1, Slot: nonce}
+		object, err := next.encode()
 		if err != nil {
 			return nil, err
 		}
@@ -93,16 +102,18 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		switch {
 		case err == nil:
 			b.link.adopt(&snapshot{next, tag})
-		case errors.Is(err, ErrMoved):
+		case errors.Is(err, ErrMoved) && pause.Wait(ctx):
 			continue
 		default:
-			return nil, refused(ctx, err)
+			return nil, refused(caller, err)
 		}
 		s.Init(driver.LifeOptions{
 			Name: b.cfg.Name, Logger: b.cfg.Logger,
 			End: s.end, Ended: func() { b.link.leave(s) },
 			Unconfirmed: errUnconfirmed, Remove: driver.RemoveBy(s.Commit),
 		})
+		s.Begin() // if the window has passed already, the session leaves after it has joined
+		defer s.Done()
 		s.Grant(id, sent, ttl, ttl/8)
 		s.acknowledge(next)
 		b.link.join(s)
@@ -122,15 +133,6 @@ func refused(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", backend.ErrUnavailable, err)
-}
-
-// encode returns the text of a document, if it is not too large.
-func (b *Backend) encode(d *document) ([]byte, error) {
-	object, err := d.encode()
-	if err == nil && len(object) > b.cfg.MaxBytes {
-		err = fmt.Errorf("%w: the object would have %d bytes, at most %d (Config.MaxBytes)", backend.ErrTooLarge, len(object), b.cfg.MaxBytes)
-	}
-	return object, err
 }
 
 // Execute implements backend.Executor.
@@ -159,6 +161,8 @@ func (b *Backend) remove(ctx context.Context, id string) error {
 }
 
 func (b *Backend) tryRemove(ctx context.Context, id string) (gone bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	snap, err := b.link.read(ctx)
 	if err != nil {
 		return false, err

@@ -198,7 +198,7 @@ func TestContention(t *testing.T) {
 					sessions = append(sessions, s)
 				}
 				time.Sleep(timeout)
-				done, moved := o.swaps, o.moved
+				done, moved := o.counts()
 				least := time.Duration(math.MaxInt64)
 				const watched = time.Minute
 				for range int(watched / (100 * time.Millisecond)) {
@@ -207,7 +207,8 @@ func TestContention(t *testing.T) {
 						least = min(least, time.Until(s.Deadline()))
 					}
 				}
-				done, moved = o.swaps-done, o.moved-moved
+				allDone, allMoved := o.counts()
+				done, moved = allDone-done, allMoved-moved
 				t.Logf("N = %d, notices %v: %.1f swaps a second, %.0f %% lost, window left at least %v",
 					n, notified, float64(done)/watched.Seconds(), 100*float64(moved)/float64(done+moved), least.Round(10*time.Millisecond))
 				require.Greater(t, least, timeout/4)

@@ -20,6 +20,7 @@ type session struct {
 	acknowledged atomic.Pointer[acknowledgement]
 	due          driver.Waker // woken when a heartbeat is due at once
 
+	queue  chan struct{} // held by the one commit that has or awaits the turn: so a heartbeat waits for one commit at most
 	turn   chan struct{} // held by the one write that is under way, and guards what follows
 	doubts []doubt       // writes whose callers have given up, and that may still be done
 }

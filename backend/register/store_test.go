@@ -50,6 +50,20 @@ func (o *object) swap(text []byte, tag string) (string, error) {
 	return o.tag(), nil
 }
 
+// counts returns how many swaps were done, and how many were refused.
+func (o *object) counts() (done, moved int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.swaps, o.moved
+}
+
+// look returns the document.
+func (o *object) look() *document {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.document()
+}
+
 func (o *object) document() *document {
 	d, err := decode(o.text)
 	if err != nil || d == nil {

@@ -55,16 +55,18 @@ type change func(d *document) ([]backend.Entry, error)
 
 // update makes a change by one swap, which also is a heartbeat: a nil change is only that.
 func (s *session) update(ctx context.Context, do change) error {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return s.Over(ctx)
-	case <-s.Ctx.Done():
-		return s.LostError()
+	if do != nil {
+		if err := s.take(ctx, s.queue); err != nil {
+			return err
+		}
+		defer func() { <-s.queue }()
 	}
+	if err := s.take(ctx, s.turn); err != nil {
+		return err
+	}
+	defer func() { <-s.turn }()
 	w := &write{session: s, do: do}
-	if err := s.Wait(ctx, s.link.pace()); err != nil {
+	if err := s.Wait(ctx, s.link.pace(s.TTL()/8)); err != nil {
 		return err
 	}
 	if s.link.notified { // otherwise what is known is old
@@ -97,6 +99,17 @@ func (s *session) update(ctx context.Context, do change) error {
 			return w.giveUp(err)
 		}
 	}
+}
+
+// take takes a place in which there is one. The error is that of Over.
+func (s *session) take(ctx context.Context, place chan struct{}) error {
+	select {
+	case place <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+	case <-s.Ctx.Done():
+	}
+	return s.Over(ctx)
 }
 
 // A write is one call of update.
@@ -186,7 +199,7 @@ func (w *write) build(mine record) error {
 			}
 		}
 	}
-	for _, id := range w.link.silent(w.snap.doc) {
+	for _, id := range w.link.silent(w.snap) {
 		if id != w.ID() {
 			doc.drop(id)
 		}
@@ -206,11 +219,25 @@ func (w *write) build(mine record) error {
 	}
 	doc.Sessions[w.ID()] = record{TTL: mine.TTL, Beat: mine.Beat + 1, Slot: nonce}
 	var err error
-	if next.object, err = w.encode(doc); err != nil {
+	if next.object, err = doc.encode(); err != nil {
 		return err
+	}
+	if w.do != nil && len(next.object) > w.cfg.MaxBytes {
+		if err := w.mayShrink(len(next.object)); err != nil {
+			return err
+		}
 	}
 	w.swap = next
 	return nil
+}
+
+// mayShrink returns an error unless the snapshot's object is larger than size, which is too large.
+func (w *write) mayShrink(size int) error {
+	old, err := w.snap.doc.encode()
+	if err == nil && size >= len(old) {
+		err = fmt.Errorf("%w: the object would have %d bytes, at most %d (Config.MaxBytes)", backend.ErrTooLarge, size, w.cfg.MaxBytes)
+	}
+	return err
 }
 
 // send sends the swap.
@@ -225,13 +252,11 @@ func (w *write) send(ctx context.Context) (over bool, err error) {
 	nothing := errors.Is(err, ErrMoved) || errors.Is(err, backend.ErrUnavailable) || lasts(err)
 	switch {
 	case err == nil:
-		w.link.yield(time.Since(sent))
+		w.link.yield(time.Since(sent), w.do != nil)
 		w.done()
 		w.link.adopt(&snapshot{w.swap.doc, tag})
 		return true, nil
-	case nothing && !w.swap.unknown:
-		w.swap = nil
-	default: // perhaps an earlier try of it was done: the next snapshot tells
+	case !nothing: // the next snapshot tells, and also whether an earlier try was done, or one repeated on its way
 		w.swap.unknown = true
 	}
 	w.snap = nil
