@@ -305,6 +305,9 @@ func (t *toy) do(session string, i int, op backend.Op) (backend.Entry, error) {
 	for ; parent != "/" && !t.at(parent).Exists(); parent = backend.Parent(parent) { // of a CompareAndSet
 		t.entries[parent] = record{Entry: backend.Entry{Key: parent, Rev: t.rev, Version: 1}}
 	}
+	if t.at(parent).Session != "" { // an ephemeral entry is no directory
+		return e, backend.ErrNoParent
+	}
 	e.Value, e.Version, e.Rev = op.Value, e.Version+1, cmp.Or(e.Rev, t.rev)
 	t.entries[e.Key] = record{e, queued || t.entries[e.Key].queued}
 	return e, nil
