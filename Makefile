@@ -64,9 +64,9 @@ ON_SERVERS = -count=1 -parallel $(PARALLEL)
 STRATEGIES = $(filter-out ./strategy/kafka,$(patsubst %/,./%,$(wildcard strategy/*/)))
 
 # Races are looked for in the library itself, so that not all is compiled twice.
-RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/register ./backend/zookeeper/internal/wire ./fence \
+RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./backend/zookeeper/internal/wire ./fence \
 	./strategy $(STRATEGIES)
-MEMORY = ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
+MEMORY = ./backend/register ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
 BACKENDS = $(SERVICES:%=./backend/%) ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \
 	./examples/controller ./examples/deputy ./examples/jobrunner ./examples/quickstart ./examples/remove ./examples/replicas ./examples/start
@@ -116,7 +116,7 @@ space = $(subst ,, )
 test-all: setup-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules
 
 all-memory: setup-all
-	$(TEST) -race $(RACED)
+	$(TEST) -race $(RACED) ./backend/register
 	$(TEST) -race -run '^TestMemory' ./internal/elections
 
 all-explorer:

@@ -67,7 +67,7 @@ func (s *session) heartbeats() {
 			continue
 		}
 		pause = driver.Pause{}
-		next = s.link.untilSilent(s.ID(), s.TTL()/4-s.TTL()/64) + rand.N(s.TTL()/64)
+		next = s.link.untilSilent(s.ID(), s.TTL()/4-s.TTL()/64) + 1 + rand.N(s.TTL()/64)
 	}
 }
 
