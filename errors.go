@@ -35,7 +35,8 @@ var (
 )
 
 var (
-	// ErrNoLeader: nobody leads the election at the moment.
+	// ErrNoLeader: nobody leads the election at the moment; from inspect.Inspector.Ask also: the leader that was to
+	// be asked has gone.
 	ErrNoLeader = election.ErrNoLeader
 
 	// ErrStrategyMismatch: the election was founded with another strategy, or its path holds something
