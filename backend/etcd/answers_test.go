@@ -96,7 +96,7 @@ func (o *oddities) change(cfg *clientv3.Config) {
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	var o oddities
-	f := setUp(t, 20*time.Second, o.change)
+	f := setUp(t, time.Minute, o.change)
 	for _, err := range []error{
 		rpctypes.ErrGRPCNoLeader, rpctypes.ErrGRPCNotLeader, rpctypes.ErrGRPCLeaderChanged, rpctypes.ErrGRPCStopped, rpctypes.ErrGRPCTimeout,
 		rpctypes.ErrGRPCCorrupt, rpctypes.ErrGRPCUnhealthy, rpctypes.ErrGRPCRequestTooManyRequests, rpctypes.ErrGRPCNotSupportedForLearner,

@@ -135,7 +135,7 @@ func TestNamesOfEntriesAreTheirs(t *testing.T) {
 // forms.
 func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 	t.Parallel()
-	f, other := setUpTwo(t, 20*time.Second)
+	f, other := setUpTwo(t, time.Minute)
 	for how, option := range map[string][]clientv3.OpOption{"no lease": nil, "another lease": {f.lease()}} {
 		for i, which := range []string{"the first", "the second"} {
 			t.Run(which+", "+how, func(t *testing.T) {

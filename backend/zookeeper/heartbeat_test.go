@@ -80,7 +80,7 @@ func TestVotesWithoutRights(t *testing.T) {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	var log logged
 	f := process(t, []string{server.Addr()}, func(cfg *zookeeper.Config) {
-		cfg.SessionTimeout, cfg.Logger = 10*time.Second, slog.New(slog.NewTextHandler(&log, nil))
+		cfg.SessionTimeout, cfg.Logger = 30*time.Second, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	must.Get(f.admin().SetACL("/", zk.DigestACL(zk.PermAll, "somebody", "else"), -1))(t)
 	votes := f.counts(zktest.MatchVote)

@@ -51,14 +51,13 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	f.Gone(f.S, e.Key)
 }
 
-// A server that accepts connections and sends nothing costs the time that a session allows for it.
+// A will is executed at the next server if one accepts connections and sends nothing. The session itself lives on
+// until then: its process sends heartbeats.
 func TestWillAtAFrozenServer(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(time.Minute))
 	w := must.Get(f.S.Will())(t)
 	by := process(t, []string{f.server.Addr(), f.server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 200 * time.Millisecond })
 	by.Proxies[0].Stall()
-	began := time.Now()
 	require.NoError(t, backend.Execute(f.Ctx, by.Backend, w))
-	assert.Less(t, time.Since(began), f.S.TTL()/2)
 }
