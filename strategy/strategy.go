@@ -31,8 +31,9 @@ type Strategy interface {
 	// withdraws every entry it made (Candidacy.Withdraw). It may return any error of the backend: the
 	// elector tries again where that is useful. On backend.ErrUsedUp, the elector moves to a new directory
 	// when all entries enqueued in the old one have gone: if a strategy enqueues in a directory, only a
-	// candidate that has such an entry may begin to lead there. On backend.ErrNoParent, it does so when Observe reports that nobody leads
-	// in the old one: if the directory is gone, nobody may begin to lead after that.
+	// candidate that has such an entry may begin to lead there. On backend.ErrNoParent, it does so when
+	// Observe reports that nobody leads in the old one: if the directory is gone, nobody may begin to lead
+	// after that.
 	Campaign(ctx context.Context, c *Candidacy) (Claim, error)
 
 	// Observe yields who leads in the election's directory now (the zero Leader: nobody), then again after

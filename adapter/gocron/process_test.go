@@ -167,8 +167,8 @@ func TestTwoProcesses(t *testing.T) {
 			late[r.kind]++
 		}
 	}
-	assert.LessOrEqual(t, late["task"], 1, "but for the one that it had begun when it was frozen")
-	assert.LessOrEqual(t, late["plain"], 1, "but for the one that it had begun when it was frozen")
+	assert.LessOrEqual(t, late["task"], 1, "except the one that it had begun when it was frozen")
+	assert.LessOrEqual(t, late["plain"], 1, "except the one that it had begun when it was frozen")
 
 	require.NoError(t, b.Kill()) // kill -9
 	killed := len(runs(t, log))

@@ -17,7 +17,7 @@ import (
 func TestPitfall26CompactionWhileAway(t *testing.T) {
 	f, other := setUpTwo(t, 30*time.Second)
 	operator := f.operator()
-	for _, change := range []string{"changed", "deleted", "deleted and made anew", "untouched"} {
+	for _, change := range []string{"changed", "deleted", "deleted and made again", "untouched"} {
 		t.Run(change, func(t *testing.T) {
 			f.T = t
 			e, own := f.seat(other.S), f.Enqueue(f.S)

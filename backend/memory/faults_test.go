@@ -328,8 +328,8 @@ func TestHalfOfALostReply(t *testing.T) {
 	require.Empty(t, svc.Dump())
 }
 
-// A commit that is given up while its request is on its way leaves no entry, and a live session, whatever fault
-// meets it.
+// A commit that is given up while its request is on its way leaves no entry, and a live session, with any fault
+// that meets it.
 func TestFaultOfAnAbandonedRequest(t *testing.T) {
 	for what, fault := range map[string]func(c *Client){
 		"none":          func(*Client) {},

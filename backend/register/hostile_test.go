@@ -345,7 +345,7 @@ func TestMovedThoughDone(t *testing.T) {
 	})
 }
 
-// Calls end with their contexts, whatever the store answers.
+// Calls end with their contexts, however the store answers.
 func TestOpenEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, o *object) {
 		p := newOdd(t, o)

@@ -29,8 +29,8 @@ type commit struct {
 	nonces []string        // one per op that leaves a trace: they distinguish this commit's entries from all others
 	raised map[string]bool // paths whose version an op raises, before or after
 
-	deep bool // ancestors may be missing
-	anew bool // proofs must be read again
+	deep   bool // ancestors may be missing
+	reread bool // proofs must be read again
 
 	gen   uint64      // the link of this attempt
 	began uint64      // the newest zxid seen before the first attempt

@@ -41,7 +41,7 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	root := f.create(f.S, newTop())
 	requests = f.requests()
 	require.NoError(t, f.commitUnder(f.S, root, backend.Delete(root)))
-	assert.Equal(t, []int32{proxytest.OpGetData, proxytest.OpDelete}, requests(), "its own version is the proof, and read anew")
+	assert.Equal(t, []int32{proxytest.OpGetData, proxytest.OpDelete}, requests(), "its own version is the proof, and read again")
 }
 
 // An op that implies a condition fails as the condition does, no matter what was known of the entry, or

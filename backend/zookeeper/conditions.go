@@ -36,7 +36,7 @@ func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition
 		if err != nil {
 			return nil, err
 		}
-		c, m := &commit{s: own, guards: guards, anew: true, gen: gen}, newMulti()
+		c, m := &commit{s: own, guards: guards, reread: true, gen: gen}, newMulti()
 		for _, g := range guards {
 			if err := c.guard(ctx, m, g); err != nil {
 				return nil, fmt.Errorf("%s: %w", g.Entry.Key, err)
@@ -136,7 +136,7 @@ func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error)
 	if !ok {
 		return anyVersion, nil
 	}
-	for attempt := 0; o.old || c.anew && o.version != 0; attempt++ {
+	for attempt := 0; o.old || c.reread && o.version != 0; attempt++ {
 		n, err := s.get(ctx, s.path(e.Key))
 		switch {
 		case errors.Is(err, zk.ErrNoNode) || err == nil && !s.entry(s.path(e.Key), n).Is(e):
@@ -192,7 +192,7 @@ func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (ve
 		return anyVersion, "", nil
 	}
 	p, ok := s.learned.proof(e, c.gen)
-	if !ok || c.anew {
+	if !ok || c.reread {
 		if p, err = s.learn(ctx, e); err != nil {
 			return 0, "", err
 		}

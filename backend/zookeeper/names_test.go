@@ -106,7 +106,7 @@ func FuzzQueue(f *testing.F) {
 			name := entryName(rand.Uint64(), seq)
 			all = append(all, name)
 			if !isEnqueued("/d/" + name) {
-				t.Errorf("%q is this package's, whatever its number", name)
+				t.Errorf("%q is this package's, with any number", name)
 			}
 			if seq >= 0 && seq < math.MaxInt32 {
 				want = append(want, name)
