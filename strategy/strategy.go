@@ -17,8 +17,9 @@ import (
 )
 
 // A Strategy decides who waits for whom, and who wins. It is blocking, cancellable code that uses only
-// backend.Session: it has no clock, no client type and no goroutine of its own, and holds no state of an
-// election, so that one value serves any number of electors.
+// backend.Session: it has no client type, and holds no state of an election, so that one value serves any
+// number of electors. It needs no clock for safety; one that takes turns by time, such as ranked's HoldOff,
+// uses package time, and a goroutine that it starts ends with the call.
 //
 // docs/internals/write-a-strategy.md builds and tests one.
 //
