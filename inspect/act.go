@@ -10,7 +10,6 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/election"
-	"github.com/elector-go/elector/strategy"
 )
 
 // MaxRequest is the maximum total size of a Request's By, Why and To, or a Designation's By and Why: 1024 bytes.
@@ -194,13 +193,13 @@ func (i *Inspector) Remove(ctx context.Context, path string, o RemoveOptions) (R
 func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o RemoveOptions, gone *Removed) error {
 	const tries = 10
 	for n := 1; ; n++ {
-		before := len(gone.Entries)
-		if _, foreign := e.strategy.use.(strategy.CustomLayout); o.Evict && !foreign {
+		before, of := len(gone.Entries), e.election()
+		if o.Evict && !of.Foreign {
 			if err := e.evict(ctx, s, gone); err != nil {
 				return err
 			}
 		}
-		err := e.election().Remove(ctx, s)
+		err := of.Remove(ctx, s)
 		if !o.Evict || !errors.Is(err, elector.ErrInUse) {
 			return err
 		}

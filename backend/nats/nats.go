@@ -73,7 +73,7 @@ type store struct {
 }
 
 // patience is how long a request waits for its answer. The client does not say that a connection has broken
-// under a request, so a long wait is in vain.
+// under a request, so a longer wait would not help.
 const patience = 5 * time.Second
 
 // Read asks the stream's leader. jetstream.KeyValue.Get may ask any replica, which may be behind.

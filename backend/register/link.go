@@ -3,9 +3,7 @@ package register
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -106,9 +104,8 @@ func (l *link) notice(ctx context.Context, object []byte, tag string) {
 	}
 	if err := l.look(ctx); err != nil && ctx.Err() == nil {
 		l.mu.Lock()
-		own := slices.Collect(maps.Keys(l.sessions))
-		l.mu.Unlock()
-		for _, s := range own {
+		defer l.mu.Unlock()
+		for s := range l.sessions {
 			s.outOfTouch(err)
 		}
 	}
@@ -130,7 +127,7 @@ func (l *link) polls(ctx context.Context) {
 		}
 		select {
 		case <-time.After(l.poll):
-			_ = l.look(ctx)
+			_ = l.look(ctx) // heartbeats find out that the store is out of reach
 		case <-ctx.Done():
 			return
 		}
@@ -168,6 +165,19 @@ func (l *link) read(ctx context.Context) (*snapshot, error) {
 	return l.adopt(snap), nil
 }
 
+// swap puts a document in the place of a snapshot.
+func (l *link) swap(ctx context.Context, old *snapshot, next *document) error {
+	object, err := next.encode()
+	if err != nil {
+		return err
+	}
+	tag, err := l.store.Swap(ctx, object, old.tag)
+	if err == nil {
+		l.adopt(&snapshot{next, tag})
+	}
+	return err
+}
+
 // An unreadable object is not this library's, or not this version's.
 type unreadable struct{ err error }
 
@@ -178,15 +188,13 @@ func (e *unreadable) Unwrap() error { return e.err }
 // or restored from a backup. All sessions end, because what they have done may be undone.
 func (l *link) wentBack(known, now *snapshot) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.snap.seq() < known.seq() {
-		l.mu.Unlock()
 		return // another read has found that out
 	}
 	l.snap = nil
 	clear(l.beats)
-	own := slices.Collect(maps.Keys(l.sessions))
-	l.mu.Unlock()
-	for _, s := range own {
+	for s := range l.sessions {
 		s.Lose(fmt.Errorf("the object was deleted or restored: it was at swap %d, and is at %d", known.seq(), now.seq()))
 	}
 }

@@ -75,7 +75,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 // open adds the record of a new session. If its ctx ends before the store confirms, a record may be left
 // that nobody renews: it has no entries, and others remove it.
 func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
-	s := &session{Backend: b, queue: make(chan struct{}, 1), turn: make(chan struct{}, 1), due: driver.NewWaker()}
+	s := &session{Backend: b, queue: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	id := strconv.FormatUint(driver.NewNonce(), 16)
 	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, ttl) // a later reply is of no use
@@ -93,18 +93,12 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		}
 		// If an earlier swap was done in spite of ErrMoved, others may have seen its beat long ago.
 		next.Sessions[id] = record{TTL: ttl, Beat: next.Sessions[id].Beat + 1, Slot: nonce}
-		object, err := next.encode()
-		if err != nil {
-			return nil, err
-		}
 		sent := time.Now()
-		tag, err := b.cfg.Store.Swap(ctx, object, snap.tag)
+		err = b.link.swap(ctx, snap, next)
 		switch {
-		case err == nil:
-			b.link.adopt(&snapshot{next, tag})
 		case errors.Is(err, ErrMoved) && pause.Wait(ctx):
 			continue
-		default:
+		case err != nil:
 			return nil, refused(caller, err)
 		}
 		s.Init(driver.LifeOptions{
@@ -117,7 +111,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		s.Grant(id, sent, ttl, ttl/8)
 		s.acknowledge(next)
 		b.link.join(s)
-		s.Run(s.heartbeats)
+		s.BeatBy(ttl/4, s.heartbeats())
 		return s, nil
 	}
 }
@@ -172,14 +166,6 @@ func (b *Backend) tryRemove(ctx context.Context, id string) (gone bool, err erro
 	}
 	next := snap.doc.next(driver.NewNonce(), time.Now())
 	next.drop(id)
-	object, err := next.encode()
-	if err != nil {
-		return false, err
-	}
-	tag, err := b.cfg.Store.Swap(ctx, object, snap.tag)
-	if err != nil {
-		return false, err
-	}
-	b.link.adopt(&snapshot{next, tag})
-	return true, nil
+	err = b.link.swap(ctx, snap, next)
+	return err == nil, err
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// A session is a record in the document. Its reads are in read.go, its writes in write.go.
+// A session is a record in the document. Its writes are in write.go.
 type session struct {
 	driver.Life
 	*Backend
 	acknowledged atomic.Pointer[acknowledgement]
-	due          driver.Waker // woken when a heartbeat is due at once
 
 	queue  chan struct{} // held by the one commit that has or awaits the turn: so a heartbeat waits for one commit at most
 	turn   chan struct{} // held by the one write that is under way, and guards what follows
@@ -50,49 +49,38 @@ var errRemoved = errors.New("the session's record was removed: its heartbeats ca
 // timeout bounds one request. It leaves time for another one, if a connection is dead.
 func (s *session) timeout() time.Duration { return s.TTL() / 2 }
 
-// heartbeats renews the session four times in its timeout, at once when it is out of touch, and when
-// another session has to be removed. Sessions do not do so at the same instant: only one swap can succeed.
-func (s *session) heartbeats() {
+// heartbeats returns what sends one: see driver.Life.BeatBy. The session is renewed four times in its timeout,
+// and when another session must be removed. Sessions do not do so at the same instant: only one swap can
+// succeed.
+func (s *session) heartbeats() func() (next time.Duration) {
 	var pause driver.Pause
-	for next := s.TTL() / 4; ; {
-		select {
-		case <-time.After(next):
-		case <-s.due:
-		case <-s.Ctx.Done():
-			return
-		}
+	return func() time.Duration {
 		if err := s.update(s.Ctx, nil); err != nil {
 			s.Suspend(err)
-			next = min(pause.Next(), s.TTL()/4)
-			continue
+			return min(pause.Next(), s.TTL()/4)
 		}
 		pause = driver.Pause{}
-		next = s.link.untilSilent(s.ID(), s.TTL()/4-s.TTL()/64) + 1 + rand.N(s.TTL()/64)
+		return s.link.untilSilent(s.ID(), s.TTL()/4-s.TTL()/64) + rand.N(s.TTL()/64)
 	}
 }
 
 // outOfTouch notes that the store does not answer. The next heartbeat finds out when it does.
 func (s *session) outOfTouch(err error) {
 	s.Suspend(err)
-	s.due.Wake()
+	s.BeatSoon()
 }
 
 // request reads the object once.
 func (s *session) request(ctx context.Context) (*snapshot, error) {
-	ctx, cancel := s.bound(ctx)
+	ctx, unbind := s.Bind(ctx)
+	defer unbind()
+	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 	snap, err := s.link.read(ctx)
 	if err == nil {
 		err = s.Over(ctx) // the snapshot may have ended the session
 	}
 	return snap, err
-}
-
-// bound returns the context of one read.
-func (s *session) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, unbind := s.Bind(ctx)
-	ctx, cancel := context.WithTimeout(ctx, s.timeout())
-	return ctx, func() { cancel(); unbind() }
 }
 
 // boundSwap returns the context of one swap. A swap that is under way when the session is lost may be
@@ -116,8 +104,6 @@ func lasts(err error) bool {
 
 // end removes the session's record and entries.
 func (s *session) end(ctx context.Context, _ error) {
-	ctx, cancel := context.WithTimeout(ctx, max(s.timeout(), time.Second))
-	defer cancel()
 	if err := s.remove(ctx, s.ID()); err != nil {
 		s.Life.Unconfirmed(err)
 		return

@@ -125,10 +125,10 @@ func (s *session) take(ctx context.Context, place chan struct{}) error {
 // moves the tag, or finds what the doubt has made and removes that in the same step.
 type write struct {
 	*session
-	do   change
-	snap *snapshot // what the swap is to change; nil: it has to be read
-	read bool      // snap was read in this call, so a refusal is final
-	swap *swap     // what is sent; nil: it has to be built
+	do    change
+	snap  *snapshot // what the swap is to change; nil: it must be read
+	fresh bool      // snap was read in this call, so a refusal is final
+	swap  *swap     // what is sent; nil: it must be built
 }
 
 // A swap is what a write sends.
@@ -155,7 +155,7 @@ func (w *write) step(ctx context.Context) (over bool, err error) {
 			w.snap = nil
 			return false, err
 		}
-		w.read = true
+		w.fresh = true
 	}
 	mine, lives := w.snap.sessions()[w.ID()]
 	if !lives {
@@ -170,20 +170,16 @@ func (w *write) step(ctx context.Context) (over bool, err error) {
 		w.swap = nil // it was not done, and never will be
 	}
 	if w.swap == nil {
-		if err := w.build(mine); err != nil {
-			again := !w.read // it may be refused only because what is known is old
-			w.snap = nil
-			return !again, unless(again, err)
+		switch err := w.build(mine); {
+		case err == nil:
+		case w.fresh:
+			return true, err
+		default:
+			w.snap = nil // it may be refused only because what is known is old
+			return false, nil
 		}
 	}
 	return w.send(ctx)
-}
-
-func unless(not bool, err error) error {
-	if not {
-		return nil
-	}
-	return err
 }
 
 // build makes the swap from the snapshot.
@@ -248,7 +244,7 @@ func (w *write) send(ctx context.Context) (over bool, err error) {
 	if w.swap.began.IsZero() {
 		w.swap.began = sent
 	}
-	tag, err := w.cfg.Store.Swap(ctx, w.swap.object, w.swap.tag)
+	tag, err := w.link.store.Swap(ctx, w.swap.object, w.swap.tag)
 	nothing := errors.Is(err, ErrMoved) || errors.Is(err, backend.ErrUnavailable) || lasts(err)
 	switch {
 	case err == nil:
@@ -296,6 +292,6 @@ func (w *write) giveUp(why error) error {
 		return why
 	}
 	w.doubts = append(w.doubts, w.swap.doubt)
-	w.due.Wake()
+	w.BeatSoon()
 	return driver.Indeterminate(why)
 }
