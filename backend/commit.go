@@ -20,6 +20,12 @@ func IfExists(e Entry) Condition { return Condition{Entry: e} }
 // IfUnchanged is the condition that e still exists at exactly this version.
 func IfUnchanged(e Entry) Condition { return Condition{Entry: e, Exact: true} }
 
+// Holds reports whether the condition holds if now is what its key has. It is for services that do not compare
+// incarnations by themselves.
+func (c Condition) Holds(now Entry) bool {
+	return now.Exists() && now.Rev == c.Entry.Rev && (!c.Exact || now.Version == c.Entry.Version)
+}
+
 // CheckConditions returns ErrBadKey for the first condition whose key is not valid, or nil.
 func CheckConditions(conditions []Condition) error {
 	for _, g := range conditions {

@@ -260,7 +260,7 @@ func (s *session) Commit(ctx context.Context, conditions []backend.Condition, op
 
 func (t *toy) commit(session string, conditions []backend.Condition, ops []backend.Op) (made []backend.Entry, err error) {
 	for _, c := range conditions {
-		if have := t.at(c.Entry.Key); !have.Exists() || have.Rev != c.Entry.Rev || c.Exact && !have.Same(c.Entry) {
+		if !c.Holds(t.at(c.Entry.Key)) {
 			return nil, backend.ErrCondition
 		}
 	}

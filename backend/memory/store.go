@@ -352,8 +352,7 @@ func (t *txn) check(op backend.Op) error {
 // commit applies ops for the session from if all conditions hold, and returns the entry that each leaves.
 func (s *Service) commit(from *session, guards []backend.Condition, ops []backend.Op) ([]backend.Entry, string, error) {
 	for _, g := range guards {
-		have := s.lookup(g.Entry.Key)
-		if !have.Exists() || have.Rev != g.Entry.Rev || g.Exact && have.Version != g.Entry.Version {
+		if !g.Holds(s.lookup(g.Entry.Key)) {
 			return nil, g.Entry.Key, backend.ErrCondition
 		}
 	}

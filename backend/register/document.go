@@ -145,7 +145,7 @@ func (d *document) predecessor(e backend.Entry) (before backend.Entry, err error
 // holds returns nil if all conditions hold.
 func (d *document) holds(conditions []backend.Condition) error {
 	for _, c := range conditions {
-		if have := d.at(c.Entry.Key); !have.Exists() || have.Rev != c.Entry.Rev || c.Exact && have.Version != c.Entry.Version {
+		if !c.Holds(d.at(c.Entry.Key)) {
 			return of(c.Entry.Key, backend.ErrCondition)
 		}
 	}

@@ -31,7 +31,8 @@ type Notifier interface {
 	// changes that others follow. object and tag are what the change has left; a nil object means that they
 	// are unknown, or that the store is out of reach: then the object is read. Notices are hints: they may be
 	// late, repeated, out of order or missing, and nothing but speed depends on that. But an object and its
-	// tag belong together, as in Read: a swap may be built on them. Notify waits a while before it repeats what has failed.
+	// tag belong together, as in Read: a swap may be built on them. Notify waits a while before it repeats
+	// what has failed.
 	Notify(ctx context.Context, changed func(object []byte, tag string))
 }
 

@@ -82,7 +82,7 @@ func exact(strategy string, n float64) (f figure, known bool) {
 		// One to lead, one told that it is next, and the leader told of what it wrote into its own entry.
 		f = figure{Cost: report.Cost{WakeUps: 3, Writes: 3, Operations: 9}, leaderless: 1}
 	case "unfair":
-		// The old leader, too, learns by a write in vain that another leads.
+		// The old leader, too, learns from a refused write that another leads.
 		f = figure{Cost: report.Cost{WakeUps: n - 1, Writes: n + 1, Operations: 3*n + 1, Refused: n - 1}, leaderless: 2}
 	case "kafka":
 		f = figure{Cost: report.Cost{WakeUps: n - 1, Writes: n, Operations: 3*n - 1, Refused: n - 2}, leaderless: 2}
