@@ -37,8 +37,9 @@ type world struct {
 	// inDoubt is whether a call may return ErrIndeterminate while its session and its ctx live.
 	inDoubt bool
 
-	mu      sync.Mutex
-	deleted map[string]bool // IDs of sessions whose entry an operator has deleted: they hear of it afterwards
+	mu sync.Mutex
+	// deleted has the newest entry of each session that an operator has deleted: the session hears of it afterwards.
+	deleted map[string]uint64
 }
 
 // A peer takes part in one session after another.
@@ -122,7 +123,7 @@ var faults = []struct {
 		if all := leases(p.w.svc, "/"); len(all) > 0 {
 			e := all[p.IntN(len(all))]
 			p.w.mu.Lock()
-			p.w.deleted[e.Session] = true
+			p.w.deleted[e.Session] = max(p.w.deleted[e.Session], e.Rev)
 			p.w.mu.Unlock()
 			p.w.svc.Delete(e.Key)
 		}
@@ -184,7 +185,7 @@ func TestFaultsOnServers(t *testing.T) {
 // keep lets peers take part under a fault, or all faults for -1. In a bubble that takes a minute, and on a
 // server as many plays as suffice.
 func (p promise) keep(w *world, seed uint64, fault int) {
-	w.deleted = make(map[string]bool)
+	w.deleted = make(map[string]uint64)
 	play, end := p.begin(w)
 	limit := time.Minute
 	if w.svc == nil {
@@ -259,7 +260,7 @@ func (p *peer) plays(ctx context.Context, b backend.Backend, play func(ctx conte
 	}
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	assert.True(p.w, p.w.deleted[now.ID()], "nothing has happened, and it fails: %v", err)
+	assert.NotZero(p.w, p.w.deleted[now.ID()], "nothing has happened, and it fails: %v", err)
 }
 
 // doubts hides the outcome of a write from the peer. It leaves commits of ephemeral entries alone: only the
@@ -306,7 +307,9 @@ func (r *referee) takes(p *turn, most int, token uint64) {
 		r.now = make(map[*backend.Session]bool)
 	}
 	r.now[p.Session] = true
-	delete(p.w.deleted, p.ID()) // that was before
+	if p.w.deleted[p.ID()] < token { // that was another entry; its own may be deleted before the reply comes that it has been made
+		delete(p.w.deleted, p.ID())
+	}
 	assert.LessOrEqual(p.w, r.live(p.w), most, "more hold it than may")
 	if most == 1 {
 		assert.Greater(p.w, token, r.last, "tokens rise")
@@ -317,7 +320,7 @@ func (r *referee) takes(p *turn, most int, token uint64) {
 // live counts the holders whose session lives, and whose entry no operator has deleted.
 func (r *referee) live(w *world) (n int) {
 	for s := range r.now {
-		if s.State() != backend.Lost && !w.deleted[s.ID()] {
+		if s.State() != backend.Lost && w.deleted[s.ID()] == 0 {
 			n++
 		}
 	}
