@@ -30,7 +30,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-TESTED = cmd/elector backend/nats examples/fencing examples/recipes examples/webservice internal/fencetest adapter/gocron metrics/otel metrics/prometheus
+TESTED = cmd/elector backend/kubernetes backend/nats examples/fencing examples/recipes examples/webservice internal/fencetest adapter/gocron metrics/otel metrics/prometheus
 MODULES = . $(TESTED)
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
@@ -40,7 +40,7 @@ BUILT = $(notdir $(patsubst %/go.mod,%,$(wildcard internal/servers/*/go.mod)))
 SERVERS = $(BUILT:%=internal/servers/%)
 
 # The services that have servers: all that is in backend/, except what serves every service.
-SERVICES = $(filter-out dial driver memory meter register nats,$(notdir $(patsubst %/,%,$(wildcard backend/*/))))
+SERVICES = $(filter-out dial driver memory meter register nats kubernetes,$(notdir $(patsubst %/,%,$(wildcard backend/*/))))
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)) || ok=false; done; $$ok
 

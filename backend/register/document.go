@@ -3,7 +3,6 @@ package register
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -56,21 +55,19 @@ func decode(object []byte) (*document, error) {
 	}
 	var d document
 	if err := json.Unmarshal(object, &d); err != nil {
-		return nil, fmt.Errorf("%w: %w: give this election an object of its own", errForeign, err)
+		return nil, fmt.Errorf("%w: %w: give this election an object of its own", ErrForeign, err)
 	}
 	switch {
 	case d.Elector <= 0:
-		return nil, fmt.Errorf("%w: it has no format: give this election an object of its own", errForeign)
+		return nil, fmt.Errorf("%w: it has no format: give this election an object of its own", ErrForeign)
 	case d.Elector > format:
 		return nil, fmt.Errorf("the object has format %d; this program knows formats up to %d: run the same release everywhere", d.Elector, format)
 	case max(d.Seq, d.Rev) == math.MaxUint64:
-		return nil, fmt.Errorf("%w: there is no number after its seq or rev: delete it", errForeign)
+		return nil, fmt.Errorf("%w: there is no number after its seq or rev: delete it", ErrForeign)
 	}
 	maps.DeleteFunc(d.Entries, func(_ string, e entry) bool { return e.Rev == 0 || e.Version == 0 })
 	return &d, nil
 }
-
-var errForeign = errors.New("the object holds no document of elector")
 
 // encode returns the document's text.
 func (d *document) encode() ([]byte, error) { return json.Marshal(d) }

@@ -3,6 +3,11 @@ package register
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector/backend"
 )
 
 // A Store keeps one object. It is safe for concurrent use. All calls return soon after ctx has ended.
@@ -38,3 +43,29 @@ type Notifier interface {
 
 // ErrMoved is the error of a Swap of an object that has another tag.
 var ErrMoved = errors.New("the object has changed since it was read")
+
+// ErrForeign means that the object is somebody else's. Nothing is ever written to it. A Store may return it from Read, too, if
+// it can tell who that is: then no session opens, and those that are open end with their windows.
+var ErrForeign = errors.New("the object holds no document of elector")
+
+// A Summary is what an object holds, for a Store that shows it to people.
+type Summary struct {
+	Entries  []backend.Entry          // sorted by their keys
+	Sessions map[string]time.Duration // the session timeouts
+}
+
+// Summarize reads an object.
+func Summarize(object []byte) (Summary, error) {
+	d, err := decode(object)
+	if d == nil {
+		return Summary{}, err
+	}
+	s := Summary{Sessions: make(map[string]time.Duration)}
+	for _, key := range slices.Sorted(maps.Keys(d.Entries)) {
+		s.Entries = append(s.Entries, d.at(key))
+	}
+	for id, r := range d.Sessions {
+		s.Sessions[id] = r.TTL
+	}
+	return s, nil
+}

@@ -252,7 +252,7 @@ func (w *write) send(ctx context.Context) (over bool, err error) {
 		w.done()
 		w.link.adopt(&snapshot{w.swap.doc, tag})
 		return true, nil
-	case !nothing: // the next snapshot tells, and also whether an earlier try was done, or one repeated on its way
+	case !nothing, errors.Is(err, ErrMoved): // the next snapshot tells, and also whether an earlier try was done, or one that the client has repeated
 		w.swap.unknown = true
 	}
 	w.snap = nil

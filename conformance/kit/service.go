@@ -78,6 +78,9 @@ type Service struct {
 	// MaxOps and MaxBytes are the limits of one commit, as in ErrTooLarge: ops and bytes. Zero means no
 	// limit, and needs a reason in Why as a nil function does.
 	MaxOps, MaxBytes int
+	// MaxValue is the size of the largest value that an entry can have, in bytes, if that is less than the entry of a
+	// candidate with the longest value (elector.MaxValue) needs. Zero means that it is not.
+	MaxValue int
 
 	// Watches counts the watches that the service holds now, for all processes.
 	Watches func() (int, error)

@@ -2,6 +2,7 @@ package backendrules
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -21,7 +22,7 @@ var valueRules = []rule{
 
 func writeValues(r *run) {
 	s, other, dir := r.pair()
-	const largest = 350_000 // bytes of a candidate's entry: its value is in base64 there
+	largest := cmp.Or(r.Service.MaxValue, 350_000) // bytes of a candidate's entry: its value is in base64 there
 	for _, value := range [][]byte{nil, {}, {0}, []byte("\x00\xff\n\r\"\\"), bytes.Repeat([]byte("0123456789abcdef"), largest/16)} {
 		for _, op := range []backend.Op{backend.Enqueue(dir, value), backend.CompareAndSet(fmt.Sprintf("%s%d", r.key("v"), len(value)), value, 0)} {
 			e := s.commit(op)[0]
