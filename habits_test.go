@@ -87,7 +87,7 @@ var imports = []struct{ of, may, why string }{
 	{"backend/etcd/...", "backend backend/driver internal/asynclog go.etcd.io/etcd/... google.golang.org/grpc/...", "it brings no client but its own"},
 	{"backend/consul/...", "backend backend/driver internal/asynclog github.com/hashicorp/consul/api/...", "it brings no client but its own"},
 	{"backend/meter", "backend", "it serves every service"},
-	{"backend/dial", "backend/... internal/asynclog internal/etcdclient github.com/hashicorp/consul/api/... go.etcd.io/etcd/... go.uber.org/zap/... google.golang.org/grpc/...", "it opens backends, and knows no elections"},
+	{"backend/dial", "backend/... internal/asynclog internal/environment internal/etcdclient github.com/hashicorp/consul/api/... go.etcd.io/etcd/... go.uber.org/zap/... google.golang.org/grpc/...", "it opens backends, and knows no elections"},
 	{"strategy/catalog", "strategy/...", "a strategy serves every service"},
 	{"strategy/...", "strategy backend internal/layout strategy/entries", "a strategy serves every service, and what two share is in strategy/entries"},
 	{"fence", ". backend", "the driver of the database is the user's own"},

@@ -9,24 +9,34 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/environment"
 )
 
-func openConsul(t *target, o options) (backend.Backend, func() error, error) {
+var consulScheme = Scheme{
+	Name: "consul", Usage: "consul://host[:port]", Port: "8500", Params: []string{"check", "timeout", "tls"},
+	Secret: "set CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE or CONSUL_HTTP_AUTH", Open: openConsul,
+}
+
+func openConsul(t *Target) (backend.Backend, func() error, error) {
 	switch {
-	case t.path != "":
+	case t.Path != "":
 		return nil, nil, errors.New("takes no path, for Consul has no prefix for a client's keys: put it into the election's name")
-	case len(t.servers) > 1:
+	case len(t.Servers) > 1:
 		return nil, nil, errors.New("takes one host: name one agent, such as the one on this machine; it knows the servers")
 	}
-	client, closeIdle, err := consulClient(t, o)
+	check, err := t.duration("check")
 	if err != nil {
 		return nil, nil, err
 	}
-	watches, closeIdleToo, err := consulClient(t, o)
+	client, closeIdle, err := consulClient(t)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := consul.New(client, consul.Config{SessionTimeout: t.timeout, Check: t.check, Watches: watches, Logger: o.log})
+	watches, closeIdleToo, err := consulClient(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := consul.New(client, consul.Config{SessionTimeout: t.Timeout, Check: check, Watches: watches, Logger: t.Logger})
 	return b, func() error {
 		closeIdle()
 		closeIdleToo()
@@ -35,26 +45,26 @@ func openConsul(t *target, o options) (backend.Backend, func() error, error) {
 }
 
 // consulClient makes a client with connections of its own.
-func consulClient(t *target, o options) (client *api.Client, closeIdle func(), err error) {
-	var env environment
-	secured := env.secureConsul(t)
-	if err := env.err(); err != nil {
+func consulClient(t *Target) (client *api.Client, closeIdle func(), err error) {
+	var env environment.Reader
+	secured := secureConsul(&env, t.TLS)
+	if err := env.Err(); err != nil {
 		return nil, nil, err
 	}
 	config := api.DefaultConfig() // reads the environment
-	config.Token = trimNewline(config.Token)
+	config.Token = environment.TrimNewline(config.Token)
 	if config.HttpAuth != nil {
-		config.HttpAuth.Password = trimNewline(config.HttpAuth.Password)
+		config.HttpAuth.Password = environment.TrimNewline(config.HttpAuth.Password)
 	}
-	config.Address, config.Scheme = t.servers[0], "http"
+	config.Address, config.Scheme = t.Servers[0], "http"
 	if secured != nil {
 		config.Scheme = "https"
 	}
 	// Over HTTP/2, which TLS brings along, all requests share a connection: a dead one continues to be
 	// used, and the reason why TLS has refused it is not reported.
 	config.Transport.ForceAttemptHTTP2 = false
-	if o.dial != nil {
-		config.Transport.DialContext = o.dial
+	if t.DialContext != nil {
+		config.Transport.DialContext = t.DialContext
 	}
 	client, err = api.NewClient(config)
 	if err == nil && secured != nil && secured.GetClientCertificate != nil {
@@ -66,18 +76,18 @@ func consulClient(t *target, o options) (client *api.Client, closeIdle func(), e
 
 // secureConsul checks what the client library reads from the environment by itself: the library's errors do
 // not name the variable, and it only logs some. secureConsul returns nil if TLS is not wanted.
-func (e *environment) secureConsul(t *target) *tls.Config {
-	e.secretFile(api.HTTPTokenFileEnvName)
-	e.flag(api.HTTPSSLVerifyEnvName)
-	names := certificates{api.HTTPCAFile, api.HTTPClientCert, api.HTTPClientKey}
-	wanted, set := e.flag(api.HTTPSSLEnvName)
+func secureConsul(e *environment.Reader, tlsGiven *bool) *tls.Config {
+	e.SecretFile(api.HTTPTokenFileEnvName)
+	e.Flag(api.HTTPSSLVerifyEnvName)
+	names := environment.Certificates{CA: api.HTTPCAFile, Cert: api.HTTPClientCert, Key: api.HTTPClientKey}
+	wanted, set := e.Flag(api.HTTPSSLEnvName)
 	switch {
-	case t.tls != nil:
-		wanted = *t.tls
+	case tlsGiven != nil:
+		wanted = *tlsGiven
 	case !set:
-		wanted = names.set() || os.Getenv(api.HTTPCAPath) != ""
+		wanted = names.Set() || os.Getenv(api.HTTPCAPath) != ""
 	}
-	if config := e.tlsConfig(names); wanted {
+	if config := e.TLSConfig(names); wanted {
 		return config
 	}
 	return nil

@@ -2,6 +2,8 @@ package dial_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -76,6 +79,8 @@ func TestRefused(t *testing.T) {
 		{"redis://h", `unknown scheme "redis": ` + nonsense},
 		{"ZK://h", `unknown scheme "ZK": ` + nonsense},
 		{"://h", `unknown scheme "": ` + nonsense},
+		{"nats://h", nonsense + `; this program lacks import _ "github.com/elector-go/elector/backend/nats/dialnats", which brings nats://`},
+		{"k8s://a/b", `import _ "github.com/elector-go/elector/backend/kubernetes/dialkubernetes"`},
 
 		{"zk://me:secret@h:1", "set ZOOKEEPER_AUTH or ZOOKEEPER_AUTH_FILE"},
 		{"zk://me:sec/ret@h:1", "ZOOKEEPER_AUTH"},
@@ -117,7 +122,7 @@ func TestRefused(t *testing.T) {
 		{"consul://h/a", "put it into the election's name"},
 		{"consul://h1,h2", "name one agent"},
 		{"mem://a/b", "takes no path"},
-		{"mem:///", "takes no path"},
+		{"mem:///", "there is no path after the slash"},
 		{"mem://a:1", `name "a:1": letters, digits, dots, dashes and underscores only`},
 
 		{"zk://h?timeuot=3s", `unknown parameter "timeuot": there are timeout, tls`},
@@ -292,4 +297,44 @@ func TestEtcdWatchesTakePauses(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = s.Close(cancelled) // nobody is there to confirm it
+}
+
+// TestRegister checks that another package can bring a scheme, that it gets what the URL and the options say, and
+// that help texts and errors name it.
+func TestRegister(t *testing.T) {
+	var got dial.Target
+	name := fmt.Sprint("invented-", time.Now().UnixNano()) // each name can be registered once
+	s := dial.Scheme{
+		Name: name, Usage: name + "://namespace/name", Params: []string{"timeout", "color"}, Secret: "set INVENTED",
+		Open: func(t *dial.Target) (backend.Backend, func() error, error) {
+			got = *t
+			return memory.New(memory.Options{}), func() error { return errors.New("closed") }, nil
+		},
+	}
+	dial.Register(s)
+	assert.Contains(t, dial.Schemes(), name)
+	assert.Contains(t, dial.Usage(), ", or "+s.Usage+"; ")
+
+	dialer := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no") }
+	b := must.Get(dial.Open(t.Context(), name+"://ns.1/some%20name?timeout=3s&color=red", dial.WithDialContext(dialer)))(t)
+	assert.Equal(t, "ns.1", got.Name)
+	assert.Equal(t, "/some name", got.Path)
+	assert.Equal(t, 3*time.Second, got.Timeout)
+	assert.Equal(t, map[string]string{"color": "red"}, got.Params)
+	assert.NotNil(t, got.Logger)
+	assert.NotNil(t, got.DialContext)
+	assert.ErrorContains(t, b.Close(), "closed")
+
+	for url, says := range map[string]string{
+		name + "://me:secret@h":  "set INVENTED",
+		name + "://a/b?tls=true": `unknown parameter "tls": there are timeout, color`,
+		name + "://a:1/b":        `name "a:1"`,
+		"nonsense://":            ", " + name + "://",
+	} {
+		_, err := dial.Open(t.Context(), url)
+		assert.ErrorContains(t, err, says, url)
+	}
+	assert.PanicsWithValue(t, fmt.Sprintf("dial: Register of %q: the scheme is registered already", name), func() { dial.Register(s) })
+	assert.PanicsWithValue(t, `dial: Register of "etcd": the scheme is registered already`, func() { s.Name = "etcd"; dial.Register(s) })
+	assert.PanicsWithValue(t, `dial: Register of "x": Name, Usage, Secret or Open is missing`, func() { dial.Register(dial.Scheme{Name: "x"}) })
 }

@@ -7,6 +7,12 @@
 //	mem://                                      a new service in this process
 //	mem://name                                  the service of that name in this process
 //
+// Other modules bring schemes for services whose clients are large. A program imports them for that alone, as
+// it does drivers of database/sql, and [Register] is how they do it:
+//
+//	import _ "github.com/elector-go/elector/backend/nats/dialnats"               // nats://h1,h2/bucket
+//	import _ "github.com/elector-go/elector/backend/kubernetes/dialkubernetes"   // k8s://namespace/lease
+//
 // What it guarantees: a wrong URL is refused with an error that says what is wrong and what is allowed;
 // nothing is ignored, guessed or rewritten. No error repeats a part of a URL that may be a secret.
 //
@@ -63,6 +69,6 @@
 // password file each time a token is fetched, so that they may be renewed while the process runs.
 // Everything else is read once.
 //
-// Importing this package compiles the clients of all services. Libraries, and programs that know their
+// Importing this package compiles the clients of ZooKeeper, etcd and Consul. Libraries, and programs that know their
 // service, import its backend alone.
 package dial

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/internal/environment"
 	"github.com/elector-go/elector/internal/etcdclient"
 )
 
@@ -22,10 +23,16 @@ import (
 // sooner: see DialKeepAliveTimeout below.
 const pingAfter = 10 * time.Second
 
-func openEtcd(t *target, o options) (backend.Backend, func() error, error) {
-	var env environment
-	config, login := env.tls(t, certificates{"ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"}), env.login()
-	if err := env.err(); err != nil {
+var etcdScheme = Scheme{
+	Name: "etcd", Usage: "etcd://host[:port],.../prefix", Port: "2379", Params: []string{"timeout", "tls"},
+	Secret: "set ETCDCTL_USER, and ETCDCTL_PASSWORD or ETCDCTL_PASSWORD_FILE", Open: openEtcd,
+}
+
+func openEtcd(t *Target) (backend.Backend, func() error, error) {
+	var env environment.Reader
+	config := env.TLS(t.TLS, environment.Certificates{CA: "ETCDCTL_CACERT", Cert: "ETCDCTL_CERT", Key: "ETCDCTL_KEY"})
+	login := readLogin(&env)
+	if err := env.Err(); err != nil {
 		return nil, nil, err
 	}
 	scheme := "http://"
@@ -33,10 +40,10 @@ func openEtcd(t *target, o options) (backend.Backend, func() error, error) {
 		scheme = "https://"
 	}
 	var endpoints []string
-	for _, server := range t.servers {
+	for _, server := range t.Servers {
 		endpoints = append(endpoints, scheme+server)
 	}
-	timeout := cmp.Or(t.timeout, etcd.DefaultSessionTimeout)
+	timeout := cmp.Or(t.Timeout, etcd.DefaultSessionTimeout)
 	// gRPC's own pauses between attempts to connect grow to two minutes, and a session
 	// that was cut off would be lost meanwhile.
 	dialing := []grpc.DialOption{grpc.WithChainStreamInterceptor(etcd.Calm), grpc.WithConnectParams(grpc.ConnectParams{
@@ -46,13 +53,13 @@ func openEtcd(t *target, o options) (backend.Backend, func() error, error) {
 	if login != nil {
 		dialing = append(dialing, grpc.WithChainUnaryInterceptor(login.unary), grpc.WithChainStreamInterceptor(login.stream))
 	}
-	if o.dial != nil {
+	if t.DialContext != nil {
 		dialing = append(dialing, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return o.dial(ctx, "tcp", address)
+			return t.DialContext(ctx, "tcp", address)
 		}))
 	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: endpoints, TLS: config, Logger: zap.New(zapCore{o.log}),
+		Endpoints: endpoints, TLS: config, Logger: zap.New(zapCore{t.Logger}),
 		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: max(timeout/3, time.Second),
 		DialOptions:     dialing,
 		MaxUnaryRetries: 1, // that is one try: sessions know what may be sent again
@@ -60,12 +67,12 @@ func openEtcd(t *target, o options) (backend.Backend, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if t.path != "" {
-		client.KV = namespace.NewKV(client.KV, t.path)
-		client.Watcher = namespace.NewWatcher(client.Watcher, t.path)
-		client.Lease = namespace.NewLease(client.Lease, t.path)
+	if t.Path != "" {
+		client.KV = namespace.NewKV(client.KV, t.Path)
+		client.Watcher = namespace.NewWatcher(client.Watcher, t.Path)
+		client.Lease = namespace.NewLease(client.Lease, t.Path)
 	}
-	b, err := etcd.New(client, etcd.Config{SessionTimeout: t.timeout, Logger: o.log})
+	b, err := etcd.New(client, etcd.Config{SessionTimeout: t.Timeout, Logger: t.Logger})
 	if err != nil {
 		_ = client.Close() // it has not been used
 		return nil, nil, err

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/elector-go/elector/internal/environment"
 )
 
 // A login adds the token of a user to all requests to etcd. The client library can do that, too, but its
@@ -36,32 +38,32 @@ func (t *token) outlives(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrAuthOldRevision) && strings.Count(t.text, ".") == 1
 }
 
-// login reads the user and the password, by etcdctl's rules. It returns nil if there is none.
-func (e *environment) login() *login {
+// readLogin reads the user and the password, by etcdctl's rules. It returns nil if there is none.
+func readLogin(e *environment.Reader) *login {
 	const (
 		userVariable = "ETCDCTL_USER"
 		variable     = "ETCDCTL_PASSWORD"
 		fromFile     = variable + "_FILE"
 	)
-	user, password := trimNewline(os.Getenv(userVariable)), e.secret(variable)
+	user, password := environment.TrimNewline(os.Getenv(userVariable)), e.Secret(variable)
 	given := os.Getenv(variable) != "" || os.Getenv(fromFile) != ""
 	switch {
 	case user == "" && given:
-		e.fault("%s has a password, and there is no user: set %s", variable, userVariable)
+		e.Fault("%s has a password, and there is no user: set %s", variable, userVariable)
 		return nil
 	case user == "":
 		return nil
 	case !given:
 		var ok bool
 		if user, password, ok = strings.Cut(user, ":"); !ok || password == "" {
-			e.fault("%s has no password: give user:password, or set %s or %s", userVariable, variable, fromFile)
+			e.Fault("%s has no password: give user:password, or set %s or %s", userVariable, variable, fromFile)
 		}
 	}
 	l := &login{user: user, turn: make(chan struct{}, 1), password: func() string { return password }}
 	if path := os.Getenv(fromFile); path != "" {
 		l.password = func() string { // it may have been changed
-			if text, err := os.ReadFile(path); err == nil && trimNewline(string(text)) != "" {
-				return trimNewline(string(text))
+			if text, err := os.ReadFile(path); err == nil && environment.TrimNewline(string(text)) != "" {
+				return environment.TrimNewline(string(text))
 			}
 			return password
 		}

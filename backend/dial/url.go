@@ -15,66 +15,25 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A scheme is one way to begin a URL.
-type scheme struct {
-	name   string
-	port   string   // of a host without one
-	params []string // that it accepts
-	secret string   // where credentials belong
-	open   func(*target, options) (b backend.Backend, close func() error, err error)
-}
-
-// schemes returns all schemes.
-func schemes() []*scheme {
-	return []*scheme{
-		{name: "zk", port: "2181", params: []string{"timeout", "tls"}, open: openZooKeeper,
-			secret: "set ZOOKEEPER_AUTH or ZOOKEEPER_AUTH_FILE"},
-		{name: "etcd", port: "2379", params: []string{"timeout", "tls"}, open: openEtcd,
-			secret: "set ETCDCTL_USER, and ETCDCTL_PASSWORD or ETCDCTL_PASSWORD_FILE"},
-		{name: "consul", port: "8500", params: []string{"check", "timeout", "tls"}, open: openConsul,
-			secret: "set CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE or CONSUL_HTTP_AUTH"},
-		{name: "mem", open: openMemory,
-			secret: "there is nobody to show them to"},
-	}
-}
-
-// A target is a parsed URL.
-type target struct {
-	scheme  *scheme
-	servers []string // host:port
-	name    string   // of a service in this process
-	path    string   // "" or a key
-	timeout time.Duration
-	check   time.Duration
-	tls     *bool // nil: not given
-}
-
 // parse parses a URL. Package net/url accepts no list of hosts with ports, and repeats the URL in its
 // errors.
-func parse(raw string) (*target, error) {
+func parse(raw string) (*Target, error) {
 	name, rest, isURL := strings.Cut(raw, "://")
-	var names []string
-	t := &target{}
-	for _, s := range schemes() {
-		names = append(names, s.name+"://")
-		if s.name == name {
-			t.scheme = s
-		}
-	}
-	there := "there are " + strings.Join(names, ", ")
+	s, err := find(name)
 	switch {
 	case strings.Contains(raw, "@"):
 		hint := "leave them out"
-		if isURL && t.scheme != nil {
-			hint = t.scheme.secret
+		if isURL && err == nil {
+			hint = s.Secret
 		}
 		return nil, fmt.Errorf(`credentials ("@") don't belong into a URL, which is printed and logged: %s; a path has %%40 for "@"`, hint)
 	case !isURL:
 		name, _, _ = strings.Cut(raw, "?") // parameters may be secrets
-		return nil, fmt.Errorf("%q is not a URL: %s", name, there)
-	case t.scheme == nil:
-		return nil, fmt.Errorf("unknown scheme %q: %s", name, there)
+		return nil, fmt.Errorf("%q is not a URL: %s", name, there())
+	case err != nil:
+		return nil, err
 	}
+	t := &Target{scheme: s, Params: make(map[string]string)}
 	if err := t.parse(rest); err != nil {
 		return nil, fmt.Errorf("%s://: %w", name, err)
 	}
@@ -87,50 +46,50 @@ type Server struct {
 	URL     string // names this server alone, and is otherwise the same
 }
 
-// Servers returns the servers that a URL names, in its order, for programs that ask each of them. mem://
-// has none. Servers resolves no names. The error for a wrong URL is that of Open.
+// Servers returns the servers that a URL names, in its order, for programs that ask each of them. A
+// scheme without hosts, such as mem://, has none. Servers resolves no names. The error for a wrong URL is that of Open.
 func Servers(url string) ([]Server, error) {
 	t, err := parse(url)
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	begin := t.scheme.name + "://"
+	begin := t.scheme.Name + "://"
 	rest := strings.TrimLeftFunc(url[len(begin):], func(r rune) bool { return r != '/' && r != '?' })
 	var all []Server
-	for _, address := range t.servers {
+	for _, address := range t.Servers {
 		all = append(all, Server{address, begin + address + rest})
 	}
 	return all, nil
 }
 
 // parse parses what comes after the scheme, and reports everything that is wrong with it.
-func (t *target) parse(rest string) error {
+func (t *Target) parse(rest string) error {
 	if strings.Contains(rest, "#") {
 		return errors.New(`"#" has no meaning here: a path has %23 for it`)
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, path, slash := strings.Cut(rest, "/")
 	var errs []error
-	if t.scheme.port == "" {
-		if t.name = hosts; hosts != "" && !plain(hosts) {
+	if t.scheme.Port == "" {
+		if t.Name = hosts; hosts != "" && !plain(hosts) {
 			errs = append(errs, fmt.Errorf("name %q: letters, digits, dots, dashes and underscores only", hosts))
 		}
-		if slash {
-			errs = append(errs, errors.New("takes no path: leave out what begins with the third slash"))
+		if slash && path == "" {
+			errs = append(errs, errors.New("there is no path after the slash: leave the slash out, or give one"))
 		}
-		return errors.Join(append(errs, t.parseQuery(query))...)
-	}
-	for host := range strings.SplitSeq(hosts, ",") {
-		server, err := parseHost(host, t.scheme.port)
-		if err != nil {
-			errs = append(errs, err)
+	} else {
+		for host := range strings.SplitSeq(hosts, ",") {
+			server, err := parseHost(host, t.scheme.Port)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			t.Servers = append(t.Servers, server)
 		}
-		t.servers = append(t.servers, server)
 	}
 	path, err := url.PathUnescape(path)
 	if err == nil && path != "" {
-		t.path = "/" + path
-		err = backend.CheckKey(t.path)
+		t.Path = "/" + path
+		err = backend.CheckKey(t.Path)
 	}
 	if err != nil {
 		errs = append(errs, fmt.Errorf("path: %w", err))
@@ -171,19 +130,19 @@ func plain(s string) bool {
 	})
 }
 
-func (t *target) parseQuery(query string) error {
+func (t *Target) parseQuery(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return fmt.Errorf("parameters: %w", err)
 	}
 	there := "there are none"
-	if len(t.scheme.params) > 0 {
-		there = "there are " + strings.Join(t.scheme.params, ", ")
+	if len(t.scheme.Params) > 0 {
+		there = "there are " + strings.Join(t.scheme.Params, ", ")
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch value := values[name]; {
-		case !slices.Contains(t.scheme.params, name):
+		case !slices.Contains(t.scheme.Params, name):
 			err = fmt.Errorf("unknown parameter %q: %s", name, there)
 		case len(value) > 1:
 			err = fmt.Errorf("parameter %q is given %d times: give it once", name, len(value))
@@ -195,17 +154,17 @@ func (t *target) parseQuery(query string) error {
 	return errors.Join(errs...)
 }
 
-func (t *target) set(name, value string) (err error) {
+func (t *Target) set(name, value string) (err error) {
 	switch name {
 	case "timeout":
-		t.timeout, err = duration(name, value)
-	case "check":
-		t.check, err = duration(name, value)
+		t.Timeout, err = duration(name, value)
 	case "tls":
 		on := value == "true"
-		if t.tls = &on; !on && value != "false" {
+		if t.TLS = &on; !on && value != "false" {
 			return fmt.Errorf("parameter %q is %q: give true or false", name, value)
 		}
+	default:
+		t.Params[name] = value
 	}
 	return err
 }

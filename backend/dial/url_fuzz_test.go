@@ -17,20 +17,20 @@ import (
 )
 
 // format writes a target as a URL.
-func format(t *target) string {
-	u := t.scheme.name + "://" + t.name + strings.Join(t.servers, ",")
-	if t.path != "" {
-		u += "/" + url.PathEscape(t.path[1:])
+func format(t *Target) string {
+	u := t.scheme.Name + "://" + t.Name + strings.Join(t.Servers, ",")
+	if t.Path != "" {
+		u += "/" + url.PathEscape(t.Path[1:])
 	}
 	query := make(url.Values)
-	if t.timeout != 0 {
-		query.Set("timeout", t.timeout.String())
+	if t.Timeout != 0 {
+		query.Set("timeout", t.Timeout.String())
 	}
-	if t.check != 0 {
-		query.Set("check", t.check.String())
+	for name, value := range t.Params {
+		query.Set(name, value)
 	}
-	if t.tls != nil {
-		query.Set("tls", strconv.FormatBool(*t.tls))
+	if t.TLS != nil {
+		query.Set("tls", strconv.FormatBool(*t.TLS))
 	}
 	if len(query) > 0 {
 		u += "?" + query.Encode()
@@ -52,31 +52,29 @@ func FuzzParse(f *testing.F) {
 		got, err := parse(raw)
 		scheme, _, isURL := strings.Cut(raw, "://")
 		if err != nil {
-			known := slices.ContainsFunc(schemes(), func(s *protocol) bool { return s.name == scheme })
+			known := slices.Contains(Schemes(), scheme)
 			if isURL && !known && !strings.Contains(raw, "@") {
 				assert.ErrorContains(t, err, "unknown scheme "+strconv.Quote(scheme), "%q", raw)
 			}
 			return
 		}
-		require.Equal(t, scheme, got.scheme.name, "%q", raw)
-		for _, server := range got.servers {
+		require.Equal(t, scheme, got.scheme.Name, "%q", raw)
+		for _, server := range got.Servers {
 			host, port, err := net.SplitHostPort(server)
 			n, bad := strconv.Atoi(port)
 			assert.True(t, err == nil && bad == nil && host != "" && n >= 1 && n <= 65535, "%q: server %q", raw, server)
 		}
-		assert.Equal(t, got.scheme.port == "", len(got.servers) == 0, "%q: servers %q", raw, got.servers)
-		if got.path != "" {
-			assert.NoError(t, backend.CheckKey(got.path), "%q", raw)
+		assert.Equal(t, got.scheme.Port == "", len(got.Servers) == 0, "%q: servers %q", raw, got.Servers)
+		if got.Path != "" {
+			assert.NoError(t, backend.CheckKey(got.Path), "%q", raw)
 		}
-		assert.True(t, got.timeout >= 0 && got.check >= 0, "%q: timeout %v, check %v", raw, got.timeout, got.check)
+		assert.True(t, got.Timeout >= 0, "%q: timeout %v", raw, got.Timeout)
 		again, err := parse(format(got))
 		require.NoError(t, err, "%q means %q", raw, format(got))
-		got.scheme, again.scheme = nil, nil
+		got.scheme, again.scheme = Scheme{}, Scheme{}
 		assert.Equal(t, got, again, "%q", raw)
 	})
 }
-
-type protocol = scheme // scheme is also the name of a variable
 
 // FuzzSecret checks that no error contains what may be a secret: text before an "@", text after a "#", and
 // the value of an unknown parameter.

@@ -10,12 +10,18 @@
 //
 //	jetstream { sync_interval: always }
 //
-// and give the bucket three replicas on three machines. If a bucket loses revisions all the same, or is
+// and give the bucket three replicas on three machines, and no limit of age:
+//
+//	nats kv add elections --replicas 3 --storage file
+//
+// The command elector doctor checks the bucket. If a bucket loses revisions all the same, or is
 // restored from a backup, two may lead until each has read the bucket again: stop all candidates before you
 // restore one.
 //
 // A read is answered by the stream's leader. A leader that has been cut off from the others may answer with
 // an older state for a while, as a ZooKeeper server may. Writes, and so terms, need a majority.
+//
+// Package dialnats opens a Backend by URL.
 package nats
 
 import (
@@ -26,7 +32,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -46,29 +55,50 @@ type Config struct {
 	// MaxBytes is the maximum size of the key's value. Zero means 1000 KiB, a little less than a server accepts by
 	// default.
 	MaxBytes int
+	// SessionTimeout is the timeout of sessions for which Open gets none. Zero means register.DefaultTTL.
+	SessionTimeout time.Duration
 	// Logger logs changes of a session's state, and what is tried again. Nil logs nothing.
 	Logger *slog.Logger
 }
 
-// New returns a Backend. It does not connect, and makes no bucket. The connection of js stays the caller's:
-// it must outlive all sessions, and reconnect without end (nats.MaxReconnects(-1)).
+// New returns a Backend. It does not connect, and makes no bucket. The connection of js stays the caller's: it
+// must outlive all sessions, reconnect without end (nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort), and
+// notice within a fraction of the session timeout that a link is dead (nats.PingInterval).
 func New(js jetstream.JetStream, cfg Config) (*register.Backend, error) {
-	switch {
-	case js == nil:
+	if js == nil {
 		return nil, errors.New("nats: the JetStream is nil")
+	}
+	return NewLazy(func(context.Context) (jetstream.JetStream, error) { return js, nil }, cfg)
+}
+
+// NewLazy is New for a connection that is made when it is wanted first. connect is called for each request. It
+// returns the same JetStream again and again once it could be made, and soon after ctx has ended.
+func NewLazy(connect func(ctx context.Context) (jetstream.JetStream, error), cfg Config) (*register.Backend, error) {
+	key := cmp.Or(cfg.Key, "elector")
+	switch {
+	case connect == nil:
+		return nil, errors.New("nats: connect is nil")
 	case cfg.Bucket == "":
 		return nil, errors.New("nats: Config.Bucket is empty")
+	case !bucketName.MatchString(cfg.Bucket):
+		return nil, fmt.Errorf("nats: bucket %q: letters, digits, dashes and underscores only", cfg.Bucket)
+	case !keyName.MatchString(key):
+		return nil, fmt.Errorf("nats: key %q: letters, digits and -_/=. only, and no dot at its ends", key)
 	}
-	key := cmp.Or(cfg.Key, "elector")
 	return register.New(register.Config{
-		Name: "nats", Store: &store{js: js, stream: "KV_" + cfg.Bucket, subject: "$KV." + cfg.Bucket + "." + key, bucket: cfg.Bucket, key: key},
-		MaxBytes: cmp.Or(cfg.MaxBytes, 1000<<10), Logger: cfg.Logger,
+		Name: "nats", Store: &store{connect: connect, stream: "KV_" + cfg.Bucket, subject: "$KV." + cfg.Bucket + "." + key, bucket: cfg.Bucket, key: key},
+		MaxBytes: cmp.Or(cfg.MaxBytes, 1000<<10), SessionTimeout: cfg.SessionTimeout, Logger: cfg.Logger,
 	})
 }
 
+var (
+	bucketName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+	keyName    = regexp.MustCompile(`^[-/_=a-zA-Z0-9]([-/_=.a-zA-Z0-9]*[-/_=a-zA-Z0-9])?$`)
+)
+
 // A store is a key of a bucket. The tag is the sequence of the key's last message.
 type store struct {
-	js                           jetstream.JetStream
+	connect                      func(context.Context) (jetstream.JetStream, error)
 	stream, subject, bucket, key string
 }
 
@@ -76,16 +106,87 @@ type store struct {
 // under a request, so a longer wait would not help.
 const patience = 5 * time.Second
 
-// Read asks the stream's leader. jetstream.KeyValue.Get may ask any replica, which may be behind.
-func (s *store) Read(ctx context.Context) (object []byte, tag string, err error) {
+// ending is how long a request may take to say why it has ended.
+const ending = 50 * time.Millisecond
+
+// ask calls do with a connection, once there is one, and returns what it returns, or an error as soon as ctx ends
+// or patience has passed: the client does not do so while it connects. asked is false if nothing was sent.
+func ask[T any](ctx context.Context, s *store, do func(context.Context, jetstream.JetStream) (T, error)) (answer T, asked bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	type result struct {
+		answer T
+		err    error
+	}
+	ended := make(chan result, 1)
+	var began atomic.Bool
+	go func() {
+		var r result
+		js, err := s.connect(ctx)
+		if err == nil {
+			err = connected(ctx, js.Conn())
+		}
+		if err != nil {
+			r.err = fmt.Errorf("no connection to NATS: %w", err)
+			ended <- r
+			return
+		}
+		began.Store(true) // if it is false when ctx has ended, it is too late: the client sends nothing then
+		r.answer, r.err = do(ctx, js)
+		if last := js.Conn().LastError(); r.err != nil && ctx.Err() != nil && errors.Is(last, nats.ErrPermissionViolation) {
+			r.err = fmt.Errorf("%w: %w", backend.ErrDenied, last) // the server does not answer the request itself
+		}
+		ended <- r
+	}()
+	select {
+	case r := <-ended:
+		return r.answer, began.Load(), r.err
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-ended:
+		return r.answer, began.Load(), r.err
+	case <-time.After(ending): // what it says is better
+	}
+	return answer, began.Load(), ctx.Err()
+}
+
+// connected waits until there is a connection. Requests would wait for it, too, but not say so.
+func connected(ctx context.Context, nc *nats.Conn) error {
+	if nc.IsConnected() {
+		return nil
+	}
+	changed := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer nc.RemoveStatusListener(changed)
+	for !nc.IsConnected() {
+		if nc.IsClosed() {
+			return nats.ErrConnectionClosed
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if err := nc.LastError(); err != nil {
+				return err
+			}
+			return fmt.Errorf("it has broken, and no server of %s takes another", strings.Join(nc.Servers(), ", "))
+		}
+	}
+	return nil
+}
+
+// Read asks the stream's leader. jetstream.KeyValue.Get may ask any replica, which may be behind.
+func (s *store) Read(ctx context.Context) (object []byte, tag string, err error) {
 	request, err := json.Marshal(map[string]string{"last_by_subj": s.subject})
 	if err != nil {
 		return nil, "", err
 	}
-	reply, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.stream, request)
-	if err != nil {
+	reply, _, err := ask(ctx, s, func(ctx context.Context, js jetstream.JetStream) (*nats.Msg, error) {
+		return js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.stream, request)
+	})
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, "", fmt.Errorf("read key %s of bucket %s: JetStream is not enabled: %w", s.key, s.bucket, err)
+	case err != nil:
 		return nil, "", fmt.Errorf("read key %s of bucket %s: %w", s.key, s.bucket, err)
 	}
 	var answer struct {
@@ -103,7 +204,7 @@ func (s *store) Read(ctx context.Context) (object []byte, tag string, err error)
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
 		return nil, "0", nil
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
-		return nil, "", fmt.Errorf("bucket %s does not exist: create it before the first session", s.bucket)
+		return nil, "", fmt.Errorf("bucket %s does not exist: create it, by nats kv add %s --replicas 3 --storage file", s.bucket, s.bucket)
 	case answer.Error != nil:
 		return nil, "", fmt.Errorf("read key %s of bucket %s: %w", s.key, s.bucket, answer.Error)
 	case answer.Message == nil:
@@ -130,29 +231,79 @@ func (s *store) Swap(ctx context.Context, object []byte, tag string) (newTag str
 	if err != nil {
 		return "", fmt.Errorf("tag %q is no sequence: %w", tag, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	ack, err := s.js.Publish(ctx, s.subject, object, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(s.stream))
-	var refused *jetstream.APIError
-	switch {
-	case err == nil:
+	ack, asked, err := ask(ctx, s, func(ctx context.Context, js jetstream.JetStream) (*jetstream.PubAck, error) {
+		return js.Publish(ctx, s.subject, object, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(s.stream))
+	})
+	if err == nil {
 		return strconv.FormatUint(ack.Sequence, 10), nil
-	case errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+	}
+	var refused *jetstream.APIError
+	code := jetstream.ErrorCode(0)
+	if errors.As(err, &refused) {
+		code = refused.ErrorCode
+	}
+	switch {
+	case code == jetstream.JSErrCodeStreamWrongLastSequence, code == jetstream.JSErrCodeStreamWrongLastSequenceConstant: // a cluster says the latter while another value is on its way
 		return "", register.ErrMoved
-	case errors.Is(err, nats.ErrMaxPayload):
-		return "", fmt.Errorf("%w: %w: see max_payload of the servers", backend.ErrTooLarge, err)
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+	case errors.Is(err, nats.ErrMaxPayload), code == jetstream.JSErrCodeStreamMessageExceedsMaximum:
+		return "", fmt.Errorf("%w: %w: see max_payload of the servers, and the bucket's largest value", backend.ErrTooLarge, err)
+	case !asked, errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
 		return "", fmt.Errorf("%w: %w", backend.ErrUnavailable, err)
 	}
 	return "", fmt.Errorf("write key %s of bucket %s: %w", s.key, s.bucket, err)
 }
 
+// Examine implements register.Examiner.
+func (s *store) Examine(ctx context.Context) (found []register.Finding, err error) {
+	version := ""
+	info, _, err := ask(ctx, s, func(ctx context.Context, js jetstream.JetStream) (*jetstream.StreamInfo, error) {
+		version = js.Conn().ConnectedServerVersion()
+		stream, err := js.Stream(ctx, s.stream)
+		if err != nil {
+			return nil, err
+		}
+		return stream.CachedInfo(), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the settings of bucket %s: %w", s.bucket, err)
+	}
+	add := func(check string, fine bool, do, format string, args ...any) {
+		if fine {
+			do = ""
+		}
+		found = append(found, register.Finding{Check: check, Says: fmt.Sprintf(format, args...), Do: do})
+	}
+	c := info.Config
+	add("version", true, "", "NATS %s", version)
+	add("replicas", c.Replicas > 2, "nats stream edit "+s.stream+" --replicas 3, on three machines",
+		"bucket %s has %d: with fewer than three nobody leads while a server is down, and its disk is the only copy", s.bucket, c.Replicas)
+	add("storage", c.Storage == jetstream.FileStorage, "make another bucket, with --storage file",
+		"bucket %s is kept in %v: in memory it is lost with its servers, and two may lead for a moment", s.bucket, c.Storage)
+	add("age", c.MaxAge == 0, "nats stream edit "+s.stream+" --max-age 0, or make another bucket, without --ttl",
+		"values of bucket %s go after %v (0: never): while nobody writes, a leader's entry could go with its value", s.bucket, c.MaxAge)
+	const enough = 4 << 20 // twice the largest value, and what surrounds it
+	add("size", (c.MaxBytes <= 0 || c.MaxBytes >= enough) && (c.MaxMsgSize <= 0 || c.MaxMsgSize >= 64<<10), "give the bucket no limits of size, or larger ones",
+		"bucket %s may have %d bytes, and a value of %d (-1: any number): no session lives on when it is full", s.bucket, c.MaxBytes, c.MaxMsgSize)
+	if info.Cluster != nil {
+		var lag []string
+		for _, r := range info.Cluster.Replicas {
+			if r.Offline || !r.Current {
+				lag = append(lag, r.Name)
+			}
+		}
+		add("cluster", len(lag) == 0 && info.Cluster.Leader != "", "see the log of each", "the bucket's leader is %q; replicas that are down or behind: %s (none: good)",
+			info.Cluster.Leader, cmp.Or(strings.Join(lag, ", "), "none"))
+	}
+	return append(found, register.Finding{
+		Check: "sync", Says: "servers do not tell clients their sync_interval, which is two minutes by default", Hid: true,
+		Do: "see that each server has jetstream { sync_interval: always }: otherwise a machine that loses power forgets what it acknowledged",
+	}), nil
+}
+
 // Notify implements register.Notifier. A connection that breaks is a notice, too.
 func (s *store) Notify(ctx context.Context, changed func(object []byte, tag string)) {
-	broken := s.js.Conn().StatusChanged(nats.RECONNECTING, nats.CONNECTED)
-	defer s.js.Conn().RemoveStatusListener(broken)
 	for ctx.Err() == nil {
-		s.watch(ctx, broken, changed)
+		s.watch(ctx, changed)
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -161,8 +312,14 @@ func (s *store) Notify(ctx context.Context, changed func(object []byte, tag stri
 }
 
 // watch passes on the updates of one watch, until it ends.
-func (s *store) watch(ctx context.Context, broken <-chan nats.Status, changed func(object []byte, tag string)) {
-	bucket, err := s.js.KeyValue(ctx, s.bucket)
+func (s *store) watch(ctx context.Context, changed func(object []byte, tag string)) {
+	js, err := s.connect(ctx)
+	if err != nil {
+		return
+	}
+	broken := js.Conn().StatusChanged(nats.RECONNECTING, nats.CONNECTED)
+	defer js.Conn().RemoveStatusListener(broken)
+	bucket, err := js.KeyValue(ctx, s.bucket)
 	if err != nil {
 		return
 	}

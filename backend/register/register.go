@@ -23,6 +23,8 @@ type Config struct {
 	// backend.ErrTooLarge, unless it makes the object smaller. Sessions and their heartbeats may exceed it,
 	// by some hundred bytes for each session. Zero means 200 KiB.
 	MaxBytes int
+	// SessionTimeout is the timeout of sessions for which Open gets none. Zero means DefaultTTL.
+	SessionTimeout time.Duration
 	// Poll is how often the object is read while somebody waits and Store is no Notifier. Zero means one
 	// second.
 	Poll time.Duration
@@ -52,7 +54,10 @@ func New(cfg Config) (*Backend, error) {
 		return nil, errors.New("register: Config.Store is nil")
 	case cfg.MaxBytes < 0 || cfg.Poll < 0:
 		return nil, errors.New("register: Config.MaxBytes or Poll is negative")
+	case cfg.SessionTimeout != 0 && (cfg.SessionTimeout < MinTTL || cfg.SessionTimeout > MaxTTL):
+		return nil, fmt.Errorf("register: the SessionTimeout of %v is not between %v and %v", cfg.SessionTimeout, MinTTL, MaxTTL)
 	}
+	cfg.SessionTimeout = cmp.Or(cfg.SessionTimeout, DefaultTTL)
 	cfg.MaxBytes, cfg.Poll = cmp.Or(cfg.MaxBytes, 200<<10), cmp.Or(cfg.Poll, time.Second)
 	b := &Backend{cfg: cfg}
 	b.link.init(cfg.Store, cfg.Poll)
@@ -64,7 +69,7 @@ func (b *Backend) String() string { return b.cfg.Name }
 
 // Limits implements backend.Backend.
 func (b *Backend) Limits() backend.Limits {
-	return backend.Limits{MinTTL: MinTTL, MaxTTL: MaxTTL, DefaultTTL: DefaultTTL}
+	return backend.Limits{MinTTL: MinTTL, MaxTTL: MaxTTL, DefaultTTL: b.cfg.SessionTimeout}
 }
 
 // Open implements backend.Backend.
@@ -121,8 +126,10 @@ var errUnconfirmed = errors.New("the store has not confirmed the end of the sess
 // refused returns the error of a session that cannot be opened.
 func refused(ctx context.Context, err error) error {
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return driver.ContextError(ctx)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 	case lasts(err), errors.Is(err, backend.ErrUnavailable):
 		return err
 	}

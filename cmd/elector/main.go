@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 
+	_ "github.com/elector-go/elector/backend/nats/dialnats" // nats://
 	"github.com/elector-go/elector/cmd/elector/internal/cli"
 )
 

@@ -35,7 +35,7 @@ func main() {
 
 func run(ctx context.Context, args []string, say func(string, ...any)) error {
 	flags := flag.NewFlagSet("controller", flag.ExitOnError)
-	url := flags.String("backend", "", dial.Usage)
+	url := flags.String("backend", "", dial.Usage())
 	id := flags.Int("broker", 0, "be the broker of this id, from 1 to 3")
 	unclean := flags.Bool("unclean", false, "as the controller, let a replica lead that may lack messages, rather than none")
 	_ = flags.Parse(args) // exits if it fails

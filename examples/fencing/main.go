@@ -26,7 +26,7 @@ import (
 )
 
 func main() {
-	url := flag.String("backend", "mem://", dial.Usage)
+	url := flag.String("backend", "mem://", dial.Usage())
 	election := flag.String("election", "/invoices", "path of the election")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

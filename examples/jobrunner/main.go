@@ -32,7 +32,7 @@ func main() {
 }
 
 func run() (err error) {
-	url := flag.String("backend", "mem://", dial.Usage)
+	url := flag.String("backend", "mem://", dial.Usage())
 	id := flag.String("id", fmt.Sprint(os.Getpid()), "name of this candidate")
 	address := flag.String("http", "localhost:4040", "where /leader, /healthz and /status answer")
 	flag.Parse()

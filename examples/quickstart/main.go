@@ -35,7 +35,7 @@ import (
 )
 
 func main() {
-	url := flag.String("backend", "mem://", dial.Usage+"; mem:// is a demonstration of three candidates in this process")
+	url := flag.String("backend", "mem://", dial.Usage()+"; mem:// is a demonstration of three candidates in this process")
 	election := flag.String("election", "/quickstart", "path of the election")
 	id := flag.String("id", fmt.Sprintf("%s-%d", hostname(), os.Getpid()), "name of this candidate; not used with mem://")
 	name := flag.String("strategy", "fair", "fair or unfair")

@@ -67,7 +67,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // flags defines the flags that may precede the recipe.
 func flags(p *participant, url *string) *flag.FlagSet {
 	f := flag.NewFlagSet("recipes", flag.ContinueOnError)
-	f.StringVar(url, "backend", "", "`URL` of the "+strings.ReplaceAll(dial.Usage, "; ", ";\n"))
+	f.StringVar(url, "backend", "", "`URL` of the "+strings.ReplaceAll(dial.Usage(), "; ", ";\n"))
 	f.StringVar(&p.name, "name", fmt.Sprint("p", os.Getpid()), "the participant's `NAME`")
 	f.DurationVar(&p.pause, "for", 5*time.Second, "hold it, work, or pause between two rounds for `DURATION`")
 	f.IntVar(&p.n, "n", 2, "`N` permits, participants or numbers")

@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	url := flag.String("backend", "", dial.Usage)
+	url := flag.String("backend", "", dial.Usage())
 	election := flag.String("election", "", "path of the election")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

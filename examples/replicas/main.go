@@ -50,7 +50,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("replicas", flag.ExitOnError)
-	url := flags.String("backend", "", dial.Usage)
+	url := flags.String("backend", "", dial.Usage())
 	list := flags.String("nodes", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", "addresses of all nodes, the same list for each")
 	id := flags.String("id", "", "which of them this is; its log is in the file ID.log")
 	_ = flags.Parse(args) // exits on errors

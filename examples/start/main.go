@@ -26,7 +26,7 @@ func main() {
 
 func run() (err error) {
 	host, _ := os.Hostname() // without one, the process id must do
-	url := flag.String("backend", "mem://", dial.Usage)
+	url := flag.String("backend", "mem://", dial.Usage())
 	election := flag.String("election", "/jobs/report", "path of the election: one per job")
 	id := flag.String("id", fmt.Sprintf("%s-%d", host, os.Getpid()), "name of this candidate")
 	flag.Parse()

@@ -42,7 +42,7 @@ func main() {
 }
 
 func run() (err error) {
-	url := flag.String("backend", "mem://", dial.Usage)
+	url := flag.String("backend", "mem://", dial.Usage())
 	listen := flag.String("listen", "127.0.0.1:8080", "address at which clients and the other processes reach this one")
 	flag.Parse()
 	// First of all: the companion is this program, too, and does not get past this call.

@@ -21,12 +21,16 @@ import (
 	"github.com/elector-go/elector/backend/invented"
 )
 
-func openInvented(t *target, o options) (backend.Backend, func() error, error) {
-	b, close, err := openEtcd(t, o)
+func init() {
+	Register(Scheme{Name: "inv", Usage: "inv://host[:port],...", Port: "2379", Params: []string{"timeout"}, Secret: "leave them out", Open: openInvented})
+}
+
+func openInvented(t *Target) (backend.Backend, func() error, error) {
+	b, close, err := openEtcd(t)
 	if err != nil {
 		return nil, nil, err
 	}
-	in, err := invented.New(b.(*etcd.Backend).Client(), invented.Config{SessionTimeout: t.timeout, Logger: o.log})
+	in, err := invented.New(b.(*etcd.Backend).Client(), invented.Config{SessionTimeout: t.Timeout, Logger: t.Logger})
 	return in, close, err
 }
 `
@@ -111,8 +115,6 @@ func TestAnother(t *testing.T) {
 	c.Write("backend/invented/DESIGN.md", "# Invented\n\nAs etcd's.\n")
 	c.Write("backend/invented/conformance_test.go", anotherTried)
 	c.Write("backend/dial/invented.go", anotherOpened)
-	c.Insert("backend/dial/url.go", "\t\t{name: \"mem\"", "\t\t{name: \"inv\", port: \"2379\", params: []string{\"timeout\"}, secret: \"leave them out\", open: openInvented},\n")
-	c.Insert("backend/dial/dial.go", "or mem:// ", "inv://host[:port], ")
 	c.Insert("internal/services/service.go", "}\n\nvar (", `, {"invented", "inv", []string{"timeout"}, Etcd.Start}`)
 	c.Insert("habits_test.go", "\t{\"backend/meter\",", "\t{\"backend/invented\", \"backend backend/driver internal/asynclog go.etcd.io/etcd/... google.golang.org/grpc/...\", \"it brings no client but its own\"},\n")
 	c.Insert("docs/backends.md", "| **memory** |", "| **invented** | 10 s | it is invented |\n")

@@ -22,7 +22,7 @@ func TestAll(t *testing.T) {
 		b := must.Get(dial.Open(t.Context(), s.URL("127.0.0.1:1", 10*time.Second)))(t)
 		assert.Equal(t, s.Name, b.String())
 		assert.NoError(t, b.Close())
-		assert.Contains(t, dial.Usage, s.Scheme+"://")
+		assert.Contains(t, dial.Usage(), s.Scheme+"://")
 	}
 	out := must.Get(exec.CommandContext(t.Context(), "go", "list", "-f", `{{join .Imports "\n"}}`, "../../backend/dial").Output())(t)
 	var opened []string

@@ -17,7 +17,6 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/compare"
 	"github.com/elector-go/elector/cmd/elector/internal/page"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
-	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -44,7 +43,7 @@ func newCompare() *cobra.Command {
 	f.SortFlags = false
 	f.StringSliceVar(&c.Strategies, "strategy", catalog.Names(), "`names` of strategies, with commas between")
 	f.IntSliceVar(&c.N, "n", []int{3, 10, 50}, "`numbers` of candidates, with commas between")
-	f.StringArrayVar(&c.Backends, "backend", []string{compare.Embedded}, "`URL` of a service; may be given several times. A "+dial.Usage)
+	f.StringArrayVar(&c.Backends, "backend", []string{compare.Embedded}, "`URL` of a service; may be given several times. A "+dial.Usage())
 	f.IntVar(&c.Changes, "changes", 60, "leader changes in each run. Those that are fewer than the candidates leave some that could not win")
 	f.Float64Var(&c.Crashes, "crashes", 0.03, "`share` of the leader changes that are crashes, from 0 to 1; each takes as long as a session timeout")
 	f.Float64Var(&c.Churn, "churn", 0.05, "`candidates` that leave, and as many that join, per leader change")
@@ -60,8 +59,8 @@ func newCompare() *cobra.Command {
 
 // complete tells shells the possible values of flags.
 func complete(cmd *cobra.Command) {
-	urls := []string{compare.Embedded}
-	for _, scheme := range services.Schemes() {
+	var urls []string
+	for _, scheme := range dial.Schemes() {
 		urls = append(urls, scheme+"://")
 	}
 	for flag, values := range map[string][]string{

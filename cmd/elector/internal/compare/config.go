@@ -56,7 +56,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("--%s %v: %s", flag, value, rule))
 	}
 	if len(c.Backends) == 0 {
-		bad("backend", `""`, "name a service; "+dial.Usage)
+		bad("backend", `""`, "name a service; "+dial.Usage())
 	}
 	for i, url := range c.Backends {
 		switch {

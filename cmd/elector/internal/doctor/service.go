@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/backend/register"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/program"
 )
@@ -44,8 +45,11 @@ func checkService(ctx context.Context, b *dial.Backend, dir string, f *Findings)
 		f.add("session", OK, "", "granted, with a timeout of %v", got)
 	}
 	span(ctx, b, f)
-	if b, ok := b.Backend.(*consul.Backend); ok {
+	switch b := b.Backend.(type) {
+	case *consul.Backend:
 		sessionNode(ctx, b, f)
+	case *register.Backend:
+		examine(ctx, b, f)
 	}
 	p := probe{ctx: ctx, s: s, f: f, dir: path.Join(dir, "elector-doctor-"+nonce())}
 	defer p.clean()
@@ -96,8 +100,28 @@ func span(ctx context.Context, b *dial.Backend, f *Findings) {
 		if least := granted(l.MinTTL); least > 0 {
 			f.add("timeouts", OK, "", "grants session timeouts from %v (3/2 of --election-timeout, or what was asked for)", least)
 		}
-	case *consul.Backend:
+	case *consul.Backend, *register.Backend:
 		f.add("timeouts", OK, "", "this URL takes session timeouts from %v to %v", l.MinTTL, l.MaxTTL)
+	}
+}
+
+// examine notes what a store says of its settings.
+func examine(ctx context.Context, b *register.Backend, f *Findings) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	found, err := b.Examine(ctx)
+	if err != nil {
+		f.add("settings", Unknown, "to see them here, give these credentials the right to read them", "%v", err)
+	}
+	for _, one := range found {
+		level := Warn
+		switch {
+		case one.Hid:
+			level = Unknown
+		case one.Do == "":
+			level = OK
+		}
+		f.add(one.Check, level, one.Do, "%s", one.Says)
 	}
 }
 
