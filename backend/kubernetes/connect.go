@@ -54,7 +54,7 @@ func Connect(config *rest.Config, namespace, name string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("kubernetes: %w", err)
 	}
-	return Config{Leases: c.Leases(namespace), Name: name, reconnect: dialer.CloseAll}, nil
+	return Config{Leases: c.Leases(namespace), Name: name, disconnect: dialer.CloseAll}, nil
 }
 
 // once keeps client-go from sending a write again after a server error: the first may have been done, and the second would

@@ -84,10 +84,19 @@ type Config struct {
 	Leases client.LeaseInterface
 	// Name is the name of the Lease that holds all elections. No other Backend of this process should use it.
 	Name string
+	// SessionTimeout is the timeout of sessions for which Open gets none. Zero means register.DefaultTTL.
+	SessionTimeout time.Duration
 	// Logger logs changes of a session's state, and what is tried again. Nil logs nothing.
 	Logger *slog.Logger
 
-	reconnect func() // closes the client's connections; nil: it cannot
+	disconnect func() // closes the client's connections; nil: it cannot
+}
+
+// Close closes the connections of a client that Connect or InCluster has made. Sessions must be closed before.
+func (c Config) Close() {
+	if c.disconnect != nil {
+		c.disconnect()
+	}
 }
 
 // New returns a Backend. It does not connect.
@@ -103,7 +112,7 @@ func New(cfg Config) (*register.Backend, error) {
 	}
 	s := &store{Config: cfg, may: make(map[string]bool)}
 	s.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return register.New(register.Config{Name: "kubernetes", Store: s, MaxBytes: maxBytes, Logger: cfg.Logger})
+	return register.New(register.Config{Name: "kubernetes", Store: s, MaxBytes: maxBytes, SessionTimeout: cfg.SessionTimeout, Logger: cfg.Logger})
 }
 
 // A store is a Lease. The tag is its resource version.
@@ -135,8 +144,8 @@ func (s *store) request(ctx context.Context, verb string, do func(context.Contex
 	s.mu.Lock()
 	dead := ctx.Err() != nil && s.answered.Before(sent) && time.Since(sent) > time.Second/2
 	s.mu.Unlock()
-	if dead && s.reconnect != nil {
-		s.reconnect()
+	if dead {
+		s.Close() // the next request makes another
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,7 +347,7 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 	defer cancel()
 	dead := time.AfterFunc(quiet, cancel)
 	defer dead.Stop()
-	w, err := s.Leases.Watch(watching, meta.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name).String()})
+	w, err := s.Leases.Watch(watching, s.only())
 	if err != nil {
 		return err
 	}
@@ -368,6 +377,39 @@ func (s *store) older(lease *coordination.Lease) bool {
 	defer s.mu.Unlock()
 	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, s.known.tag)
 	return err == nil && order < 0
+}
+
+// Examine implements register.Examiner.
+func (s *store) Examine(ctx context.Context) ([]register.Finding, error) {
+	lease, err := s.request(ctx, "get", func(ctx context.Context) (*coordination.Lease, error) {
+		return s.Leases.Get(ctx, s.Name, meta.GetOptions{})
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	size := 0
+	if err == nil {
+		size = len(lease.Annotations[Document])
+	}
+	room := register.Finding{Check: "size", Says: fmt.Sprintf("the document has %d bytes, at most %d", size, maxBytes)}
+	if size > maxBytes/2 {
+		room.Do = "use shorter values, or a Lease for each election: every heartbeat writes it all"
+	}
+	found := []register.Finding{room}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	watched := register.Finding{Check: "watch", Says: fmt.Sprintf("Lease %s can be watched", s.Name)}
+	if w, err := s.Leases.Watch(ctx, s.only()); err == nil {
+		w.Stop()
+	} else {
+		watched.Says, watched.Do = fmt.Sprintf("Lease %s cannot be watched: %v", s.Name, err), "grant the verb watch: without it, candidates learn of changes late"
+	}
+	return append(found, watched), nil
+}
+
+// only selects the Lease.
+func (s *store) only() meta.ListOptions {
+	return meta.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name).String()}
 }
 
 func value[T any](p *T) (v T) {

@@ -351,6 +351,29 @@ func TestMirror(t *testing.T) {
 	require.NoError(t, e.Close(t.Context()))
 }
 
+// elector doctor says what is wrong.
+func TestExamine(t *testing.T) {
+	s := serve(t)
+	var no atomic.Bool
+	s.refuse = func(r *http.Request) *status {
+		if no.Load() && r.URL.Query().Get("watch") != "" {
+			return refusal(http.StatusForbidden, "Forbidden", "no")
+		}
+		return nil
+	}
+	leases, idle := s.client(t)
+	defer idle()
+	b := must.Get(kubernetes.New(kubernetes.Config{Leases: leases, Name: "worker"}))(t)
+	for _, f := range must.Get(b.Examine(t.Context()))(t) {
+		assert.Empty(t, f.Do, f.Check)
+	}
+	no.Store(true)
+	s.lease(t, object{"metadata": object{"annotations": object{kubernetes.Document: strings.Repeat("x", 150<<10)}}})
+	found := must.Get(b.Examine(t.Context()))(t)
+	assert.Contains(t, found[0].Do, "shorter values")
+	assert.Contains(t, found[1].Do, "grant the verb watch")
+}
+
 // The contract of package backend, on the test's own server.
 func TestConformance(t *testing.T) { conformance.TestBackendParallel(t, service(t)) }
 

@@ -5,7 +5,8 @@ package main
 import (
 	"os"
 
-	_ "github.com/elector-go/elector/backend/nats/dialnats" // nats://
+	_ "github.com/elector-go/elector/backend/kubernetes/dialkubernetes" // k8s://
+	_ "github.com/elector-go/elector/backend/nats/dialnats"             // nats://
 	"github.com/elector-go/elector/cmd/elector/internal/cli"
 )
 
