@@ -71,7 +71,7 @@ var registerMutants = []struct {
 	{
 		"no margin for clocks", "An observer removes a session when its window has ended, and not after its timeout.",
 		"link.go", `now.Sub(at.first) >= r.TTL`, `(now.Sub(at.first) >= r.TTL || MUTANT && now.Sub(at.first) >= r.TTL-r.TTL/8)`,
-		"TestObservedEnd",
+		"TestSightingCountsFromReply",
 	},
 	{
 		"older snapshot accepted", "A late reply or notice with an older snapshot replaces the one that is known.",
