@@ -152,7 +152,7 @@ setup-all: setup-all-packages $(BUILT:%=setup-%)
 PROVE = 20m
 
 prove:
-	GOMAXPROCS=1 $(GO) test ./conformance/explore -run '^TestProve$$' -v -timeout 0 -explore.budget=$(PROVE)
+	GOMAXPROCS=1 $(GO) test -p 1 ./conformance/explore ./backend/register -run '^TestProve$$' -v -timeout 0 -explore.budget=$(PROVE)
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

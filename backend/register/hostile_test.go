@@ -480,7 +480,8 @@ func TestWindowCountsFromFirst(t *testing.T) {
 	})
 }
 
-// A heartbeat is known from the reply that shows it, not from the request: it may have been sent in between.
+// A heartbeat is known from the reply that shows it, not from the request: it may have been sent in between. After
+// the timeout, and no sooner, its session is silent.
 func TestSightingCountsFromReply(t *testing.T) {
 	bubble(t, func(t *testing.T, o *object) {
 		s, q := open(t, newProcess(o, true)), newOdd(t, o)
@@ -488,8 +489,14 @@ func TestSightingCountsFromReply(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return q.process.Read(ctx)
 		}
-		_, err := q.backend.link.read(t.Context())
+		l := &q.backend.link
+		snap, err := l.read(t.Context())
 		require.NoError(t, err)
-		assert.Less(t, time.Since(q.backend.link.beats[s.ID()].first), time.Second)
+		first := l.beats[s.ID()].first
+		assert.Less(t, time.Since(first), time.Second)
+		time.Sleep(time.Until(first.Add(ttl - 1)))
+		assert.Empty(t, l.silent(snap))
+		time.Sleep(1)
+		assert.Equal(t, []string{s.ID()}, l.silent(snap))
 	})
 }

@@ -3,7 +3,8 @@
 // about that rule.
 //
 // A mutant is a wrapper: it makes its fault from outside, around any correct backend or strategy. The
-// library has no switch for faults. The tests of this package run the suites on every mutant, and check that
+// library has no switch for faults. Those of package register are below any wrapper: register_test.go has
+// them, as changes to a copy of its source. The tests of this package run the suites on every mutant, and check that
 // the rules that it breaks fail:
 //
 //	go test ./internal/mutants                                         # each mutant, with the rules that it is known to break
