@@ -46,7 +46,7 @@ const (
 	lost        = "x" // it does not arrive
 	replyLost   = "!" // it arrives, and the link fails before the reply
 	ghost       = "~" // the link fails, and the request arrives later
-	twice       = "2" // it arrives twice, and the second reply comes back: if that is all, the outcome is known
+	twice       = "2" // it arrives twice, and the second reply comes back
 	givenUp     = "C" // it arrives, and the caller gives up before the reply
 	frozen      = "P" // all requests and notices of the process wait for more than a timeout
 	cut         = "K" // the process's link is cut for good
@@ -67,8 +67,7 @@ const (
 // A world is the run of one schedule.
 type world struct {
 	object
-	now   int  // ticks
-	alone bool // one fault happens, at most
+	now   int // ticks
 	steps []string
 	peers []*peer
 
@@ -285,7 +284,7 @@ func (w *world) breaks(format string, args ...any) {
 
 // newWorld makes the object and the peers.
 func (e *exploration) newWorld() *world {
-	w := &world{alone: e.faults == 1, created: make(map[string]bool), refused: make(map[string]bool)}
+	w := &world{created: make(map[string]bool), refused: make(map[string]bool)}
 	_ = w.edit(func(d *document) error {
 		_, err := d.commit("", []backend.Op{backend.CompareAndSet("/a", nil, 0)})
 		return err
@@ -355,10 +354,7 @@ func (w *world) choices(ready []*request) (faults []string) {
 	case r.kind == "read":
 		faults = append(faults, requestLate, replyLate, lost, frozen, cut)
 	default:
-		faults = append(faults, requestLate, replyLate, lost, replyLost, ghost, frozen, cut, cutReply, cutRequest)
-		if w.alone {
-			faults = append(faults, twice)
-		}
+		faults = append(faults, requestLate, replyLate, lost, replyLost, ghost, twice, frozen, cut, cutReply, cutRequest)
 		w.set(func() {
 			if r.by.giveUp != nil {
 				faults = append(faults, givenUp)
