@@ -1,5 +1,7 @@
 # make test     does its own set-up and tries every rule, on one server of each service.
-#               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one
+#               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one.
+#               SERVICE=kubernetes does all that test-all does for it, and builds an API
+#               server, which takes ten minutes the first time
 # make test-all tries all there is: clusters, networks that break, campaigns of faults,
 #               databases, a browser, races on servers. It takes an hour
 # make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
@@ -7,7 +9,7 @@
 # make setup    installs and builds what make test needs beyond Go: a ZooKeeper server,
 #               an etcd server, a Consul server
 # make setup-all does that for make test-all: PostgreSQL, MariaDB, Prometheus, kazoo,
-#               etcdctl and the browser Chromium, too
+#               etcdctl, the browser Chromium and Kubernetes' API server, too
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make release VERSION=v0.1.0 tries a release out, and says how to publish it. TAG=1 makes
 #               the tags; nothing is ever pushed. docs/internals/maintain.md has the steps
@@ -39,12 +41,15 @@ MODULES = . $(TESTED)
 BUILT = $(notdir $(patsubst %/go.mod,%,$(wildcard internal/servers/*/go.mod)))
 SERVERS = $(BUILT:%=internal/servers/%)
 
-# The services that have servers: all that is in backend/, except what serves every service.
+# What only make test-all and SERVICE=kubernetes have built.
+BUILT_LATE = kubernetes
+
+# The services that have servers: all that is in backend/, except what serves every service, and modules.
 SERVICES = $(filter-out dial driver memory meter register nats kubernetes,$(notdir $(patsubst %/,%,$(wildcard backend/*/))))
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)) || ok=false; done; $$ok
 
-.PHONY: test test-memory test-backends test-elections test-served test-modules $(SERVICES:%=test-%) \
+.PHONY: test test-memory test-backends test-elections test-served test-modules test-kubernetes $(SERVICES:%=test-%) \
 	test-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules \
 	setup setup-packages setup-all setup-all-packages $(sort $(BUILT:%=setup-%) $(SERVICES:%=setup-%)) doctor \
 	lint bench compare fuzz load quickstart fencing mutants prove chaos release dist
@@ -74,7 +79,8 @@ TOOLS = ./internal/bench ./internal/chaos ./internal/consultest ./internal/etcdc
 	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest ./internal/services ./scripts
 
 services = memory $(SERVICES)
-service = $(if $(filter-out $(services),$(SERVICE))$(word 2,$(SERVICE)),$(error SERVICE=$(SERVICE): say one of $(services)),$(SERVICE))
+named = $(services) kubernetes
+service = $(if $(filter-out $(named),$(SERVICE))$(word 2,$(SERVICE)),$(error SERVICE=$(SERVICE): say one of $(named)),$(SERVICE))
 
 # The servers take minutes to build, beside the tests that need none. Nothing runs beside the suites on
 # servers: their sessions want a processor in time.
@@ -108,6 +114,10 @@ $(SERVICES:%=test-%): PARALLEL = 100
 $(SERVICES:%=test-%): test-%: setup-%
 	$(SHORT) $(ON_SERVERS) -skip '$(call of,$(filter-out $*,$(services)))' ./backend/$*/... ./internal/elections
 
+# Without -short, which leaves out the tests on a real server.
+test-kubernetes: setup-etcd setup-kubernetes
+	$(call each,backend/kubernetes,$(TEST) -count=1 -parallel 12 ./...)
+
 # The tests of services begin with their names.
 of = (?i)^Test($(subst $(space),|,$(strip $(1))))
 space = $(subst ,, )
@@ -137,7 +147,7 @@ all-rest: setup-all
 all-modules: setup-all
 	$(call each,$(TESTED),$(TEST) -count=1 -parallel 12 ./...)
 
-setup: setup-packages $(BUILT:%=setup-%)
+setup: setup-packages $(patsubst %,setup-%,$(filter-out $(BUILT_LATE),$(BUILT)))
 
 setup-packages setup-all-packages $(BUILT:%=setup-%):
 	@GO="$(GO)" sh scripts/setup.sh $(patsubst all-packages,all,$(@:setup-%=%))

@@ -43,13 +43,14 @@ show_server() {
 	if [ -n "$go" ] && where=$(find_server "$2" "$3"); then
 		row "$1" "$(version_server "$2" "$4")" "in Go's cache" "the tests on it"
 	else
-		absent "$1" "make setup builds $(version_server "$2" "$4")" "the tests on it"
+		absent "$1" "make setup-$2: $(version_server "$2" "$4")" "the tests on it"
 	fi
 }
 servers show_server
 echo
 echo "make test-all needs more:"
 needs_all show
+servers_all show_server
 
 # Tests that cut servers off say so when they are skipped.
 if ! own_networks; then

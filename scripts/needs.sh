@@ -23,11 +23,16 @@ needs_all() {
 	fi
 }
 
-# servers calls a command once for every server that Go builds, with
+# servers calls a command once for every server that Go builds for make test, with
 #   a name, its folder in internal/servers, its package, its module
 servers() {
 	"$1" "etcd server" etcd go.etcd.io/etcd/server/v3 go.etcd.io/etcd/server/v3
 	"$1" "Consul server" consul github.com/hashicorp/consul github.com/hashicorp/consul
+}
+
+# servers_all does that for what only make test-all needs.
+servers_all() {
+	"$1" "kube-apiserver" kubernetes k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes
 }
 
 find_c_compiler() {

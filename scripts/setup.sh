@@ -136,5 +136,6 @@ packages | all)
 		exit 2
 	fi
 	servers build
+	servers_all build
 	;;
 esac

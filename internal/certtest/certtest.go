@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -17,8 +18,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/must"
 )
@@ -109,22 +108,33 @@ type Files struct {
 // ForTest issues a certificate and writes it to a temporary folder of the test.
 func (a *Authority) ForTest(t testing.TB, name string, changes ...Change) Files {
 	t.Helper()
-	made := must.Get(a.Issue(name, changes...))(t)
-	key := must.Get(x509.MarshalPKCS8PrivateKey(made.PrivateKey))(t)
+	return must.Get(a.Write(t.TempDir(), name, changes...))(t)
+}
+
+// Write issues a certificate and writes it to a folder.
+func (a *Authority) Write(dir, name string, changes ...Change) (Files, error) {
+	made, err := a.Issue(name, changes...)
+	if err != nil {
+		return Files{}, err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
+	if err != nil {
+		return Files{}, fmt.Errorf("certtest: %w", err)
+	}
 	encode := func(kind string, der []byte) []byte {
 		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	}
 	certPEM, keyPEM := encode("CERTIFICATE", made.Certificate[0]), encode("PRIVATE KEY", key)
-	dir := t.TempDir()
 	write := func(file string, text []byte) string {
 		path := filepath.Join(dir, file)
-		require.NoError(t, os.WriteFile(path, text, 0o600))
+		err = errors.Join(err, os.WriteFile(path, text, 0o600))
 		return path
 	}
-	return Files{
+	files := Files{
 		CA:   write("ca.pem", encode("CERTIFICATE", a.cert.Raw)),
 		Cert: write("cert.pem", certPEM),
 		Key:  write("key.pem", keyPEM),
 		Both: write("both.pem", append(keyPEM, certPEM...)),
 	}
+	return files, err
 }

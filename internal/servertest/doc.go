@@ -5,10 +5,11 @@
 // site's address, on ports outside the kernel's ephemeral range, keep their data in a temporary folder, and
 // are stopped by process ID. On Linux the kernel kills them if the test binary dies first in any way.
 //
-// ZooKeeper must be installed. The go command builds etcd and Consul from their sources, at the versions in
-// internal/servers/*/go.mod, and later finds them in its build cache. The first use on a machine takes
-// minutes, unless 'make setup' ran before; the first use in a process takes seconds. Tests that need
-// databases or Prometheus start them with [StartProgram].
+// ZooKeeper must be installed. The go command builds etcd, Consul and Kubernetes' API server from their
+// sources, at the versions in internal/servers/*/go.mod, and later finds them in its build cache. The first
+// use on a machine takes minutes, unless 'make setup' or, for the API server, 'make setup-all' ran before; the
+// first use in a process takes seconds. Tests that need databases or Prometheus start them with
+// [StartProgram].
 //
 // Package networktest connects the members of a cluster by a network that can be broken between any two of
 // them. A proxy of package proxytest breaks the links between clients and a server.

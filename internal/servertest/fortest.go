@@ -36,6 +36,13 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 	return c
 }
 
+// KubeAPIForTest is ZooKeeperForTest for a Kubernetes API server, and Long: make test builds none.
+func KubeAPIForTest(tb testing.TB, cfg KubeAPIConfig) *KubeAPI {
+	tb.Helper()
+	Long(tb, "a Kubernetes API server")
+	return forTest(tb, StartKubeAPI, cfg)
+}
+
 // EnsembleForTest is ZooKeeperForTest for an ensemble of n servers. Like all clusters of more than one
 // server it is Long.
 func EnsembleForTest(tb testing.TB, n int, cfg ZooKeeperConfig) *Ensemble {

@@ -21,15 +21,19 @@ func Get(timeout time.Duration, url string, result any) error {
 	return ask(timeout, http.MethodGet, url, nil, "", result)
 }
 
-// ask sends a request and parses the JSON of the response into result, unless result is nil. A status other
-// than 200 is an error that wraps ErrNotServing and contains the response's text.
+// ask is askBy without encryption.
 func ask(timeout time.Duration, method, url string, header http.Header, body string, result any) error {
+	return askBy(loopbackHTTP, timeout, method, url, header, body, result)
+}
+
+// askBy sends a request and parses the JSON of the response into result, unless result is nil. A status other
+// than 200 and 201 is an error that wraps ErrNotServing and contains the response's text.
+func askBy(client http.Client, timeout time.Duration, method, url string, header http.Header, body string, result any) error {
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("servertest: %w", err)
 	}
 	request.Header = header
-	client := loopbackHTTP
 	client.Timeout = timeout
 	response, err := client.Do(request)
 	if err != nil {
@@ -40,7 +44,7 @@ func ask(timeout time.Duration, method, url string, header http.Header, body str
 	if err != nil {
 		return fmt.Errorf("servertest: %s: %w", url, err)
 	}
-	if response.StatusCode != http.StatusOK {
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated {
 		return fmt.Errorf("servertest: %s: %w: %s: %s", url, ErrNotServing, response.Status, strings.TrimSpace(string(text)))
 	}
 	if result == nil {

@@ -38,8 +38,8 @@ const (
 	answerTimeout = 3 * time.Second
 )
 
-// Server is one server process, of any kind: [ZooKeeper], [Etcd] and [Consul] embed it. Its
-// methods may be called from any goroutine; those that start or end the process exclude
+// Server is one server process, of any kind: [ZooKeeper], [Etcd], [Consul] and [KubeAPI] embed
+// it. Its methods may be called from any goroutine; those that start or end the process exclude
 // each other.
 type Server struct {
 	at      networktest.Site

@@ -54,9 +54,10 @@ func each(t *testing.T, test map[string]func(t *testing.T)) {
 
 func TestLifecycle(t *testing.T) {
 	each(t, map[string]func(t *testing.T){
-		"zookeeper": func(t *testing.T) { checkLifecycle(t, ZooKeeperForTest(t, fast)) },
-		"etcd":      func(t *testing.T) { checkLifecycle(t, EtcdForTest(t, fastEtcd)) },
-		"consul":    func(t *testing.T) { checkLifecycle(t, ConsulForTest(t, fastConsul)) },
+		"zookeeper":  func(t *testing.T) { checkLifecycle(t, ZooKeeperForTest(t, fast)) },
+		"etcd":       func(t *testing.T) { checkLifecycle(t, EtcdForTest(t, fastEtcd)) },
+		"consul":     func(t *testing.T) { checkLifecycle(t, ConsulForTest(t, fastConsul)) },
+		"kubernetes": func(t *testing.T) { checkLifecycle(t, KubeAPIForTest(t, KubeAPIConfig{NoSync: true})) },
 	})
 }
 
