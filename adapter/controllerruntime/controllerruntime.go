@@ -25,9 +25,9 @@ const (
 	retryPeriod   = time.Hour
 )
 
-// NewManager is manager.New for a manager that is elected by e. It replaces the options LeaderElection,
-// LeaderElectionResourceLockInterface, LeaseDuration, RenewDeadline and RetryPeriod; those with the names of a
-// lock and LeaderElectionReleaseOnCancel have no effect. Nothing else may campaign with e.
+// NewManager is manager.New, or ctrl.NewManager, for a manager whose leader e elects. It decides itself what the
+// options for leader election and leases say; LeaderElectionID remains the name in client-go's metrics. Nothing
+// else may campaign with e.
 func NewManager(cfg *rest.Config, e elector.Elector, o manager.Options) (manager.Manager, error) {
 	m := &managed{e: e, lock: newLock(), waits: o.GracefulShutdownTimeout == nil || *o.GracefulShutdownTimeout != 0}
 	o.LeaderElection = true
@@ -87,13 +87,13 @@ func (m *managed) Start(caller context.Context) error {
 	return err
 }
 
-// A lock answers client-go's election in one manager.
+// A lock answers client-go's election in a manager.
 type lock struct {
 	want    func()             // closes wanted
 	wanted  chan struct{}      // closed when the manager wants to lead
 	offered chan *elector.Term // from lead to Get
 	term    atomic.Pointer[elector.Term]
-	lost    context.Context // ends when the manager's term does, with its cause; not when the manager has stopped before
+	lost    context.Context // ends with the manager's term, unless the manager has stopped before; has its cause
 	lose    context.CancelCauseFunc
 }
 

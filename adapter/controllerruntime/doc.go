@@ -61,6 +61,7 @@
 //	})
 //
 // With a timeout of -1, Start returns when all runnables have returned, and only then may Run release the seat.
-// The manager does everything in the term: other replicas answer neither webhooks nor probes, and a new leader
-// begins with empty caches. After Run the process exits here, too.
+// But one that ignores its ctx keeps the process from exiting, also when the term is lost. The manager does
+// everything in the term: other replicas answer neither webhooks nor probes, and a new leader begins with empty
+// caches. After Run the process exits here, too.
 package electorcontrollerruntime
