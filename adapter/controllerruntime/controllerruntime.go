@@ -93,7 +93,8 @@ type lock struct {
 	wanted  chan struct{}      // closed when the manager wants to lead
 	offered chan *elector.Term // from lead to Get
 	term    atomic.Pointer[elector.Term]
-	lost    context.Context // ends with the manager's term, unless the manager has stopped before; has its cause
+	ends    []context.CancelCauseFunc // of the runnables' contexts
+	lost    context.Context           // ends with the manager's term, unless the manager has stopped before; has its cause
 	lose    context.CancelCauseFunc
 }
 
@@ -104,14 +105,15 @@ func newLock() *lock {
 	return l
 }
 
-// baseContext returns base, or context.Background, with contexts that also end when the term is lost.
+// baseContext returns base, or context.Background, with contexts that also end when the term is lost. Only
+// manager.New calls it, for each group of runnables.
 func (l *lock) baseContext(base manager.BaseContextFunc) manager.BaseContextFunc {
 	if base == nil {
 		base = context.Background
 	}
 	return func() context.Context {
-		ctx, cancel := context.WithCancelCause(base())
-		context.AfterFunc(l.lost, func() { cancel(context.Cause(l.lost)) })
+		ctx, end := context.WithCancelCause(base())
+		l.ends = append(l.ends, end)
 		return ctx
 	}
 }
@@ -133,7 +135,11 @@ func (l *lock) lead(ctx context.Context, t *elector.Term, stop context.CancelCau
 		case <-t.Context().Done():
 		}
 	}
-	l.lose(context.Cause(t.Context()))
+	cause := context.Cause(t.Context())
+	for _, end := range l.ends {
+		end(cause)
+	}
+	l.lose(cause)
 	return elector.ErrStop
 }
 

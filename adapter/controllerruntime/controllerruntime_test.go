@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -288,6 +289,29 @@ func TestAsked(t *testing.T) {
 	})
 }
 
+// A candidate enters the election when its manager's caches are ready.
+func TestCachesFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, service *memory.Service, crew *atomic.Int32) {
+		a := start(t, service, "a", manager.Options{NewCache: func(cfg *rest.Config, o cache.Options) (cache.Cache, error) {
+			c, err := cache.New(cfg, o)
+			return slowCache{c}, err
+		}}, &worker{crew: crew})
+		assert.Equal(t, elector.RoleIdle, a.e.Status().Role)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, elector.RoleLeading, a.e.Status().Role)
+		a.stop()
+		assert.NoError(t, <-a.ended)
+	})
+}
+
+type slowCache struct{ cache.Cache }
+
+func (slowCache) WaitForCacheSync(context.Context) bool {
+	time.Sleep(time.Minute)
+	return true
+}
+
 // A candidate withdraws when its manager begins to stop, and not when it has stopped.
 func TestStoppingReplicaIsNotElected(t *testing.T) {
 	bubble(t, func(t *testing.T, service *memory.Service, crew *atomic.Int32) {
@@ -362,6 +386,17 @@ func TestManagerInsideRun(t *testing.T) {
 		stop[1]()
 		<-ended[1]
 	})
+}
+
+// The user's BaseContext remains the base of all.
+func TestBaseContext(t *testing.T) {
+	type key struct{}
+	base, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "the user's"))
+	ctx := newLock().baseContext(func() context.Context { return base })()
+	assert.Equal(t, "the user's", ctx.Value(key{}))
+	assert.NoError(t, ctx.Err())
+	cancel()
+	assert.Error(t, ctx.Err())
 }
 
 // A term that ends before the manager has taken it is no loss: the candidate stands again.
