@@ -48,7 +48,7 @@
 // lasts for decades, and the term's end reaches the runnables without it, by Options.BaseContext. With a lease
 // of a second, client-go would end a manager up to RetryPeriod + RenewDeadline after its term; it would not end
 // the leader's runnables while the manager stops and waits for others; and a pause of RenewDeadline at the wrong
-// moment would end a manager that leads.
+// moment would end a manager that leads, without waiting for its work.
 //
 // # The other way: a manager inside Run
 //

@@ -38,6 +38,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
 	if id := os.Getenv(envID); id != "" {
 		if err := operate(id, os.Getenv(envServer), os.Getenv(envLog)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -62,7 +63,6 @@ func operate(id, server, path string) error {
 	if err != nil {
 		return err
 	}
-	log.SetLogger(logr.Discard())
 	mgr, err := NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, e, manager.Options{Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		return err
