@@ -32,7 +32,8 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-TESTED = cmd/elector backend/kubernetes backend/nats examples/fencing examples/recipes examples/webservice internal/fencetest adapter/gocron metrics/otel metrics/prometheus
+TESTED = cmd/elector backend/kubernetes backend/nats examples/fencing examples/recipes examples/webservice internal/fencetest \
+	adapter/controllerruntime adapter/gocron metrics/otel metrics/prometheus
 MODULES = . $(TESTED)
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.

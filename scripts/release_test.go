@@ -61,7 +61,7 @@ func TestRelease(t *testing.T) {
 		"github.com/elector-go/elector@latest is v0.9.1\n",
 		"go install github.com/elector-go/elector/cmd/elector@latest: elector version v0.9.1, go",
 		"git push origin v0.9.1 ", // which all others require
-		" metrics/prometheus/v0.9.1", " metrics/otel/v0.9.1", " adapter/gocron/v0.9.1", " backend/nats/v0.9.1",
+		" metrics/prometheus/v0.9.1", " metrics/otel/v0.9.1", " adapter/gocron/v0.9.1", " adapter/controllerruntime/v0.9.1", " backend/nats/v0.9.1",
 		" cmd/elector/v0.9.1", // which requires metrics/prometheus
 	} {
 		assert.Contains(t, said, want)
