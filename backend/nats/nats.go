@@ -105,8 +105,7 @@ type store struct {
 	seen                         atomic.Uint64 // the key's latest sequence that was seen
 }
 
-// patience is how long a request waits for its answer. The client does not say that a connection has broken
-// under a request, so a longer wait would not help.
+// patience is how long a request waits for its answer.
 const patience = 5 * time.Second
 
 // ending is how long a request may take to say why it has ended.
@@ -135,9 +134,16 @@ func ask[T any](ctx context.Context, s *store, do func(context.Context, jetstrea
 			return
 		}
 		began.Store(true) // if it is false when ctx has ended, it is too late: the client sends nothing then
-		r.answer, r.err = do(ctx, js)
-		if last := js.Conn().LastError(); r.err != nil && ctx.Err() != nil && errors.Is(last, nats.ErrPermissionViolation) {
-			r.err = fmt.Errorf("%w: %w", backend.ErrDenied, last) // the server does not answer the request itself
+		whole, cancel := whileConnected(ctx, js.Conn())
+		defer cancel()
+		r.answer, r.err = do(whole, js)
+		last := js.Conn().LastError()
+		switch {
+		case r.err == nil:
+		case context.Cause(whole) == errBroken:
+			r.err = errBroken
+		case ctx.Err() != nil && errors.Is(last, nats.ErrPermissionViolation): // the server does not answer the request itself
+			r.err = fmt.Errorf("%w: %w", backend.ErrDenied, last)
 		}
 		ended <- r
 	}()
@@ -152,6 +158,23 @@ func ask[T any](ctx context.Context, s *store, do func(context.Context, jetstrea
 	case <-time.After(ending): // what it says is better
 	}
 	return answer, began.Load(), ctx.Err()
+}
+
+var errBroken = errors.New("the connection to NATS has broken")
+
+// whileConnected returns a context that ends when the connection breaks: a request gets no answer then.
+func whileConnected(ctx context.Context, nc *nats.Conn) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	broken := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	go func() {
+		defer nc.RemoveStatusListener(broken)
+		select {
+		case <-broken:
+			cancel(errBroken)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // connected waits until there is a connection. Requests would wait for it, too, but not say so.
@@ -348,7 +371,7 @@ func (s *store) Notify(ctx context.Context, changed func(object []byte, tag stri
 	for ctx.Err() == nil {
 		s.watch(ctx, changed)
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(time.Second / 4):
 		case <-ctx.Done():
 		}
 	}
@@ -385,8 +408,11 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 			default:
 				changed(nil, "")
 			}
-		case <-broken:
+		case status := <-broken:
 			changed(nil, "")
+			if status == nats.CONNECTED {
+				return // the server may have forgotten the watch, and the client takes ten seconds or more to notice
+			}
 		case <-ctx.Done():
 			return
 		}
