@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend/nats"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -39,15 +40,20 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// only makes connections to one server alone while it is set.
-type only struct{ addr atomic.Pointer[string] }
+// only is a process's connections, which can be cut. While addr is set it makes none to other servers.
+type only struct {
+	services.Line
+	addr atomic.Pointer[string]
+}
 
 // Dial implements natsgo.CustomDialer.
 func (o *only) Dial(network, address string) (net.Conn, error) {
 	if addr := o.addr.Load(); addr != nil && *addr != address {
 		return nil, errors.New("this test does not let it connect there")
 	}
-	return net.DialTimeout(network, address, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return o.Line.Dial(ctx, network, address)
 }
 
 // connect returns a JetStream on a connection of its own.
@@ -62,6 +68,14 @@ func (c *cluster) connect(t testing.TB, o *only) jetstream.JetStream {
 	nc := must.Get(options.Connect())(t)
 	t.Cleanup(nc.Close)
 	return must.Get(jetstream.New(nc))(t)
+}
+
+func (c *cluster) each(do func(*member) error) error {
+	var errs []error
+	for _, m := range c.all {
+		errs = append(errs, do(m))
+	}
+	return errors.Join(errs...)
 }
 
 // bucket makes a bucket. A cluster that has just begun, or lost its leader, takes some seconds to do so.
@@ -103,7 +117,7 @@ func (c *cluster) service(t testing.TB) *conformance.Service {
 	name := c.bucket(t)
 	client := func(t testing.TB, at *only) *conformance.Client {
 		js := c.connect(t, at)
-		return &conformance.Client{Backend: must.Get(nats.New(js, nats.Config{Bucket: name}))(t), Close: js.Conn().Close}
+		return &conformance.Client{Backend: must.Get(nats.New(js, nats.Config{Bucket: name}))(t), Suspend: at.Cut, Resume: at.Mend, Close: js.Conn().Close}
 	}
 	return &conformance.Service{
 		Name: "nats, cluster of 3", Root: "/conformance", TTL: 10 * time.Second, Members: len(c.all),
@@ -113,6 +127,8 @@ func (c *cluster) service(t testing.TB) *conformance.Service {
 			at.addr.Store(&c.all[i].addr)
 			return client(t, at), func() { at.addr.Store(nil) }
 		},
+		Stop:         func() error { return c.each((*member).Kill) },
+		Start:        func() error { return c.each((*member).begin) },
 		StopMember:   func(i int) error { return c.all[i].Kill() },
 		StartMember:  func(i int) error { return c.all[i].begin() },
 		PauseMember:  func(i int) error { return c.all[i].Pause() },
