@@ -177,11 +177,17 @@ func whileConnected(ctx context.Context, nc *nats.Conn) (context.Context, contex
 	return ctx, func() { cancel(nil) }
 }
 
-// connected waits until there is a connection. Requests would wait for it, too, but not say so.
+// blink is how long a connection may be gone until a session is out of touch: it often takes no more to connect to
+// another server.
+const blink = time.Second / 2
+
+// connected waits for a moment until there is a connection. Requests would wait for it, too, but not say so.
 func connected(ctx context.Context, nc *nats.Conn) error {
 	if nc.IsConnected() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, blink)
+	defer cancel()
 	changed := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer nc.RemoveStatusListener(changed)
 	for !nc.IsConnected() {
