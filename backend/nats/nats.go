@@ -19,7 +19,9 @@
 // restore one.
 //
 // A read is answered by the stream's leader. A leader that has been cut off from the others may answer with
-// an older state for a while, as a ZooKeeper server may. Writes, and so terms, need a majority.
+// an older state for a while, as a ZooKeeper server may. Writes, and so terms, need a majority. A server that led,
+// was frozen, and runs again hears writes beside its successor for some milliseconds. It may refuse one that its
+// successor does: the session then finds that it was done, unless its caller gives up just then.
 //
 // Package dialnats opens a Backend by URL.
 package nats
@@ -100,10 +102,10 @@ var (
 type store struct {
 	connect                      func(context.Context) (jetstream.JetStream, error)
 	stream, subject, bucket, key string
+	seen                         atomic.Uint64 // the key's latest sequence that was seen
 }
 
-// patience is how long a request waits for its answer. The client does not say that a connection has broken
-// under a request, so a longer wait would not help.
+// patience is how long a request waits for its answer.
 const patience = 5 * time.Second
 
 // ending is how long a request may take to say why it has ended.
@@ -132,9 +134,16 @@ func ask[T any](ctx context.Context, s *store, do func(context.Context, jetstrea
 			return
 		}
 		began.Store(true) // if it is false when ctx has ended, it is too late: the client sends nothing then
-		r.answer, r.err = do(ctx, js)
-		if last := js.Conn().LastError(); r.err != nil && ctx.Err() != nil && errors.Is(last, nats.ErrPermissionViolation) {
-			r.err = fmt.Errorf("%w: %w", backend.ErrDenied, last) // the server does not answer the request itself
+		whole, cancel := whileConnected(ctx, js.Conn())
+		defer cancel()
+		r.answer, r.err = do(whole, js)
+		last := js.Conn().LastError()
+		switch {
+		case r.err == nil:
+		case context.Cause(whole) == errBroken:
+			r.err = errBroken
+		case ctx.Err() != nil && errors.Is(last, nats.ErrPermissionViolation): // the server does not answer the request itself
+			r.err = fmt.Errorf("%w: %w", backend.ErrDenied, last)
 		}
 		ended <- r
 	}()
@@ -151,11 +160,34 @@ func ask[T any](ctx context.Context, s *store, do func(context.Context, jetstrea
 	return answer, began.Load(), ctx.Err()
 }
 
-// connected waits until there is a connection. Requests would wait for it, too, but not say so.
+var errBroken = errors.New("the connection to NATS has broken")
+
+// whileConnected returns a context that ends when the connection breaks: a request gets no answer then.
+func whileConnected(ctx context.Context, nc *nats.Conn) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	broken := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
+	go func() {
+		defer nc.RemoveStatusListener(broken)
+		select {
+		case <-broken:
+			cancel(errBroken)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// blink is how long a connection may be gone until a session is out of touch: it often takes no more to connect to
+// another server.
+const blink = time.Second / 2
+
+// connected waits for a moment until there is a connection. Requests would wait for it, too, but not say so.
 func connected(ctx context.Context, nc *nats.Conn) error {
 	if nc.IsConnected() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, blink)
+	defer cancel()
 	changed := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer nc.RemoveStatusListener(changed)
 	for !nc.IsConnected() {
@@ -174,20 +206,55 @@ func connected(ctx context.Context, nc *nats.Conn) error {
 	return nil
 }
 
-// Read asks the stream's leader. jetstream.KeyValue.Get may ask any replica, which may be behind.
+// settled is how long it takes at most until a server that was frozen knows that it leads no more.
+const settled = time.Second
+
+// Read implements register.Store. It does not believe at once that the bucket went back, because a server that
+// leads no more and does not know that answers, too.
 func (s *store) Read(ctx context.Context) (object []byte, tag string, err error) {
+	for end := time.Now().Add(settled); ; {
+		seen := s.seen.Load() // before it is asked
+		object, seq, err := s.last(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		if seq < seen {
+			if time.Now().Before(end) {
+				select {
+				case <-time.After(settled / 10):
+					continue
+				case <-ctx.Done():
+					return nil, "", fmt.Errorf("key %s of bucket %s was at %d, and is at %d: %w", s.key, s.bucket, seen, seq, ctx.Err())
+				}
+			}
+			s.seen.CompareAndSwap(seen, seq)
+		}
+		s.see(seq)
+		return object, strconv.FormatUint(seq, 10), nil
+	}
+}
+
+// see notes a sequence that was seen.
+func (s *store) see(seq uint64) {
+	for seen := s.seen.Load(); seq > seen && !s.seen.CompareAndSwap(seen, seq); seen = s.seen.Load() {
+	}
+}
+
+// last asks the stream's leader for the key's last value. jetstream.KeyValue.Get may ask any replica, which may
+// be behind.
+func (s *store) last(ctx context.Context) (object []byte, seq uint64, err error) {
 	request, err := json.Marshal(map[string]string{"last_by_subj": s.subject})
 	if err != nil {
-		return nil, "", err
+		return nil, 0, err
 	}
 	reply, _, err := ask(ctx, s, func(ctx context.Context, js jetstream.JetStream) (*nats.Msg, error) {
 		return js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.stream, request)
 	})
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, "", fmt.Errorf("read key %s of bucket %s: JetStream is not enabled: %w", s.key, s.bucket, err)
+		return nil, 0, fmt.Errorf("read key %s of bucket %s: JetStream is not enabled: %w", s.key, s.bucket, err)
 	case err != nil:
-		return nil, "", fmt.Errorf("read key %s of bucket %s: %w", s.key, s.bucket, err)
+		return nil, 0, fmt.Errorf("read key %s of bucket %s: %w", s.key, s.bucket, err)
 	}
 	var answer struct {
 		Message *struct {
@@ -198,23 +265,22 @@ func (s *store) Read(ctx context.Context) (object []byte, tag string, err error)
 		Error *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(reply.Data, &answer); err != nil {
-		return nil, "", fmt.Errorf("read key %s of bucket %s: the answer is no JSON: %w", s.key, s.bucket, err)
+		return nil, 0, fmt.Errorf("read key %s of bucket %s: the answer is no JSON: %w", s.key, s.bucket, err)
 	}
 	switch {
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return nil, "0", nil
+		return nil, 0, nil
 	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
-		return nil, "", fmt.Errorf("bucket %s does not exist: create it, by nats kv add %s --replicas 3 --storage file", s.bucket, s.bucket)
+		return nil, 0, fmt.Errorf("bucket %s does not exist: create it, by nats kv add %s --replicas 3 --storage file", s.bucket, s.bucket)
 	case answer.Error != nil:
-		return nil, "", fmt.Errorf("read key %s of bucket %s: %w", s.key, s.bucket, answer.Error)
+		return nil, 0, fmt.Errorf("read key %s of bucket %s: %w", s.key, s.bucket, answer.Error)
 	case answer.Message == nil:
-		return nil, "", fmt.Errorf("read key %s of bucket %s: the answer has no message", s.key, s.bucket)
+		return nil, 0, fmt.Errorf("read key %s of bucket %s: the answer has no message", s.key, s.bucket)
 	}
-	tag = strconv.FormatUint(answer.Message.Seq, 10)
 	if h := answer.Message.Hdrs; bytes.Contains(h, []byte("KV-Operation:")) || bytes.Contains(h, []byte("Nats-Marker-Reason:")) {
-		return nil, tag, nil // the key was deleted, or its age limit has passed
+		return nil, answer.Message.Seq, nil // the key was deleted, or its age limit has passed
 	}
-	return nonNil(answer.Message.Data), tag, nil
+	return nonNil(answer.Message.Data), answer.Message.Seq, nil
 }
 
 // nonNil makes an empty value one that exists.
@@ -235,6 +301,7 @@ func (s *store) Swap(ctx context.Context, object []byte, tag string) (newTag str
 		return js.Publish(ctx, s.subject, object, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithExpectStream(s.stream))
 	})
 	if err == nil {
+		s.see(ack.Sequence)
 		return strconv.FormatUint(ack.Sequence, 10), nil
 	}
 	var refused *jetstream.APIError
@@ -267,32 +334,37 @@ func (s *store) Examine(ctx context.Context) (found []register.Finding, err erro
 	if err != nil {
 		return nil, fmt.Errorf("the settings of bucket %s: %w", s.bucket, err)
 	}
-	add := func(check string, fine bool, do, format string, args ...any) {
-		if fine {
-			do = ""
-		}
-		found = append(found, register.Finding{Check: check, Says: fmt.Sprintf(format, args...), Do: do})
-	}
 	c := info.Config
-	add("version", true, "", "NATS %s", version)
-	add("replicas", c.Replicas > 2, "nats stream edit "+s.stream+" --replicas 3, on three machines",
-		"bucket %s has %d: with fewer than three nobody leads while a server is down, and its disk is the only copy", s.bucket, c.Replicas)
-	add("storage", c.Storage == jetstream.FileStorage, "make another bucket, with --storage file",
-		"bucket %s is kept in %v: in memory it is lost with its servers, and two may lead for a moment", s.bucket, c.Storage)
-	add("age", c.MaxAge == 0, "nats stream edit "+s.stream+" --max-age 0, or make another bucket, without --ttl",
-		"values of bucket %s go after %v (0: never): while nobody writes, a leader's entry could go with its value", s.bucket, c.MaxAge)
-	const enough = 4 << 20 // twice the largest value, and what surrounds it
-	add("size", (c.MaxBytes <= 0 || c.MaxBytes >= enough) && (c.MaxMsgSize <= 0 || c.MaxMsgSize >= 64<<10), "give the bucket no limits of size, or larger ones",
-		"bucket %s may have %d bytes, and a value of %d (-1: any number): no session lives on when it is full", s.bucket, c.MaxBytes, c.MaxMsgSize)
-	if info.Cluster != nil {
-		var lag []string
+	add := func(check string, good bool, says, bad, do string) {
+		if !good {
+			found = append(found, register.Finding{Check: check, Says: says + ": " + bad, Do: do})
+			return
+		}
+		found = append(found, register.Finding{Check: check, Says: says})
+	}
+	add("version", true, "NATS "+version, "", "")
+	add("replicas", c.Replicas > 2, fmt.Sprintf("bucket %s has %d", s.bucket, c.Replicas),
+		"with fewer than three nobody leads while a server is down, and what a broken disk has lost is lost",
+		"nats stream edit "+s.stream+" --replicas 3, with servers on three machines")
+	add("storage", c.Storage == jetstream.FileStorage, "bucket "+s.bucket+" is in storage of the kind "+c.Storage.String(),
+		"it is lost with its servers, and two may lead then", "make another bucket, with --storage file")
+	age := "values stay"
+	if c.MaxAge != 0 {
+		age = fmt.Sprintf("values go after %v", c.MaxAge)
+	}
+	add("age", c.MaxAge == 0, age, "elections may vanish while nobody writes for so long", "make another bucket, without --ttl")
+	const enough, value = 4 << 20, 64 << 10
+	add("size", (c.MaxBytes <= 0 || c.MaxBytes >= enough) && (c.MaxMsgSize <= 0 || c.MaxMsgSize >= value),
+		fmt.Sprintf("at most %d bytes, and %d for a value (-1: any number)", c.MaxBytes, c.MaxMsgSize),
+		"all sessions end once that is full", fmt.Sprintf("give the bucket %d bytes, and values %d, or no limits", enough, value))
+	if info.Cluster != nil && c.Replicas > 1 {
+		var behind []string
 		for _, r := range info.Cluster.Replicas {
 			if r.Offline || !r.Current {
-				lag = append(lag, r.Name)
+				behind = append(behind, r.Name)
 			}
 		}
-		add("cluster", len(lag) == 0 && info.Cluster.Leader != "", "see the log of each", "the bucket's leader is %q; replicas that are down or behind: %s (none: good)",
-			info.Cluster.Leader, cmp.Or(strings.Join(lag, ", "), "none"))
+		add("cluster", len(behind) == 0, "the bucket's leader is "+info.Cluster.Leader, "down or behind are "+strings.Join(behind, ", "), "see their logs")
 	}
 	return append(found, register.Finding{
 		Check: "sync", Says: "servers do not tell clients their sync_interval, which is two minutes by default", Hid: true,
@@ -305,7 +377,7 @@ func (s *store) Notify(ctx context.Context, changed func(object []byte, tag stri
 	for ctx.Err() == nil {
 		s.watch(ctx, changed)
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(time.Second / 4):
 		case <-ctx.Done():
 		}
 	}
@@ -337,12 +409,16 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 				return
 			case e == nil:
 			case e.Operation() == jetstream.KeyValuePut:
+				s.see(e.Revision())
 				changed(nonNil(e.Value()), strconv.FormatUint(e.Revision(), 10))
 			default:
 				changed(nil, "")
 			}
-		case <-broken:
+		case status := <-broken:
 			changed(nil, "")
+			if status == nats.CONNECTED {
+				return // the server may have forgotten the watch, and the client takes ten seconds or more to notice
+			}
 		case <-ctx.Done():
 			return
 		}

@@ -5,6 +5,7 @@ const rootHelp = `Elector is the command line of the leader election library of 
 SERVICES
     A service is given as a URL. Servers of a cluster stand with commas between.
     zk://host:2181/chroot    etcd://host:2379/prefix    consul://host:8500
+    nats://host:4222/bucket  (JetStream)
     mem:// is in this process, to try things out.
     Parameters: ?timeout=10s is the session timeout, &tls=true asks for TLS. Consul has
     &check=2s besides, for failover in seconds.
@@ -20,9 +21,10 @@ EXIT STATUS
 ENVIRONMENT
     ELECTOR_URL
          is the service's URL, for command lines without one.
-    ZOOKEEPER_AUTH_FILE; ETCDCTL_USER, ETCDCTL_PASSWORD_FILE; CONSUL_HTTP_TOKEN_FILE
+    ZOOKEEPER_AUTH_FILE; ETCDCTL_USER, ETCDCTL_PASSWORD_FILE; CONSUL_HTTP_TOKEN_FILE;
+    NATS_CREDS
          are credentials: a URL takes none.
-    ZOOKEEPER_CACERT, ETCDCTL_CACERT, CONSUL_CACERT
+    ZOOKEEPER_CACERT, ETCDCTL_CACERT, CONSUL_CACERT, NATS_CA
          are files with certificate authorities. docs/settings.md has all variables.`
 
 const compareHelp = `Compare has candidates elect leaders, by several strategies, in several numbers and
