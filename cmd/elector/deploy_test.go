@@ -23,7 +23,8 @@ const deploy = "../../deploy"
 
 // A pod has the checked fields of a Pod.
 type pod struct {
-	SecurityContext struct {
+	ServiceAccountName string `yaml:"serviceAccountName"`
+	SecurityContext    struct {
 		RunAsNonRoot bool `yaml:"runAsNonRoot"`
 	} `yaml:"securityContext"`
 	Volumes        []struct{ Name string }
@@ -50,8 +51,12 @@ type probe struct {
 
 // object is a manifest with fields of all kinds.
 type object struct {
-	Kind string
-	Spec struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Rules    []rule
+	RoleRef  named `yaml:"roleRef"`
+	Subjects []named
+	Spec     struct {
 		Selector map[string]any
 		Ports    []struct {
 			TargetPort string `yaml:"targetPort"`
@@ -63,21 +68,37 @@ type object struct {
 	}
 }
 
+type rule struct {
+	APIGroups     []string `yaml:"apiGroups"`
+	Resources     []string
+	ResourceNames []string `yaml:"resourceNames"`
+	Verbs         []string
+}
+
+type named struct{ Kind, Name string }
+
+// objects returns the manifests in a file.
+func objects(t *testing.T, file string) (all []object) {
+	t.Helper()
+	for in := yaml.NewDecoder(bytes.NewReader(must.Get(os.ReadFile(file))(t))); ; {
+		var o object
+		err := in.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err, file)
+		all = append(all, o)
+	}
+}
+
 // TestManifests holds that a manifest has what it names: ports, volumes, variables and labels; that the
 // command runs with what "elector run" requires; and that nothing is root.
 func TestManifests(t *testing.T) {
 	files := must.Get(filepath.Glob(deploy + "/*.yaml"))(t)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		data := must.Get(os.ReadFile(file))(t)
 		labels, ports, runs := map[string]any{}, []string{}, 0
-		for in := yaml.NewDecoder(bytes.NewReader(data)); ; {
-			var o object
-			err := in.Decode(&o)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err, file)
+		for _, o := range objects(t, file) {
 			switch o.Kind {
 			case "Deployment":
 				labels = o.Spec.Template.Metadata.Labels
@@ -88,15 +109,51 @@ func TestManifests(t *testing.T) {
 			case "Service":
 				app := o.Spec.Selector["app"]
 				assert.True(t, app != nil && app == labels["app"], "%s: the Service selects %v, and the Pods are %v", file, o.Spec.Selector, labels)
+				assert.True(t, file == lease || len(o.Spec.Selector) == 1, "%s: the Service selects %v", file, o.Spec.Selector)
 				for _, p := range o.Spec.Ports {
 					assert.Contains(t, ports, p.TargetPort, "%s: where the Service leads to", file)
 				}
+			case "Lease", "ServiceAccount", "Role", "RoleBinding":
+				assert.Equal(t, lease, file, "a %s: TestLeaseManifest looks at one file", o.Kind)
 			default:
 				assert.Fail(t, "what is this?", "%s: kind %q", file, o.Kind)
 			}
 		}
 		assert.Equal(t, 1, runs, "%s: containers that run elector", file)
 	}
+}
+
+const lease = deploy + "/kubernetes-lease.yaml"
+
+// TestLeaseManifest holds that the Pods have the rights that they need, and no others, and that the Service
+// leads to the leader, though readiness says nothing of it.
+func TestLeaseManifest(t *testing.T) {
+	of := make(map[string]object)
+	for _, o := range objects(t, lease) {
+		require.NotContains(t, of, o.Kind, "a second one")
+		of[o.Kind] = o
+	}
+	var p pod
+	deployment := of["Deployment"].Spec
+	require.NoError(t, deployment.Template.Spec.Decode(&p))
+	c := p.Containers[0]
+	line := slices.Concat(c.Command, c.Args)
+	after := func(word string) string { return line[slices.Index(line, word)+1] }
+	name := of["Lease"].Metadata.Name
+	assert.Contains(t, after("run"), "k8s:///"+name+"?", "the URL names the Lease")
+
+	assert.Equal(t, []rule{
+		{[]string{"coordination.k8s.io"}, []string{"leases"}, []string{name}, []string{"get", "patch", "watch"}},
+		{[]string{""}, []string{"pods"}, nil, []string{"get", "list", "watch", "patch"}},
+	}, of["Role"].Rules)
+	assert.Equal(t, named{"Role", of["Role"].Metadata.Name}, of["RoleBinding"].RoleRef)
+	assert.Equal(t, []named{{"ServiceAccount", of["ServiceAccount"].Metadata.Name}}, of["RoleBinding"].Subjects)
+	assert.Equal(t, of["ServiceAccount"].Metadata.Name, p.ServiceAccountName)
+
+	label := after("--label")
+	assert.Equal(t, map[string]any{"app": "reindex", label: "leader"}, of["Service"].Spec.Selector)
+	assert.NotContains(t, deployment.Template.Metadata.Labels, label, "each new Pod would have it")
+	assert.Equal(t, "/healthz", c.ReadinessProbe.HTTPGet.Path, "a rollout waits until each Pod is ready")
 }
 
 // checkPod returns the names of a Pod's ports, and how many of its containers run the command.

@@ -79,6 +79,7 @@ func newRun() *cobra.Command {
 	f.BoolVar(&c.Once, "once", false, "exit when the command ends, also if it was ended as the term was to end")
 	f.StringVar(&c.Agent, "agent", "", "`path` of the socket of \"elector agent\", which ends the session should elector die; without it elector has a companion of its own for that")
 	f.StringVar(&c.HTTP, "http", "", "`address`, such as :4040, at which /leader, /replica, /healthz, /status and /metrics answer; without it none")
+	f.StringVar(&c.Label, "label", "", "`key`, such as elector/feed, of a label that has the value leader on the Pod of Kubernetes that leads, for a Service to select; without it none")
 	f.StringVar(&format, "log-format", "text", "`form` of the log lines on standard error: text or json; the last words, such as why elector ends, are plain")
 	complete(cmd)
 	return cmd

@@ -49,6 +49,9 @@ type Config struct {
 	Once bool
 	// HTTP is the address, such as :4040, of package health and the metrics; "" is none.
 	HTTP string
+	// Label is the key of a label that this process's Pod bears while it leads: see kubernetes.LabelLeader. ""
+	// is none.
+	Label string
 	// Agent is the socket of an agent of this host that ends the session if this process dies; "" is a
 	// companion of its own. The opener of the backend must use it.
 	Agent string

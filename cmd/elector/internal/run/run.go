@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/kubernetes"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 	"github.com/elector-go/elector/internal/program"
 	electorprom "github.com/elector-go/elector/metrics/prometheus"
@@ -51,8 +52,17 @@ func Run(ctx context.Context, b backend.Backend, c Config) error {
 		defer shut()
 	}
 	r := &runner{Config: c, interrupted: ctx}
+	lead := r.lead
+	if c.Label != "" {
+		label, err := kubernetes.InClusterLabel(c.Label)
+		if err != nil {
+			return fmt.Errorf("--label %s: %w", c.Label, err)
+		}
+		label.Logger = c.Log
+		lead = kubernetes.LabelLeader(label, lead)
+	}
 	c.Log.Info("campaigning", "election", c.Election, "candidate", c.ID, "strategy", c.Strategy)
-	err = elector.Run(ctx, e, r.lead)
+	err = elector.Run(ctx, e, lead)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	if unconfirmed := e.Close(bounded); unconfirmed != nil {
