@@ -117,7 +117,7 @@ $(SERVICES:%=test-%): test-%: setup-%
 
 # Without -short, which leaves out the tests on a real server.
 test-kubernetes: setup-etcd setup-kubernetes
-	$(call each,backend/kubernetes,$(TEST) -count=1 -parallel 12 ./...)
+	$(call each,backend/kubernetes adapter/controllerruntime,$(TEST) -count=1 -parallel 12 ./...)
 
 # The tests of services begin with their names.
 of = (?i)^Test($(subst $(space),|,$(strip $(1))))
