@@ -1,9 +1,13 @@
+//go:build unix
+
 package kubernetes_test
 
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +23,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/kubernetes"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -88,11 +93,17 @@ func (r *race) term(n int, ended bool) (got term) {
 }
 
 // run makes candidates stand until the test ends.
-func run(t *testing.T, s *server, name string, n int, stand func(ctx context.Context, leases coordinationclient.CoordinationV1Interface, id string, lead func(context.Context))) *race {
+func run(t *testing.T, api *servertest.KubeAPI, name string, n int, stand func(ctx context.Context, leases coordinationclient.CoordinationV1Interface, id string, lead func(context.Context))) *race {
 	r := &race{t: t}
 	for i := range n {
-		l := &tap{RoundTripper: s.Client().Transport.(*http.Transport).Clone()}
-		c := must.Get(coordinationclient.NewForConfig(&rest.Config{Host: s.URL, Transport: l, QPS: -1, ContentConfig: spoken}))(t)
+		l := new(tap)
+		config := &rest.Config{Host: api.URL(), BearerToken: api.Admin, TLSClientConfig: rest.TLSClientConfig{CAFile: api.CAFile}, QPS: -1}
+		config.Dial = new(net.Dialer).DialContext // it shares its connections with nobody
+		config.Wrap(func(own http.RoundTripper) http.RoundTripper {
+			l.RoundTripper = own
+			return l
+		})
+		c := must.Get(coordinationclient.NewForConfig(config))(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() {
@@ -112,18 +123,24 @@ func run(t *testing.T, s *server, name string, n int, stand func(ctx context.Con
 	return r
 }
 
-// TestCompare measures client-go's election, with its usual settings, and this package on one server. Of the
+// heap returns how much memory is in use, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// TestCompare measures client-go's election, with its usual settings, and this package on one API server. Of the
 // comparison only that no two of elector's lead at once is a rule.
 func TestCompare(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it measures for minutes: make test-all")
-	}
+	api := servertest.KubeAPIForTest(t, servertest.KubeAPIConfig{})
 	for name, stand := range map[string]func(context.Context, coordinationclient.CoordinationV1Interface, string, func(context.Context)){
 		"clientgo": func(ctx context.Context, c coordinationclient.CoordinationV1Interface, id string, lead func(context.Context)) {
 			for ctx.Err() == nil { // Kubernetes would start the process again
 				leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 					Lock: &resourcelock.LeaseLock{
-						LeaseMeta: metav1.ObjectMeta{Namespace: "shop", Name: "clientgo"}, Client: c, LockConfig: resourcelock.ResourceLockConfig{Identity: id},
+						LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "clientgo"}, Client: c, LockConfig: resourcelock.ResourceLockConfig{Identity: id},
 					},
 					LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
 					Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: lead, OnStoppedLeading: func() {}},
@@ -131,7 +148,7 @@ func TestCompare(t *testing.T) {
 			}
 		},
 		"elector": func(ctx context.Context, c coordinationclient.CoordinationV1Interface, id string, lead func(context.Context)) {
-			b, err := kubernetes.New(kubernetes.Config{Leases: c.Leases("shop"), Name: "elector"})
+			b, err := kubernetes.New(kubernetes.Config{Leases: c.Leases("default"), Name: "elector"})
 			if err == nil {
 				err = elector.Lead(ctx, elector.Config{Backend: b, Strategy: fair.Strategy{}, Election: "/e", ID: id}, func(ctx context.Context, _ *elector.Term) error {
 					lead(ctx)
@@ -146,10 +163,10 @@ func TestCompare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{3, 20} {
 				t.Run(fmt.Sprint(n), func(t *testing.T) {
-					t.Parallel()
-					s := serve(t)
-					r := run(t, s, name, n, stand)
+					before := heap()
+					r := run(t, api, name, n, stand)
 					time.Sleep(5 * time.Second) // all stand
+					t.Logf("%s, %d candidates: %d KiB a candidate", name, n, (heap()-before)/int64(n)>>10)
 					count := func() (sum int64) {
 						for _, l := range r.taps {
 							sum += l.requests.Load()
