@@ -148,7 +148,7 @@ func TestPage(t *testing.T) {
 	page := string(must.Get(os.ReadFile("../../docs/kubernetes.md"))(t))
 	code := string(must.Get(os.ReadFile("example_test.go"))(t))
 	flush := func(code string) string { return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(code, "") }
-	block := regexp.MustCompile("(?ms)^func both.*?\\n(.*?)^}$").FindStringSubmatch(page)
+	block := regexp.MustCompile(`(?ms)^func both.*?\n(.*?)^}$`).FindStringSubmatch(page)
 	require.NotNil(t, block)
 	require.True(t, strings.Contains(flush(code), flush(block[1])), "not in example_test.go:\n%s", block[1])
 }
