@@ -4,6 +4,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -39,8 +40,14 @@ type tap struct {
 func (l *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.requests.Add(1)
 	if l.dead.Load() {
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+		for l.dead.Load() {
+			select {
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		return nil, errors.New("the link was dead") // client-go waits for ever while it stands
 	}
 	answer, err := l.RoundTripper.RoundTrip(r)
 	if r.Method != http.MethodGet {
