@@ -64,4 +64,31 @@
 // But one that ignores its ctx keeps the process from exiting, also when the term is lost. The manager does
 // everything in the term: other replicas answer neither webhooks nor probes, and a new leader begins with empty
 // caches. After Run the process exits here, too.
+//
+// # Moving from controller-runtime's own election
+//
+// It does not see elector's candidates: a rolling update from one to the other would have two leaders. Stop all
+// old replicas before you start new ones, as a Deployment with the strategy Recreate does, also to roll back.
+//
+// Without such a pause it takes two releases. The first needs both elections:
+//
+//	mgr, err := ctrl.NewManager(cfg, ctrl.Options{LeaderElection: true, GracefulShutdownTimeout: new(time.Duration(-1)), …})
+//	…
+//	err = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error {
+//		if err := mgr.Start(ctx); err != nil {
+//			setupLog.Error(err, "problem running manager")
+//			os.Exit(1) // at once: runnables may not have returned, so the seat is not released
+//		}
+//		return elector.ErrStop
+//	})
+//
+// Its replicas share the old election with old replicas, and elector's with those of the second release, which calls
+// NewManager. Begin the second rollout when the first is complete. In the first release serve probes outside of the
+// manager, with package health, or no rollout ends: in a replica without the seat the manager has not started. A handover
+// takes until the old Lease has expired: leave LeaderElectionReleaseOnCancel false.
+//
+// # A log line that means nothing
+//
+// When a leader stops, controller-runtime may log the error "leader election lost" with the message "error received after
+// stop sequence was engaged". Start has stopped as it should, and returns nil.
 package electorcontrollerruntime

@@ -13,8 +13,9 @@
 //
 // # What people see
 //
-// The spec of the Lease mirrors the election for "kubectl get lease": holderIdentity is "elector: " and the ID of the
-// candidate whose entry bears the leader's mark, and renewTime is the last write. Nothing is decided by it.
+// The spec of the Lease mirrors the elections for "kubectl get lease": holderIdentity is "elector: " and the IDs of the
+// candidates whose entries bear the leader's mark, or "nobody leads", and renewTime is the last write. It is empty when
+// no session is left. Nothing is decided by it.
 // The document is in an annotation.
 //
 // client-go's own election must not use the same Lease. A Lease that it holds is refused with an error that

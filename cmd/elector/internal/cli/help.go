@@ -6,9 +6,12 @@ SERVICES
     A service is given as a URL. Servers of a cluster stand with commas between.
     zk://host:2181/chroot    etcd://host:2379/prefix    consul://host:8500
     nats://host:4222/bucket  (JetStream)
+    k8s://namespace/lease    (Kubernetes, with kubectl's credentials or the Pod's)
     mem:// is in this process, to try things out.
     Parameters: ?timeout=10s is the session timeout, &tls=true asks for TLS. Consul has
     &check=2s besides, for failover in seconds.
+    On NATS and Kubernetes each command writes a session, also one that else only reads,
+    and makes the Lease if it is missing.
 
 EXIT STATUS
     0    all was done
@@ -22,7 +25,7 @@ ENVIRONMENT
     ELECTOR_URL
          is the service's URL, for command lines without one.
     ZOOKEEPER_AUTH_FILE; ETCDCTL_USER, ETCDCTL_PASSWORD_FILE; CONSUL_HTTP_TOKEN_FILE;
-    NATS_CREDS
+    NATS_CREDS; KUBECONFIG
          are credentials: a URL takes none.
     ZOOKEEPER_CACERT, ETCDCTL_CACERT, CONSUL_CACERT, NATS_CA
          are files with certificate authorities. docs/settings.md has all variables.`
