@@ -341,7 +341,7 @@ func (s *store) Notify(ctx context.Context, changed func(object []byte, tag stri
 }
 
 // watch passes on the events of one watch, until it ends. A new watch begins with the Lease as the server's cache has
-// it, which may be older than what was read or written: that is passed over.
+// it. That may be older than what was read or written, or from before etcd was restored: so it is read instead.
 func (s *store) watch(ctx context.Context, changed func(object []byte, tag string)) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -360,7 +360,7 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 			return apierrors.FromObject(e.Object)
 		case e.Type == watch.Bookmark, is && s.older(lease):
 			continue
-		case is && e.Type != watch.Deleted:
+		case is && e.Type == watch.Modified:
 			if object, tag, err := s.open(lease); err == nil && object != nil {
 				changed(object, tag)
 				continue

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -317,6 +318,32 @@ func TestDeleted(t *testing.T) {
 	}
 	after := must.Get(must.Get(s.open(t))(t).Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)[0]
 	assert.Greater(t, after.Rev, before.Rev)
+}
+
+// After a restore of etcd a watch begins with the Lease as it was before, until the API server is restarted or etcd's
+// revision has passed the old one.
+func TestRestored(t *testing.T) {
+	s := serve(t)
+	before := must.Get(s.open(t))(t)
+	must.Get(before.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)
+	s.mu.Lock()
+	cached, backup := maps.Clone(s.leases["worker"]), maps.Clone(s.leases["worker"])
+	m := maps.Clone(meta(cached))
+	m["resourceVersion"] = "1000000"
+	text := strings.Replace(annotations(cached)[kubernetes.Document].(string), `"seq":`, `"seq":1000`, 1)
+	a := maps.Clone(annotations(cached))
+	a[kubernetes.Document], m["annotations"] = text, a
+	cached["metadata"] = m
+	s.leases["worker"] = backup
+	s.mu.Unlock()
+	require.NoError(t, before.Close(t.Context()))
+	s.first = cached
+	session := must.Get(s.open(t))(t)
+	for i := range uint64(20) {
+		must.Get(session.Commit(t.Context(), nil, backend.CompareAndSet("/b", nil, i)))(t)
+		time.Sleep(10 * time.Millisecond)
+	}
+	assert.Equal(t, backend.Live, session.State())
 }
 
 // The spec shows who leads.
