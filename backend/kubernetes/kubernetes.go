@@ -123,6 +123,7 @@ type store struct {
 	known    known
 	may      map[string]bool // the verbs that have succeeded
 	answered time.Time       // when the server has answered last
+	closed   time.Time       // when connections were taken for dead last
 }
 
 // known is what the mirror needs of the Lease that was read or written last.
@@ -143,6 +144,9 @@ func (s *store) request(ctx context.Context, verb string, do func(context.Contex
 	lease, err := do(ctx)
 	s.mu.Lock()
 	dead := ctx.Err() != nil && s.answered.Before(sent) && time.Since(sent) > time.Second/2
+	if dead = dead && time.Since(s.closed) > patience; dead { // else the server may be slow, and callers in a hurry
+		s.closed = time.Now()
+	}
 	s.mu.Unlock()
 	if dead {
 		s.Close() // the next request makes another

@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/kubernetes"
+	"github.com/elector-go/elector/backend/register"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
@@ -217,6 +218,56 @@ func TestDeadConnection(t *testing.T) {
 		made = must.Get(session.Commit(t.Context(), nil, backend.Update(made[0], []byte{byte(i)})))(t)
 	}
 	assert.Greater(t, proxy.Accepted(), 2)
+}
+
+// connect returns a Backend with a client of Connect's.
+func (s *server) connect(t testing.TB) *register.Backend {
+	config := must.Get(kubernetes.Connect(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, ContentConfig: spoken}, "shop", "worker"))(t)
+	t.Cleanup(config.Close)
+	return must.Get(kubernetes.New(config))(t)
+}
+
+// Callers that do not wait for a slow server do not take its connection from the heartbeats.
+func TestSlowServerAndShortContexts(t *testing.T) {
+	s := serve(t)
+	session := must.Get(s.connect(t).Open(t.Context(), backend.OpenOptions{TTL: 4 * time.Second}))(t)
+	defer func() { _ = session.Close(context.Background()) }()
+	s.answer(func(http.ResponseWriter, *http.Request) bool {
+		time.Sleep(700 * time.Millisecond)
+		return false
+	})
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+		_, err := session.Get(ctx, "/a")
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
+
+// An API server that refuses for a moment ends no session, and the error says that it refuses.
+func TestOverloaded(t *testing.T) {
+	s := serve(t)
+	b := s.connect(t)
+	session := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second}))(t)
+	defer func() { _ = session.Close(context.Background()) }()
+	var full atomic.Bool
+	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if full.Load() {
+			w.Header().Set("Retry-After", "32")
+			answer(w, http.StatusTooManyRequests, refusal(http.StatusTooManyRequests, "TooManyRequests", "too many requests"))
+		}
+		return full.Load()
+	})
+	for range 4 {
+		full.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+		_, err := b.Open(ctx, backend.OpenOptions{TTL: 2 * time.Second})
+		cancel()
+		require.ErrorContains(t, err, "too many requests")
+		full.Store(false)
+		time.Sleep(600 * time.Millisecond)
+	}
+	assert.Equal(t, backend.Live, session.State())
 }
 
 // A token that expires in mid-session is one that will be renewed: what is refused meanwhile is done later.
