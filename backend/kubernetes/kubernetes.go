@@ -2,9 +2,9 @@
 // group coordination.k8s.io. Package backend/register has what that means, and its limits. It needs an API
 // server, and no other service.
 //
-//	clients, err := coordination.NewForConfig(config)
+//	cfg, err := kubernetes.Connect(config, "shop", "worker") // or InCluster("worker")
 //	…
-//	b, err := kubernetes.New(kubernetes.Config{Leases: clients.Leases("shop"), Name: "worker"})
+//	b, err := kubernetes.New(cfg)
 //
 // # Rights
 //
@@ -174,6 +174,8 @@ func (s *store) request(ctx context.Context, verb string, do func(context.Contex
 		return nil, fmt.Errorf("%w: %w", backend.ErrTooLarge, named)
 	case refused && !may:
 		return nil, fmt.Errorf("%w: %w", backend.ErrDenied, named)
+	case verb != "get" && s.disconnect == nil: // it may have been done: without once, client-go may have sent it twice
+		return nil, named
 	case refused, passes(err), apierrors.IsTooManyRequests(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 		return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, named)
 	default:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -187,6 +188,34 @@ func TestAnsweredByAProxy(t *testing.T) {
 		made = must.Get(session.Commit(t.Context(), nil, backend.Update(made[0], []byte(fmt.Sprint(code)))))(t)
 		assert.Negative(t, times.Load())
 	}
+}
+
+// A client that Connect has not made sends a write again after a server error. The first may have been done, though
+// the second is refused.
+func TestSentTwice(t *testing.T) {
+	s := serve(t)
+	session := must.Get(s.open(t))(t)
+	var sent atomic.Int32
+	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !bytes.Contains(body, []byte("/thing")) || sent.Add(1) > 1 {
+			if sent.Load() > 0 {
+				answer(w, http.StatusTooManyRequests, refusal(http.StatusTooManyRequests, "TooManyRequests", "too many requests"))
+			}
+			return sent.Load() > 0
+		}
+		code, said := s.do(r.Method, "worker", body)
+		assert.Equal(t, http.StatusOK, code, "%v %v", said, err)
+		w.Header().Set("Retry-After", "0")
+		answer(w, http.StatusInternalServerError, refusal(http.StatusInternalServerError, "ServerTimeout", "etcdserver: request timed out"))
+		return true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	require.ErrorIs(t, must.Err(session.Commit(ctx, nil, backend.CompareAndSet("/thing", nil, 0))), backend.ErrIndeterminate)
+	assert.Greater(t, sent.Load(), int32(1))
+	s.answer(nil)
 }
 
 // A webhook that takes back what was written leads nobody to believe that it has written.
