@@ -358,10 +358,14 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 		return err
 	}
 	defer w.Stop()
+	events := 0
 	for e := range w.ResultChan() {
+		events++
 		dead.Reset(quiet)
 		lease, is := e.Object.(*coordination.Lease)
 		switch {
+		case e.Type == watch.Error && events > 1: // it could be set, and has ended: its connection is closed, or it was quiet
+			return nil
 		case e.Type == watch.Error:
 			return apierrors.FromObject(e.Object)
 		case e.Type == watch.Bookmark, is && s.older(lease):

@@ -25,6 +25,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -362,6 +363,21 @@ func TestWatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A watch that breaks is set again, and nobody has to act.
+func TestWatchBreaks(t *testing.T) {
+	s := serve(t)
+	var said bytes.Buffer
+	leases, idle := s.client(t)
+	defer idle()
+	b := must.Get(kubernetes.New(kubernetes.Config{Leases: leases, Name: "worker", Logger: slog.New(slog.NewTextHandler(&said, nil))}))(t)
+	session := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: time.Minute}))(t)
+	wait.For(t, "a watch is set", s.watched)
+	s.cut(&event{"ERROR", refusal(http.StatusInternalServerError, "InternalError", "unable to decode an event from the watch stream")})
+	wait.For(t, "another is set", s.watched)
+	require.NoError(t, session.Close(t.Context()))
+	assert.NotContains(t, said.String(), "a watch cannot be set")
 }
 
 // A right to watch that is missing is said once, and the election works by reading.

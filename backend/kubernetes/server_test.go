@@ -193,6 +193,13 @@ func (s *server) delete(name string) {
 	delete(s.leases, name)
 }
 
+// watched reports whether there is a watch.
+func (s *server) watched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches) > 0
+}
+
 // cut ends all watches, after a last event if there is one.
 func (s *server) cut(last *event) {
 	s.mu.Lock()
