@@ -57,13 +57,13 @@ func Connect(config *rest.Config, namespace, name string) (Config, error) {
 	return Config{Leases: c.Leases(namespace), Name: name, disconnect: dialer.CloseAll}, nil
 }
 
-// once keeps client-go from sending a write again after a server error: the first may have been done, and the second would
-// be refused.
+// once keeps client-go from sending a request again by itself. After a server error a write may have been done, and the
+// second would be refused. And a session has no time for the wait that an API server asks for, which may be half a minute.
 type once struct{ http.RoundTripper }
 
 func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := o.RoundTripper.RoundTrip(r)
-	if err == nil && r.Method != http.MethodGet && answer.StatusCode >= 500 {
+	if err == nil {
 		answer.Header.Del("Retry-After")
 	}
 	return answer, err

@@ -2,9 +2,9 @@
 // group coordination.k8s.io. Package backend/register has what that means, and its limits. It needs an API
 // server, and no other service.
 //
-//	clients, err := coordination.NewForConfig(config)
+//	cfg, err := kubernetes.Connect(config, "shop", "worker") // or InCluster("worker")
 //	…
-//	b, err := kubernetes.New(kubernetes.Config{Leases: clients.Leases("shop"), Name: "worker"})
+//	b, err := kubernetes.New(cfg)
 //
 // # Rights
 //
@@ -124,6 +124,7 @@ type store struct {
 	known    known
 	may      map[string]bool // the verbs that have succeeded
 	answered time.Time       // when the server has answered last
+	closed   time.Time       // when connections were taken for dead last
 }
 
 // known is what the mirror needs of the Lease that was read or written last.
@@ -144,6 +145,9 @@ func (s *store) request(ctx context.Context, verb string, do func(context.Contex
 	lease, err := do(ctx)
 	s.mu.Lock()
 	dead := ctx.Err() != nil && s.answered.Before(sent) && time.Since(sent) > time.Second/2
+	if dead = dead && time.Since(s.closed) > patience; dead { // else the server may be slow, and callers in a hurry
+		s.closed = time.Now()
+	}
 	s.mu.Unlock()
 	if dead {
 		s.Close() // the next request makes another
@@ -171,6 +175,8 @@ func (s *store) request(ctx context.Context, verb string, do func(context.Contex
 		return nil, fmt.Errorf("%w: %w", backend.ErrTooLarge, named)
 	case refused && !may:
 		return nil, fmt.Errorf("%w: %w", backend.ErrDenied, named)
+	case verb != "get" && s.disconnect == nil: // it may have been done: without once, client-go may have sent it twice
+		return nil, named
 	case refused, passes(err), apierrors.IsTooManyRequests(err), apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 		return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, named)
 	default:
@@ -342,7 +348,7 @@ func (s *store) Notify(ctx context.Context, changed func(object []byte, tag stri
 }
 
 // watch passes on the events of one watch, until it ends. A new watch begins with the Lease as the server's cache has
-// it, which may be older than what was read or written: that is passed over.
+// it. That may be older than what was read or written, or from before etcd was restored: so it is read instead.
 func (s *store) watch(ctx context.Context, changed func(object []byte, tag string)) error {
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -353,15 +359,19 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 		return err
 	}
 	defer w.Stop()
+	events := 0
 	for e := range w.ResultChan() {
+		events++
 		dead.Reset(quiet)
 		lease, is := e.Object.(*coordination.Lease)
 		switch {
+		case e.Type == watch.Error && events > 1: // it could be set, and has ended: its connection is closed, or it was quiet
+			return nil
 		case e.Type == watch.Error:
 			return apierrors.FromObject(e.Object)
 		case e.Type == watch.Bookmark, is && s.older(lease):
 			continue
-		case is && e.Type != watch.Deleted:
+		case is && e.Type == watch.Modified:
 			if object, tag, err := s.open(lease); err == nil && object != nil {
 				changed(object, tag)
 				continue

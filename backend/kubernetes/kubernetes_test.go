@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -19,9 +21,11 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/kubernetes"
+	"github.com/elector-go/elector/backend/register"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -187,6 +191,34 @@ func TestAnsweredByAProxy(t *testing.T) {
 	}
 }
 
+// A client that Connect has not made sends a write again after a server error. The first may have been done, though
+// the second is refused.
+func TestSentTwice(t *testing.T) {
+	s := serve(t)
+	session := must.Get(s.open(t))(t)
+	var sent atomic.Int32
+	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		body, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !bytes.Contains(body, []byte("/thing")) || sent.Add(1) > 1 {
+			if sent.Load() > 0 {
+				answer(w, http.StatusTooManyRequests, refusal(http.StatusTooManyRequests, "TooManyRequests", "too many requests"))
+			}
+			return sent.Load() > 0
+		}
+		code, said := s.do(r.Method, "worker", body)
+		assert.Equal(t, http.StatusOK, code, "%v %v", said, err)
+		w.Header().Set("Retry-After", "0")
+		answer(w, http.StatusInternalServerError, refusal(http.StatusInternalServerError, "ServerTimeout", "etcdserver: request timed out"))
+		return true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	require.ErrorIs(t, must.Err(session.Commit(ctx, nil, backend.CompareAndSet("/thing", nil, 0))), backend.ErrIndeterminate)
+	assert.Greater(t, sent.Load(), int32(1))
+	s.answer(nil)
+}
+
 // A webhook that takes back what was written leads nobody to believe that it has written.
 func TestNotKept(t *testing.T) {
 	s := serve(t)
@@ -216,6 +248,56 @@ func TestDeadConnection(t *testing.T) {
 		made = must.Get(session.Commit(t.Context(), nil, backend.Update(made[0], []byte{byte(i)})))(t)
 	}
 	assert.Greater(t, proxy.Accepted(), 2)
+}
+
+// connect returns a Backend with a client of Connect's.
+func (s *server) connect(t testing.TB) *register.Backend {
+	config := must.Get(kubernetes.Connect(&rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, ContentConfig: spoken}, "shop", "worker"))(t)
+	t.Cleanup(config.Close)
+	return must.Get(kubernetes.New(config))(t)
+}
+
+// Callers that do not wait for a slow server do not take its connection from the heartbeats.
+func TestSlowServerAndShortContexts(t *testing.T) {
+	s := serve(t)
+	session := must.Get(s.connect(t).Open(t.Context(), backend.OpenOptions{TTL: 4 * time.Second}))(t)
+	defer func() { _ = session.Close(context.Background()) }()
+	s.answer(func(http.ResponseWriter, *http.Request) bool {
+		time.Sleep(700 * time.Millisecond)
+		return false
+	})
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+		_, err := session.Get(ctx, "/a")
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+}
+
+// An API server that refuses for a moment ends no session, and the error says that it refuses.
+func TestOverloaded(t *testing.T) {
+	s := serve(t)
+	b := s.connect(t)
+	session := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second}))(t)
+	defer func() { _ = session.Close(context.Background()) }()
+	var full atomic.Bool
+	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if full.Load() {
+			w.Header().Set("Retry-After", "32")
+			answer(w, http.StatusTooManyRequests, refusal(http.StatusTooManyRequests, "TooManyRequests", "too many requests"))
+		}
+		return full.Load()
+	})
+	for range 4 {
+		full.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+		_, err := b.Open(ctx, backend.OpenOptions{TTL: 2 * time.Second})
+		cancel()
+		require.ErrorContains(t, err, "too many requests")
+		full.Store(false)
+		time.Sleep(600 * time.Millisecond)
+	}
+	assert.Equal(t, backend.Live, session.State())
 }
 
 // A token that expires in mid-session is one that will be renewed: what is refused meanwhile is done later.
@@ -283,6 +365,21 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// A watch that breaks is set again, and nobody has to act.
+func TestWatchBreaks(t *testing.T) {
+	s := serve(t)
+	var said bytes.Buffer
+	leases, idle := s.client(t)
+	defer idle()
+	b := must.Get(kubernetes.New(kubernetes.Config{Leases: leases, Name: "worker", Logger: slog.New(slog.NewTextHandler(&said, nil))}))(t)
+	session := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: time.Minute}))(t)
+	wait.For(t, "a watch is set", s.watched)
+	s.cut(&event{"ERROR", refusal(http.StatusInternalServerError, "InternalError", "unable to decode an event from the watch stream")})
+	wait.For(t, "another is set", s.watched)
+	require.NoError(t, session.Close(t.Context()))
+	assert.NotContains(t, said.String(), "a watch cannot be set")
+}
+
 // A right to watch that is missing is said once, and the election works by reading.
 func TestNoRightToWatch(t *testing.T) {
 	s := serve(t)
@@ -317,6 +414,32 @@ func TestDeleted(t *testing.T) {
 	}
 	after := must.Get(must.Get(s.open(t))(t).Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)[0]
 	assert.Greater(t, after.Rev, before.Rev)
+}
+
+// After a restore of etcd a watch begins with the Lease as it was before, until the API server is restarted or etcd's
+// revision has passed the old one.
+func TestRestored(t *testing.T) {
+	s := serve(t)
+	before := must.Get(s.open(t))(t)
+	must.Get(before.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)
+	s.mu.Lock()
+	cached, backup := maps.Clone(s.leases["worker"]), maps.Clone(s.leases["worker"])
+	m := maps.Clone(meta(cached))
+	m["resourceVersion"] = "1000000"
+	text := strings.Replace(annotations(cached)[kubernetes.Document].(string), `"seq":`, `"seq":1000`, 1)
+	a := maps.Clone(annotations(cached))
+	a[kubernetes.Document], m["annotations"] = text, a
+	cached["metadata"] = m
+	s.leases["worker"] = backup
+	s.mu.Unlock()
+	require.NoError(t, before.Close(t.Context()))
+	s.first = cached
+	session := must.Get(s.open(t))(t)
+	for i := range uint64(20) {
+		must.Get(session.Commit(t.Context(), nil, backend.CompareAndSet("/b", nil, i)))(t)
+		time.Sleep(10 * time.Millisecond)
+	}
+	assert.Equal(t, backend.Live, session.State())
 }
 
 // The spec shows who leads.

@@ -23,6 +23,7 @@ import (
 type server struct {
 	*httptest.Server
 	refuse func(*http.Request) *status // nil: it refuses nothing; set before requests come
+	first  object                      // what each watch begins with; nil: the Lease; set before watches come
 
 	mu      sync.Mutex
 	instead func(http.ResponseWriter, *http.Request) bool // answers in the server's place
@@ -192,6 +193,13 @@ func (s *server) delete(name string) {
 	delete(s.leases, name)
 }
 
+// watched reports whether there is a watch.
+func (s *server) watched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches) > 0
+}
+
 // cut ends all watches, after a last event if there is one.
 func (s *server) cut(last *event) {
 	s.mu.Lock()
@@ -209,7 +217,9 @@ func (s *server) cut(last *event) {
 func (s *server) watch(w http.ResponseWriter, r *http.Request, name string) {
 	events := make(chan event, 10000)
 	s.mu.Lock()
-	if lease, there := s.leases[name]; there {
+	if lease, there := s.leases[name]; s.first != nil {
+		events <- event{"ADDED", s.first}
+	} else if there {
 		events <- event{"ADDED", lease}
 	}
 	s.watches[events] = name
