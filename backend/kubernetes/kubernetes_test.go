@@ -235,6 +235,7 @@ func TestNotKept(t *testing.T) {
 
 // A connection that is dead ends no session: requests go by another one. Its watch ends, too.
 func TestDeadConnection(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	proxy := proxytest.ForTest(t, s.Listener.Addr().String())
 	config := must.Get(kubernetes.Connect(&rest.Config{Host: "https://" + proxy.Addr(), TLSClientConfig: rest.TLSClientConfig{Insecure: true}, ContentConfig: spoken}, "shop", "worker"))(t)
@@ -259,14 +260,15 @@ func (s *server) connect(t testing.TB) *register.Backend {
 
 // Callers that do not wait for a slow server do not take its connection from the heartbeats.
 func TestSlowServerAndShortContexts(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
-	session := must.Get(s.connect(t).Open(t.Context(), backend.OpenOptions{TTL: 4 * time.Second}))(t)
+	session := must.Get(s.connect(t).Open(t.Context(), backend.OpenOptions{TTL: 12 * time.Second}))(t)
 	defer func() { _ = session.Close(context.Background()) }()
 	s.answer(func(http.ResponseWriter, *http.Request) bool {
 		time.Sleep(700 * time.Millisecond)
 		return false
 	})
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(14 * time.Second); time.Now().Before(end); {
 		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 		_, err := session.Get(ctx, "/a")
 		cancel()
@@ -276,9 +278,10 @@ func TestSlowServerAndShortContexts(t *testing.T) {
 
 // An API server that refuses for a moment ends no session, and the error says that it refuses.
 func TestOverloaded(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	b := s.connect(t)
-	session := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second}))(t)
+	session := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: 12 * time.Second}))(t)
 	defer func() { _ = session.Close(context.Background()) }()
 	var full atomic.Bool
 	s.answer(func(w http.ResponseWriter, r *http.Request) bool {
@@ -288,10 +291,10 @@ func TestOverloaded(t *testing.T) {
 		}
 		return full.Load()
 	})
-	for range 4 {
+	for range 12 {
 		full.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
-		_, err := b.Open(ctx, backend.OpenOptions{TTL: 2 * time.Second})
+		_, err := b.Open(ctx, backend.OpenOptions{TTL: 12 * time.Second})
 		cancel()
 		require.ErrorContains(t, err, "too many requests")
 		full.Store(false)
