@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -422,18 +421,12 @@ func TestRestored(t *testing.T) {
 	s := serve(t)
 	before := must.Get(s.open(t))(t)
 	must.Get(before.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)
-	s.mu.Lock()
-	cached, backup := maps.Clone(s.leases["worker"]), maps.Clone(s.leases["worker"])
-	m := maps.Clone(meta(cached))
-	m["resourceVersion"] = "1000000"
-	text := strings.Replace(annotations(cached)[kubernetes.Document].(string), `"seq":`, `"seq":1000`, 1)
-	a := maps.Clone(annotations(cached))
-	a[kubernetes.Document], m["annotations"] = text, a
-	cached["metadata"] = m
-	s.leases["worker"] = backup
-	s.mu.Unlock()
+	lease := s.now("worker")
+	document := strings.Replace(annotations(lease)[kubernetes.Document].(string), `"seq":`, `"seq":1000`, 1)
 	require.NoError(t, before.Close(t.Context()))
-	s.first = cached
+	s.mu.Lock()
+	s.first = merge(lease, object{"metadata": object{"resourceVersion": "1000000", "annotations": object{kubernetes.Document: document}}})
+	s.mu.Unlock()
 	session := must.Get(s.open(t))(t)
 	for i := range uint64(20) {
 		must.Get(session.Commit(t.Context(), nil, backend.CompareAndSet("/b", nil, i)))(t)
