@@ -256,23 +256,6 @@ func (s *server) connect(t testing.TB) *register.Backend {
 	return must.Get(kubernetes.New(config))(t)
 }
 
-// Callers that do not wait for a slow server do not take its connection from the heartbeats.
-func TestSlowServerAndShortContexts(t *testing.T) {
-	s := serve(t)
-	session := must.Get(s.connect(t).Open(t.Context(), backend.OpenOptions{TTL: 4 * time.Second}))(t)
-	defer func() { _ = session.Close(context.Background()) }()
-	s.answer(func(http.ResponseWriter, *http.Request) bool {
-		time.Sleep(700 * time.Millisecond)
-		return false
-	})
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
-		_, err := session.Get(ctx, "/a")
-		cancel()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	}
-}
-
 // An API server that refuses for a moment ends no session, and the error says that it refuses.
 func TestOverloaded(t *testing.T) {
 	s := serve(t)
