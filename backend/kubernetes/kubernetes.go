@@ -30,7 +30,8 @@
 //
 // A Lease is in etcd, and its resource version is etcd's revision. After etcd was restored from a backup,
 // versions may return that were used before, unless it was restored with --bump-revision. Stop all
-// candidates before that.
+// candidates before that, and the API servers, as Kubernetes asks: their watches tell nothing until etcd's revision has
+// passed the old one, so candidates learn of changes by their heartbeats only.
 //
 // Each heartbeat writes the whole document to etcd. A few candidates with short values need some KiB.
 package kubernetes

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -258,24 +257,6 @@ func (s *server) connect(t testing.TB) *register.Backend {
 	return must.Get(kubernetes.New(config))(t)
 }
 
-// Callers that do not wait for a slow server do not take its connection from the heartbeats.
-func TestSlowServerAndShortContexts(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	session := must.Get(s.connect(t).Open(t.Context(), backend.OpenOptions{TTL: 12 * time.Second}))(t)
-	defer func() { _ = session.Close(context.Background()) }()
-	s.answer(func(http.ResponseWriter, *http.Request) bool {
-		time.Sleep(700 * time.Millisecond)
-		return false
-	})
-	for end := time.Now().Add(14 * time.Second); time.Now().Before(end); {
-		ctx, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
-		_, err := session.Get(ctx, "/a")
-		cancel()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	}
-}
-
 // An API server that refuses for a moment ends no session, and the error says that it refuses.
 func TestOverloaded(t *testing.T) {
 	t.Parallel()
@@ -425,18 +406,12 @@ func TestRestored(t *testing.T) {
 	s := serve(t)
 	before := must.Get(s.open(t))(t)
 	must.Get(before.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)
-	s.mu.Lock()
-	cached, backup := maps.Clone(s.leases["worker"]), maps.Clone(s.leases["worker"])
-	m := maps.Clone(meta(cached))
-	m["resourceVersion"] = "1000000"
-	text := strings.Replace(annotations(cached)[kubernetes.Document].(string), `"seq":`, `"seq":1000`, 1)
-	a := maps.Clone(annotations(cached))
-	a[kubernetes.Document], m["annotations"] = text, a
-	cached["metadata"] = m
-	s.leases["worker"] = backup
-	s.mu.Unlock()
+	lease := s.now("worker")
+	document := strings.Replace(annotations(lease)[kubernetes.Document].(string), `"seq":`, `"seq":1000`, 1)
 	require.NoError(t, before.Close(t.Context()))
-	s.first = cached
+	s.mu.Lock()
+	s.first = merge(lease, object{"metadata": object{"resourceVersion": "1000000", "annotations": object{kubernetes.Document: document}}})
+	s.mu.Unlock()
 	session := must.Get(s.open(t))(t)
 	for i := range uint64(20) {
 		must.Get(session.Commit(t.Context(), nil, backend.CompareAndSet("/b", nil, i)))(t)

@@ -23,7 +23,7 @@ import (
 type server struct {
 	*httptest.Server
 	refuse func(*http.Request) *status // nil: it refuses nothing; set before requests come
-	first  object                      // what each watch begins with; nil: the Lease; set before watches come
+	first  object                      // what each watch begins with; nil: the Lease
 
 	mu      sync.Mutex
 	instead func(http.ResponseWriter, *http.Request) bool // answers in the server's place
