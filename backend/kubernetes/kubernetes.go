@@ -352,6 +352,7 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 		return err
 	}
 	defer w.Stop()
+	var swap uint64 // of the last event
 	for e := range w.ResultChan() {
 		dead.Reset(quiet)
 		lease, is := e.Object.(*coordination.Lease)
@@ -362,8 +363,14 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 			continue
 		case is && e.Type != watch.Deleted:
 			if object, tag, err := s.open(lease); err == nil && object != nil {
-				changed(object, tag)
-				continue
+				before := swap
+				if sum, err := register.Summarize(object); err == nil {
+					swap = sum.Swap
+				}
+				if swap >= before { // else somebody has put an earlier document there, which looks like a late notice
+					changed(object, tag)
+					continue
+				}
 			}
 		}
 		changed(nil, "")

@@ -22,6 +22,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -317,6 +318,32 @@ func TestDeleted(t *testing.T) {
 	}
 	after := must.Get(must.Get(s.open(t))(t).Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)[0]
 	assert.Greater(t, after.Rev, before.Rev)
+}
+
+// An operator puts an earlier document into the Lease: sessions that it does not know end at once, and not with their next heartbeat.
+func TestRestored(t *testing.T) {
+	for name, document := range map[string]string{"earlier": "", "empty": `{"elector":1}`} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			must.Get(s.open(t))(t)
+			if document == "" {
+				document, _ = annotations(s.now("worker"))[kubernetes.Document].(string)
+			}
+			session := must.Get(s.open(t))(t)
+			must.Get(session.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)
+			wait.For(t, "both watch", func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return len(s.watches) == 2
+			})
+			back := time.Now()
+			s.lease(t, object{"metadata": object{"annotations": object{kubernetes.Document: document}}})
+			for state := backend.Live; state != backend.Lost; {
+				state = must.Get(session.AwaitState(t.Context(), state))(t)
+			}
+			assert.Less(t, time.Since(back), 5*time.Second)
+		})
+	}
 }
 
 // The spec shows who leads.
