@@ -361,6 +361,7 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 	}
 	defer w.Stop()
 	events := 0
+	var swap uint64 // of the last event
 	for e := range w.ResultChan() {
 		events++
 		dead.Reset(quiet)
@@ -374,8 +375,14 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 			continue
 		case is && e.Type == watch.Modified:
 			if object, tag, err := s.open(lease); err == nil && object != nil {
-				changed(object, tag)
-				continue
+				before := swap
+				if sum, err := register.Summarize(object); err == nil {
+					swap = sum.Swap
+				}
+				if swap >= before { // else somebody has put an earlier document there, which looks like a late notice
+					changed(object, tag)
+					continue
+				}
 			}
 		}
 		changed(nil, "")

@@ -420,6 +420,32 @@ func TestRestored(t *testing.T) {
 	assert.Equal(t, backend.Live, session.State())
 }
 
+// An operator puts an earlier document into the Lease: sessions that it does not know end at once, and not with their next heartbeat.
+func TestEarlierDocument(t *testing.T) {
+	for name, document := range map[string]string{"earlier": "", "empty": `{"elector":1}`} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			must.Get(s.open(t))(t)
+			if document == "" {
+				document, _ = annotations(s.now("worker"))[kubernetes.Document].(string)
+			}
+			session := must.Get(s.open(t))(t)
+			must.Get(session.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)
+			wait.For(t, "both watch", func() bool {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return len(s.watches) == 2
+			})
+			back := time.Now()
+			s.lease(t, object{"metadata": object{"annotations": object{kubernetes.Document: document}}})
+			for state := backend.Live; state != backend.Lost; {
+				state = must.Get(session.AwaitState(t.Context(), state))(t)
+			}
+			assert.Less(t, time.Since(back), 5*time.Second)
+		})
+	}
+}
+
 // The spec shows who leads.
 func TestMirror(t *testing.T) {
 	s := serve(t)

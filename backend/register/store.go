@@ -50,6 +50,7 @@ var ErrForeign = errors.New("the object holds no document of elector")
 
 // A Summary is what an object holds, for a Store that shows it to people.
 type Summary struct {
+	Swap     uint64                   // the number of the swap that wrote the object: it rises, unless somebody restores an earlier object
 	Entries  []backend.Entry          // sorted by their keys
 	Sessions map[string]time.Duration // the session timeouts
 }
@@ -60,7 +61,7 @@ func Summarize(object []byte) (Summary, error) {
 	if d == nil {
 		return Summary{}, err
 	}
-	s := Summary{Sessions: make(map[string]time.Duration)}
+	s := Summary{Swap: d.Seq, Sessions: make(map[string]time.Duration)}
 	for _, key := range slices.Sorted(maps.Keys(d.Entries)) {
 		s.Entries = append(s.Entries, d.at(key))
 	}
