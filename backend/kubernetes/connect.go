@@ -39,6 +39,16 @@ func Connect(config *rest.Config, namespace, name string) (Config, error) {
 	case namespace == "":
 		return Config{}, fmt.Errorf("kubernetes: the namespace of Lease %s is empty", name)
 	}
+	config, disconnect := suited(config)
+	c, err := client.NewForConfig(config)
+	if err != nil {
+		return Config{}, fmt.Errorf("kubernetes: %w", err)
+	}
+	return Config{Leases: c.Leases(namespace), Name: name, disconnect: disconnect}, nil
+}
+
+// suited returns a config whose client has connections of its own, and closes them by disconnect.
+func suited(config *rest.Config) (_ *rest.Config, disconnect func()) {
 	config = rest.CopyConfig(config)
 	dial := config.Dial
 	if dial == nil {
@@ -50,11 +60,7 @@ func Connect(config *rest.Config, namespace, name string) (Config, error) {
 		config.QPS = -1
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return once{next} })
-	c, err := client.NewForConfig(config)
-	if err != nil {
-		return Config{}, fmt.Errorf("kubernetes: %w", err)
-	}
-	return Config{Leases: c.Leases(namespace), Name: name, disconnect: dialer.CloseAll}, nil
+	return config, dialer.CloseAll
 }
 
 // once keeps client-go from sending a request again by itself. After a server error a write may have been done, and the

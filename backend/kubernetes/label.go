@@ -38,6 +38,8 @@ type Label struct {
 	Pod string
 	// Logger logs what fails and is tried again, and labels taken from other Pods. Nil logs nothing.
 	Logger *slog.Logger
+
+	disconnect func() // closes the client's connections; nil: it cannot
 }
 
 const (
@@ -59,11 +61,12 @@ func InClusterLabel(key string) (Label, error) {
 	if err != nil {
 		return Label{}, fmt.Errorf("kubernetes: this pod's namespace: %w", err)
 	}
+	config, disconnect := suited(config)
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return Label{}, fmt.Errorf("kubernetes: %w", err)
 	}
-	l := Label{Pods: core.Pods(strings.TrimSpace(string(namespace))), Key: key}
+	l := Label{Pods: core.Pods(strings.TrimSpace(string(namespace))), Key: key, disconnect: disconnect}
 	_, err = l.complete()
 	return l, err
 }
@@ -147,6 +150,9 @@ func (k *keeper) keep(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := k.hold(ctx)
+		if errors.Is(err, context.DeadlineExceeded) && k.disconnect != nil {
+			k.disconnect() // they may be dead, which the client finds out much later
+		}
 		if time.Since(began) > good {
 			backoff.Attempt = 0
 		}
