@@ -373,16 +373,16 @@ func (s *store) watch(ctx context.Context, changed func(object []byte, tag strin
 			return apierrors.FromObject(e.Object)
 		case e.Type == watch.Bookmark, is && s.older(lease):
 			continue
-		case is && e.Type == watch.Modified:
-			if object, tag, err := s.open(lease); err == nil && object != nil {
-				before := swap
-				if sum, err := register.Summarize(object); err == nil {
-					swap = sum.Swap
-				}
-				if swap >= before { // else somebody has put an earlier document there, which looks like a late notice
-					changed(object, tag)
-					continue
-				}
+		case is && e.Type != watch.Deleted:
+			object, tag, err := s.open(lease)
+			before := swap
+			if sum, err := register.Summarize(object); err == nil {
+				swap = sum.Swap
+			}
+			// If the number falls, somebody has put an earlier document there, which looks like a late notice.
+			if e.Type == watch.Modified && err == nil && object != nil && swap >= before {
+				changed(object, tag)
+				continue
 			}
 		}
 		changed(nil, "")
