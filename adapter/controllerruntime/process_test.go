@@ -99,18 +99,10 @@ func TestTwoProcesses(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, nil, 0o644))
 	self := must.Get(os.Executable())(t)
 	launch := func(id string) *process.Process {
-		p := process.New(process.Spec{
+		return process.ForTest(t, process.Spec{
 			Name: id, Path: self, LogPath: path + "." + id,
 			Env: []string{envID + "=" + id, envServer + "=" + server.Addr(), envLog + "=" + path},
 		})
-		require.NoError(t, p.Start())
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Logf("%s says:\n%s", id, p.LogTail(4096))
-			}
-			assert.NoError(t, p.Kill())
-		})
-		return p
 	}
 	lines := func() []string {
 		return strings.Split(strings.TrimSuffix(string(must.Get(os.ReadFile(path))(t)), "\n"), "\n")

@@ -135,18 +135,10 @@ func TestTwoProcesses(t *testing.T) {
 	require.NoError(t, os.WriteFile(log, nil, 0o644))
 	self := must.Get(os.Executable())(t)
 	launch := func(id string) *process.Process {
-		p := process.New(process.Spec{
+		return process.ForTest(t, process.Spec{
 			Name: id, Path: self, LogPath: log + "." + id,
 			Env: []string{envID + "=" + id, envServer + "=" + server.Addr(), envLog + "=" + log},
 		})
-		require.NoError(t, p.Start())
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Logf("%s says:\n%s", id, p.LogTail(4096))
-			}
-			assert.NoError(t, p.Kill())
-		})
-		return p
 	}
 	a := launch("a")
 	awaitRuns(t, log, "a", 0)

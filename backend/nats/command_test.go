@@ -64,12 +64,9 @@ func TestCommand(t *testing.T) {
 	assert.Equal(t, 2, strings.Count("\n"+good, "\nwarn"), "one server is one replica, and the verdict says so:\n%s", good)
 
 	run := func(id string) *process.Process {
-		p := process.New(process.Spec{
+		return process.ForTest(t, process.Spec{
 			Name: id, Path: elector, Args: []string{"run", "--id", id, url, "/jobs/one", "--", "sleep", "1000"}, LogPath: filepath.Join(dir, id),
 		})
-		require.NoError(t, p.Start())
-		t.Cleanup(func() { _ = p.Kill() })
-		return p
 	}
 	first := run("first")
 	leads := func(id string) func() bool {

@@ -90,13 +90,10 @@ type talker struct {
 func startTalker(t *testing.T, at Site, how string) talker {
 	t.Helper()
 	self := must.Get(os.Executable())(t)
-	p := process.New(process.Spec{
+	return talker{t, process.ForTest(t, process.Spec{
 		Name: "talker", Path: self, Env: []string{talkerEnv + "=" + how}, Netns: at.Netns,
 		LogPath: filepath.Join(t.TempDir(), "log"),
-	})
-	t.Cleanup(func() { require.NoError(t, p.Kill()) })
-	require.NoError(t, p.Start())
-	return talker{t, p}
+	})}
 }
 
 func (x talker) said(what string) int { return strings.Count(x.LogTail(1<<20), what) }
