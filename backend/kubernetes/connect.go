@@ -18,15 +18,23 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // InCluster returns a Config for a Lease in the namespace of this process's pod, with the pod's service account.
 func InCluster(name string) (Config, error) {
-	config, err := rest.InClusterConfig()
+	config, namespace, err := inPod()
 	if err != nil {
-		return Config{}, fmt.Errorf("kubernetes: %w", err)
+		return Config{}, err
 	}
-	namespace, err := os.ReadFile(namespaceFile)
+	return Connect(config, namespace, name)
+}
+
+// inPod returns how this process's pod reaches the API server, and its namespace.
+func inPod() (config *rest.Config, namespace string, err error) {
+	if config, err = rest.InClusterConfig(); err != nil {
+		return nil, "", fmt.Errorf("kubernetes: %w", err)
+	}
+	text, err := os.ReadFile(namespaceFile)
 	if err != nil {
-		return Config{}, fmt.Errorf("kubernetes: this pod's namespace: %w", err)
+		return nil, "", fmt.Errorf("kubernetes: this pod's namespace: %w", err)
 	}
-	return Connect(config, strings.TrimSpace(string(namespace)), name)
+	return config, strings.TrimSpace(string(text)), nil
 }
 
 // Connect returns a Config for a Lease in a namespace. Its client has connections of its own and no limit on its

@@ -94,7 +94,7 @@ type Config struct {
 	disconnect func() // closes the client's connections; nil: it cannot
 }
 
-// Close closes the connections of a client that Connect or InCluster has made. Sessions must be closed before.
+// Close closes the connections of a client that Connect or InCluster has made. Close the sessions first.
 func (c Config) Close() {
 	if c.disconnect != nil {
 		c.disconnect()
@@ -138,26 +138,17 @@ type known struct {
 const patience = 5 * time.Second
 
 // request makes one request. The error of a request that has failed is one of package backend if nothing was
-// written.
+// written, and errAbsent if there is no Lease to get.
 func (s *store) request(ctx context.Context, verb string, do func(context.Context) (*coordination.Lease, error)) (*coordination.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent := time.Now()
 	lease, err := do(ctx)
-	s.mu.Lock()
-	dead := ctx.Err() != nil && s.answered.Before(sent) && time.Since(sent) > time.Second/2
-	if dead = dead && time.Since(s.closed) > patience; dead { // else the server may be slow, and callers in a hurry
-		s.closed = time.Now()
-	}
-	s.mu.Unlock()
-	if dead {
+	if s.dead(ctx, sent) {
 		s.Close() // the next request makes another
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() == nil {
-		s.answered = time.Now()
-	}
 	if err == nil {
 		s.may[verb] = true
 		return lease, nil
@@ -169,7 +160,13 @@ func (s *store) request(ctx context.Context, verb string, do func(context.Contex
 		return nil, named
 	case apierrors.IsNotFound(err):
 		s.may[verb] = true
-		return nil, err
+		switch verb {
+		case "get":
+			return nil, errAbsent
+		case "patch":
+			return nil, register.ErrMoved
+		}
+		return nil, fmt.Errorf("%w: %w", backend.ErrUnavailable, named) // there is no namespace
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return nil, register.ErrMoved
 	case apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err) && strings.Contains(err.Error(), "annotations: Too long"):
@@ -183,6 +180,23 @@ func (s *store) request(ctx context.Context, verb string, do func(context.Contex
 	default:
 		return nil, named
 	}
+}
+
+var errAbsent = errors.New("there is no Lease")
+
+// dead notes whether a request was answered that was sent then, and reports whether to take its connection for dead.
+func (s *store) dead(ctx context.Context, sent time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() == nil {
+		s.answered = time.Now()
+		return false
+	}
+	if !s.answered.Before(sent) || time.Since(sent) <= time.Second/2 || time.Since(s.closed) <= patience {
+		return false // the server may be slow, and callers in a hurry
+	}
+	s.closed = time.Now()
+	return true
 }
 
 // passes reports whether the API server forbids what it may allow later: until it is ready, until there is room, or in
@@ -201,7 +215,7 @@ func (s *store) Read(ctx context.Context) (object []byte, tag string, err error)
 		return s.Leases.Get(ctx, s.Name, meta.GetOptions{}) // without a resource version: what etcd has now
 	})
 	switch {
-	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
+	case errors.Is(err, errAbsent):
 		s.note(known{})
 		return nil, "", nil
 	case err != nil:
@@ -251,10 +265,6 @@ func (s *store) Swap(ctx context.Context, object []byte, tag string) (newTag str
 		return s.Leases.Patch(ctx, s.Name, types.MergePatchType, patch, meta.PatchOptions{FieldManager: manager})
 	})
 	switch {
-	case apierrors.IsNotFound(err) && tag != "" && !apierrors.IsUnexpectedServerError(err):
-		return "", register.ErrMoved
-	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
-		return "", fmt.Errorf("%w: create Lease %s: %w", backend.ErrUnavailable, s.Name, err) // there is no namespace
 	case err != nil:
 		return "", err
 	case lease.ResourceVersion == tag || lease.ResourceVersion == "" || lease.Annotations[Document] != string(object):
@@ -403,7 +413,7 @@ func (s *store) Examine(ctx context.Context) ([]register.Finding, error) {
 	lease, err := s.request(ctx, "get", func(ctx context.Context) (*coordination.Lease, error) {
 		return s.Leases.Get(ctx, s.Name, meta.GetOptions{})
 	})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !errors.Is(err, errAbsent) {
 		return nil, err
 	}
 	size := 0

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/watch"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/internal/delay"
@@ -53,20 +52,16 @@ const (
 // InClusterLabel returns a Label for the Pod that this process runs in, with the rights of its service
 // account.
 func InClusterLabel(key string) (Label, error) {
-	config, err := rest.InClusterConfig()
+	config, namespace, err := inPod()
 	if err != nil {
-		return Label{}, fmt.Errorf("kubernetes: %w", err)
-	}
-	namespace, err := os.ReadFile(namespaceFile)
-	if err != nil {
-		return Label{}, fmt.Errorf("kubernetes: this pod's namespace: %w", err)
+		return Label{}, err
 	}
 	config, disconnect := suited(config)
 	core, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return Label{}, fmt.Errorf("kubernetes: %w", err)
 	}
-	l := Label{Pods: core.Pods(strings.TrimSpace(string(namespace))), Key: key, disconnect: disconnect}
+	l := Label{Pods: core.Pods(namespace), Key: key, disconnect: disconnect}
 	_, err = l.complete()
 	return l, err
 }
@@ -160,7 +155,7 @@ func (k *keeper) keep(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			k.Logger.Warn("kubernetes: the label cannot be kept; trying again", "token", k.term.Token(), "attempt", backoff.Attempt, "wait", wait, "error", err)
 		}
-		_ = delay.Sleep(ctx, wait)
+		_ = delay.Sleep(ctx, wait) // the loop looks at ctx
 	}
 	if !k.sent {
 		return

@@ -21,7 +21,7 @@
 // A read is answered by the stream's leader. A leader that has been cut off from the others may answer with
 // an older state for a while, as a ZooKeeper server may. Writes, and so terms, need a majority. A server that led,
 // was frozen, and runs again hears writes beside its successor for some milliseconds. It may refuse one that its
-// successor does: the session then finds that it was done, unless its caller gives up just then.
+// successor does: the session then finds that it was done. To a caller that gives up just then the outcome is unknown.
 //
 // Package dialnats opens a Backend by URL.
 package nats

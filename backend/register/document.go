@@ -3,6 +3,7 @@ package register
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -61,13 +62,16 @@ func decode(object []byte) (*document, error) {
 	case d.Elector <= 0:
 		return nil, fmt.Errorf("%w: it has no format: give this election an object of its own", ErrForeign)
 	case d.Elector > format:
-		return nil, fmt.Errorf("the object has format %d; this program knows formats up to %d: run the same release everywhere", d.Elector, format)
+		return nil, fmt.Errorf("%w: it has format %d; this program knows formats up to %d: run the same release everywhere", errLater, d.Elector, format)
 	case max(d.Seq, d.Rev) == math.MaxUint64:
 		return nil, fmt.Errorf("%w: there is no number after its seq or rev: delete it", ErrForeign)
 	}
 	maps.DeleteFunc(d.Entries, func(_ string, e entry) bool { return e.Rev == 0 || e.Version == 0 })
 	return &d, nil
 }
+
+// errLater means that a later release has written the object.
+var errLater = errors.New("the object is of a later release")
 
 // encode returns the document's text.
 func (d *document) encode() ([]byte, error) { return json.Marshal(d) }

@@ -156,7 +156,7 @@ func (l *link) read(ctx context.Context) (*snapshot, error) {
 	}
 	doc, err := decode(object)
 	if err != nil {
-		return nil, &unreadable{err}
+		return nil, err
 	}
 	snap := &snapshot{doc, tag}
 	if snap.seq() < before.seq() {
@@ -177,12 +177,6 @@ func (l *link) swap(ctx context.Context, old *snapshot, next *document) error {
 	}
 	return err
 }
-
-// An unreadable object is not this library's, or not this version's.
-type unreadable struct{ err error }
-
-func (e *unreadable) Error() string { return e.err.Error() }
-func (e *unreadable) Unwrap() error { return e.err }
 
 // wentBack handles an object that is older than one that was known before it was asked for: it was deleted,
 // or restored from a backup. All sessions end, because what they have done may be undone.

@@ -99,7 +99,7 @@ func (s *session) boundSwap(ctx context.Context) (context.Context, context.Cance
 
 // lasts reports whether an error of the store lasts until somebody mends its cause.
 func lasts(err error) bool {
-	return errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrTooLarge) || errors.Is(err, ErrForeign) || errors.As(err, new(*unreadable))
+	return errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrTooLarge) || errors.Is(err, ErrForeign) || errors.Is(err, errLater)
 }
 
 // end removes the session's record and entries.
