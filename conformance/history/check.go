@@ -78,7 +78,9 @@ type election struct {
 // A term is what a history says about one term.
 type term struct {
 	Campaign *Event // that returned it
-	Enter    *Event // its candidate's last one before it won, or nil
+	// EnteredFrom and EnteredBy bound when its candidate enrolled for the last time before it won. EnteredFrom
+	// is 0 if it is not known to have enrolled.
+	EnteredFrom, EnteredBy int64
 	// Held and Alive are the last readings that found it valid and its Context alive. Ended and Done are
 	// the first ones that did not. They are nil if there are none.
 	Held, Ended, Alive, Done *Event
@@ -157,14 +159,16 @@ func reading(e *Event, last, first **Event) {
 	}
 }
 
-// entered finds the term that an enrolment led to: the term of the campaign during which it was done, if
-// it is the campaign's last.
+// entered narrows when a term's candidate enrolled for the last time in its campaign.
 func (at *election) entered(e *Event) {
 	for _, t := range at.terms {
 		c := t.Campaign
-		if c.Process == e.Process && c.Candidate == e.Candidate && c.Call <= e.Call && e.Return <= c.Return &&
-			(t.Enter == nil || t.Enter.Call < e.Call) {
-			t.Enter = e
+		if c.Process != e.Process || c.Candidate != e.Candidate || e.Return < c.Call || c.Return < e.Call {
+			continue
+		}
+		t.EnteredBy = max(t.EnteredBy, e.Return)
+		if c.Call <= e.Call && e.Return <= c.Return { // certainly during this campaign
+			t.EnteredFrom = max(t.EnteredFrom, e.Call)
 		}
 	}
 }

@@ -80,9 +80,9 @@ func (at *election) dense() (v []Violation) {
 func (at *election) order() (v []Violation) {
 	for _, s := range at.terms {
 		for _, o := range at.terms {
-			if s.Enter != nil && o.Enter != nil && s.Enter.Return < o.Enter.Call && at.before(o, s) {
+			if s.EnteredFrom > 0 && s.EnteredBy < o.EnteredFrom && at.before(o, s) {
 				v = append(v, violation(CheckOrder, "%s came before %s, which had enrolled at %d, while the other began to enrol only at %d",
-					o, s, s.Enter.Return, o.Enter.Call))
+					o, s, s.EnteredBy, o.EnteredFrom))
 			}
 		}
 	}

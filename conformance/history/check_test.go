@@ -149,10 +149,24 @@ var cases = []struct {
 		m.leads("a", 1, 1, 10, 15)
 		m.leads("b", 2, 1, 20, 30)
 	}, Options{Ordered: true}, ""},
-	{"enrolled anew", func(m *made) {
+	{"enrolled again", func(m *made) {
 		m.enters("b", 2, 3)
 		m.enters("a", 4, 5)
 		m.enters("b", 6, 7)
+		m.leads("a", 1, 1, 10, 15)
+		m.leads("b", 2, 1, 20, 30)
+	}, Options{Ordered: true}, ""},
+	{"perhaps enrolled again", func(m *made) { // the second time could be the last one
+		m.enters("b", 2, 3)
+		m.enters("a", 4, 5)
+		m.enters("b", 2, 7)
+		m.leads("a", 1, 1, 10, 15)
+		m.leads("b", 2, 1, 20, 30)
+	}, Options{Ordered: true}, ""},
+	{"perhaps enrolled again during its campaign", func(m *made) {
+		m.enters("b", 2, 3)
+		m.enters("a", 4, 5)
+		m.enters("b", 6, 21)
 		m.leads("a", 1, 1, 10, 15)
 		m.leads("b", 2, 1, 20, 30)
 	}, Options{Ordered: true}, ""},
