@@ -54,7 +54,7 @@ func TestRemoveBelowStrangers(t *testing.T) {
 }
 
 // A waiting candidate that Remove evicts founds the election again, perhaps before the record is gone.
-func TestRemoveWhatIsFoundedAnewMeanwhile(t *testing.T) {
+func TestRemoveWhatIsFoundedAgainMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
 		require.NoError(t, service.Put(path, []byte(`{"v":1,"strategy":"fair","dir":"e1"}`)))

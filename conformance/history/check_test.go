@@ -100,7 +100,7 @@ var cases = []struct {
 		m.leads("b", 2, 1, 20, 30)
 		m.wins("a", 1, 1, 40) // it was stopped right after it had won
 	}, Options{}, ""},
-	{"tokens begin anew", func(m *made) {
+	{"tokens begin again", func(m *made) {
 		m.leads("a", 7, 1, 2, 10)
 		m.happens(Renumber, 15, 16)
 		m.leads("b", 1, 1, 20, 30)

@@ -130,10 +130,10 @@ func (at *election) seat(end int64) (ops []porcupine.Operation) {
 	for _, e := range at.events {
 		if e.Kind == Renumber {
 			until := min(e.until(), end)
-			anew := op{do: renumber, who: "operator", election: at.path}
-			done := anew
+			begun := op{do: renumber, who: "operator", election: at.path}
+			done := begun
 			done.do = renumbered
-			ops = append(ops, operation(anew, e.Call, e.Call), operation(done, until, until))
+			ops = append(ops, operation(begun, e.Call, e.Call), operation(done, until, until))
 		}
 	}
 	return ops

@@ -46,12 +46,12 @@ var linearCases = []struct {
 		m.leads("a", 1, 1, 2, 10)
 		m.leads("b", 1, 11, 20, 30)
 	}, porcupine.Illegal},
-	{"tokens begin anew", func(m *made) {
+	{"tokens begin again", func(m *made) {
 		m.leads("a", 7, 1, 2, 10)
 		m.happens(Renumber, 15, 16).Election = "/e"
 		m.leads("b", 1, 1, 20, 30)
 	}, porcupine.Ok},
-	{"tokens begin anew while somebody deletes, again and again", func(m *made) {
+	{"tokens begin again while somebody deletes, again and again", func(m *made) {
 		m.leads("a", 7, 1, 2, 10)
 		m.happens(Renumber, 15, 45).Election = "/e"
 		m.leads("b", 1, 1, 20, 25)
@@ -59,24 +59,24 @@ var linearCases = []struct {
 		m.leads("a", 1, 36, 50, 60)
 		m.leads("b", 2, 61, 65, 70)
 	}, porcupine.Ok},
-	{"tokens begin anew when nobody deletes any more", func(m *made) {
+	{"tokens begin again when nobody deletes any more", func(m *made) {
 		m.happens(Renumber, 15, 45).Election = "/e"
 		m.leads("a", 1, 16, 20, 30)
 		m.leads("b", 1, 46, 50, 60)
 		m.leads("c", 1, 61, 65, 70)
 	}, porcupine.Illegal},
-	{"two lead while tokens begin anew", func(m *made) {
+	{"two lead while tokens begin again", func(m *made) {
 		m.happens(Renumber, 15, 45).Election = "/e"
 		m.leads("a", 1, 16, 20, 30)
 		m.leads("b", 1, 16, 25, 35)
 	}, porcupine.Illegal},
-	{"tokens begin anew for two operators, of whom one is done", func(m *made) {
+	{"tokens begin again for two operators, of whom one is done", func(m *made) {
 		m.happens(Renumber, 15, 25).Election = "/e"
 		m.happens(Renumber, 20, 45).Election = "/e"
 		m.leads("a", 1, 26, 27, 30)
 		m.leads("b", 1, 31, 32, 40)
 	}, porcupine.Ok},
-	{"tokens fall before they begin anew", func(m *made) {
+	{"tokens fall before they begin begun", func(m *made) {
 		m.leads("a", 7, 1, 2, 10)
 		m.leads("b", 1, 11, 20, 30)
 		m.happens(Renumber, 35, 36).Election = "/e"

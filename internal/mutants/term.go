@@ -104,7 +104,7 @@ var tokenMutants = []Mutant{
 	mutant("token repeats", rules{"fair": {"term/token"}, "kafka": {"term/token", "epoch/dense"}},
 		"Two consecutive terms can have the same token.",
 		ofCampaign(claiming(func(c *strategy.Claim) { c.Token = c.Token/4 + 1 }))),
-	mutant("epoch begins anew with each founder", rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
+	mutant("epoch begins again with each founder", rules{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
 		"A candidate that has seen no leader counts from 1 again.",
 		ofCampaign(inSession(func(s *backend.Session, o *over) {
 			met := false
