@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,7 +31,8 @@ type errand struct {
 	Idle         time.Duration // for handovers
 	Samples      int           // of handovers; 0 for joining
 	Path         string        // of the election, for a process that is killed
-	Companion    bool          // whether it has one
+	Companion    bool          // whether it has one; those with many seats use the client library's own election if not
+	Graceful     bool          // the process with many seats closes them, and is not killed
 }
 
 // errand returns a process that runs an errand.
@@ -39,7 +41,7 @@ func (l *lab) errand(ctx context.Context, e errand) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Service, e.Addr, e.TTL = l.kind.Name, l.service.addr(), l.cfg.ttl
+	e.Service, e.Addr, e.TTL = l.kind.Name, l.service.addr(), cmp.Or(e.TTL, l.cfg.ttl)
 	told, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -74,9 +76,18 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	if i < 0 {
 		return fmt.Errorf("no service %q", e.Service)
 	}
-	l := newLab(config{ttl: e.TTL, at: e.Addr}, kinds[i], io.Discard)
-	if e.Of == ofMortal {
+	l := newLab(config{ttl: e.TTL, at: e.Addr, uncounted: e.Of != ofStandby}, kinds[i], io.Discard)
+	switch e.Of {
+	case ofMortal:
 		return l.mortal(ctx, e, stdout)
+	case ofSeated:
+		return l.seated(ctx, e, stdout)
+	case ofStandby:
+		row, err := l.standby(ctx, e)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(stdout).Encode(row)
 	}
 	connections := e.N + fewFirst + 1
 	if e.Of == ofShared {

@@ -119,25 +119,33 @@ func (c *contest) enterAll(n, waiting int) (time.Duration, time.Duration, error)
 	if err := c.enter(n); err != nil {
 		return 0, 0, err
 	}
+	until, used, err := quiet(c.Context(), patience, func() bool { return false })
+	if err != nil {
+		return 0, 0, err
+	}
+	return until.Sub(began), used - cpu, c.await(waiting)
+}
+
+// quiet blocks until this process has had nothing to do for a second, and there is no more to come, or for
+// a time. It returns when it last had something to do, and its processor time by then.
+func quiet(ctx context.Context, within time.Duration, more func() bool) (until time.Time, used time.Duration, err error) {
 	const (
 		step = 10 * time.Millisecond
 		busy = step / 4 // heartbeats take less
 		calm = time.Second
 	)
-	used, until := cpu, began
-	for last := cpu; ; {
-		if err := program.Sleep(c.Context(), step); err != nil {
-			return 0, 0, err
+	used, until = cpuTime(), time.Now()
+	for last, late := used, until.Add(within); time.Since(until) < calm && time.Now().Before(late); {
+		if err := program.Sleep(ctx, step); err != nil {
+			return until, used, err
 		}
 		now := cpuTime()
-		if now-last > busy {
+		if now-last > busy || more() {
 			used, until = now, time.Now()
-		} else if time.Since(until) > calm {
-			break
 		}
 		last = now
 	}
-	return until.Sub(began), used - cpu, c.await(waiting)
+	return until, used, nil
 }
 
 // memory returns the resident memory, before and after all free memory is returned to the system.

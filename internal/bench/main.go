@@ -38,6 +38,7 @@ func parts() []part {
 		{"heartbeats", true, heartbeatsPart},
 		{"crash", true, crashPart},
 		{"death", true, deathPart},
+		{"seats", true, seatsPart},
 		{"memory", false, memoryPart},
 	})
 }

@@ -62,7 +62,7 @@ func TestQuickServers(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			parts := "raw," + strings.Join(catalog.Names(), ",") + ",writes,join,heat,heartbeats,death"
+			parts := "raw," + strings.Join(catalog.Names(), ",") + ",writes,join,heat,heartbeats,death,seats"
 			if k.Name != "consul" {
 				parts += ",crash"
 			}
@@ -74,7 +74,7 @@ func TestQuickServers(t *testing.T) {
 			for _, name := range catalog.Names() {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: handover, %s\n", title, name))
 			}
-			for _, heading := range []string{"raw limit", "claims and fenced writes", "joining, memory and rest", "heat", "many elections on one session", "death of the leader's process, fair, 1 server(s)"} {
+			for _, heading := range []string{"raw limit", "claims and fenced writes", "joining, memory and rest", "heat", "many elections on one session", "death of the leader's process, fair, 1 server(s)", "many seats at once"} {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
 			}
 			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")
@@ -159,9 +159,9 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 }
 
 func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
-	_, err := parse([]string{"-backend", "etcd,paper", "-parts", "fair,lunch", "-n", "1,x", "-samples", "0", "-idle", "2m", "-ttl", "1ms", "-servers", "2", "more"}, io.Discard)
+	_, err := parse([]string{"-backend", "etcd,paper", "-parts", "fair,lunch", "-n", "1,x", "-samples", "0", "-idle", "2m", "-ttl", "1ms", "-servers", "2", "-seats", "0", "more"}, io.Discard)
 	for _, want := range []string{
-		`-backend "paper"`, `-parts "lunch"`, `-n "1"`, `-n "x"`, "-samples 0", "-idle 2m0s", "-ttl 1ms", "-servers 2", `"more"`,
+		`-backend "paper"`, `-parts "lunch"`, `-n "1"`, `-n "x"`, "-samples 0", "-idle 2m0s", "-ttl 1ms", "-servers 2", `-seats "0"`, `"more"`,
 	} {
 		assert.ErrorContains(t, err, want)
 	}
