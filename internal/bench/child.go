@@ -89,19 +89,13 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 		}
 		return json.NewEncoder(stdout).Encode(row)
 	}
-	connections := e.N + fewFirst + 1
-	if e.Of == ofShared {
-		connections = 2
-	}
-	if err := program.EnoughFiles(connections*l.facts.files + otherFiles); err != nil {
+	if err := program.EnoughFiles((e.N+fewFirst+1)*l.facts.files + otherFiles); err != nil {
 		return err
 	}
-	c, err := l.newContest(ctx, e, fmt.Sprintf("/bench-%d", os.Getpid()))
-	if err != nil {
-		return err
-	}
+	c := l.newContest(ctx, e, fmt.Sprintf("/bench-%d", os.Getpid()))
 	defer c.end()
 	var result any
+	var err error
 	if e.Samples > 0 {
 		result, err = c.handovers()
 	} else {

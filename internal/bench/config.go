@@ -28,7 +28,6 @@ type config struct {
 	ttl          time.Duration // session timeout, except in the crash part
 	servers      int           // of the service
 	heapMB       int           // of ZooKeeper's server
-	elections    int           // elections whose candidates join on one session
 	rest         time.Duration // without work, after they have joined
 	at           string        // the server's address, for a process that is measured
 	uncounted    bool          // the traffic of the clients, in a process that is measured
@@ -69,7 +68,6 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	f.IntVar(&cfg.join, "join", 500, "candidates that enrol at a time")
 	f.DurationVar(&cfg.idle, "idle", 100*time.Millisecond, "idle time before each sample")
 	f.DurationVar(&cfg.ttl, "ttl", 60*time.Second, "session timeout, except for the crashes, and deaths without a companion")
-	f.IntVar(&cfg.elections, "elections", 10000, "elections whose candidates join on one session")
 	f.DurationVar(&cfg.rest, "rest", time.Minute, "time with nothing to do, after joining, and of a companion")
 	f.IntVar(&cfg.servers, "servers", 1, "servers of each service: 1, 3 or 5")
 	f.IntVar(&cfg.heapMB, "server-heap", 1024, "the Java heap of ZooKeeper's server in MiB")
@@ -77,7 +75,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		return cfg, err
 	}
 	if cfg.quick { // the given flags come later and override these
-		small := strings.Fields("-n=3,10 -seats=20 -memory-n=100,1000 -samples=8 -crash-samples=1 -elections=100 -rest=1s -idle=20ms -ttl=10s -server-heap=256")
+		small := strings.Fields("-n=3,10 -seats=20 -memory-n=100,1000 -samples=8 -crash-samples=1 -rest=1s -idle=20ms -ttl=10s -server-heap=256")
 		if err := f.Parse(append(small, args...)); err != nil {
 			return cfg, err
 		}
@@ -133,7 +131,6 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	within("samples", cfg.samples, 1, maxSamples)
 	within("crash-samples", cfg.crashSamples, 1, maxSamples)
 	within("join", cfg.join, 1, maxN)
-	within("elections", cfg.elections, 1, maxN)
 	if !slices.Contains([]int{1, 3, 5}, cfg.servers) {
 		bad("servers", cfg.servers, "must be 1, 3 or 5")
 	}

@@ -50,7 +50,7 @@ func (s *consulService) facts() facts {
 // start starts the server with room for the connections of all candidates, which come from one address.
 func (s *consulService) start() (err error) {
 	const others, most = 500, 15_000 // the server refuses a limit above its number of files
-	room := min(s.facts().files*max(slices.Max(s.cfg.numbers(s.facts())), s.cfg.elections)+others, most)
+	room := min(s.facts().files*slices.Max(s.cfg.numbers(s.facts()))+others, most)
 	cfg := servertest.ConsulConfig{Dir: s.cfg.dir}
 	if !s.cfg.stock {
 		cfg.Config = fmt.Sprintf("limits { http_max_conns_per_client = %d }", room)
@@ -182,14 +182,13 @@ func (s *consulService) together(_ context.Context, ttl time.Duration) (t togeth
 			held = append(held, l)
 			return err
 		},
-		end: func() error {
+		end: func() {
 			var all sync.WaitGroup
 			for _, l := range held {
 				all.Go(func() { _ = l.Unlock() }) // those who wait tell whether it was
 			}
 			all.Wait()
 			close(done)
-			return nil
 		},
 	}, nil
 }

@@ -151,7 +151,7 @@ func (s *etcdService) together(_ context.Context, ttl time.Duration) (t together
 		take: func(ctx context.Context, path string) error {
 			return concurrency.NewElection(session, path).Campaign(ctx, "")
 		},
-		end: func() error { return session.Close() },
+		end: func() { _ = session.Close() }, // those who wait tell
 	}, err
 }
 

@@ -67,7 +67,7 @@ func TestQuickServers(t *testing.T) {
 				parts += ",crash"
 			}
 			var out bytes.Buffer
-			args := []string{"-quick", "-backend", k.Name, "-parts", parts, "-samples", "3", "-n", "3", "-elections", "20"}
+			args := []string{"-quick", "-backend", k.Name, "-parts", parts, "-samples", "3", "-n", "3"}
 			require.NoError(t, run(t.Context(), args, &out, io.Discard))
 			cfg := must.Get(parse(args, io.Discard))(t)
 			title := k.make(cfg).facts().title
@@ -78,6 +78,7 @@ func TestQuickServers(t *testing.T) {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
 			}
 			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")
+			assert.Regexp(t, `(?s)## Summary\n.*\| 3 join, until quiet \| elector \| [0-9.]+ ms \|\n\| 3 join, until quiet \| own client \| `, out.String())
 		})
 	}
 }
@@ -165,6 +166,15 @@ func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
 	} {
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+// The summary has a row for each thing and who, in the order of the first service, and a dash where one has none.
+func TestSummary(t *testing.T) {
+	a := &lab{facts: facts{title: "A"}, sums: []line{{"x", "elector", "1"}, {"x", "raw limit", "2"}}}
+	b := &lab{facts: facts{title: "B"}, sums: []line{{"x", "raw limit", "3"}, {"y", "elector", "4"}}}
+	got := summary([]*lab{a, b}).Tables[0]
+	assert.Equal(t, []string{"fair", "", "A", "B"}, got.Head)
+	assert.Equal(t, [][]any{{"x", "elector", "1", "–"}, {"x", "raw limit", "2", "3"}, {"y", "elector", "–", "4"}}, got.Rows)
 }
 
 func TestQuickGivesWayToFlags(t *testing.T) {

@@ -24,6 +24,8 @@ const (
 
 	// takesIn limits how long a process tries to lead, or to stand in, all elections.
 	takesIn = 40 * time.Second
+	// summedSeats are those in the summary.
+	summedSeats = 1000
 	// plainTTL is the timeout of the client library's own sessions, if the service grants it: they time out.
 	plainTTL = 5 * time.Second
 )
@@ -31,7 +33,7 @@ const (
 // together is users of the client library's own election on one session.
 type together struct {
 	take func(ctx context.Context, path string) error // blocks until it has the seat
-	end  func() error                                 // gives up all of them, as fast as the library can
+	end  func()                                       // gives up all of them, as fast as the library can
 }
 
 // seats are those that a process has or waits for.
@@ -53,12 +55,15 @@ type seatsRow struct {
 
 func seatsPart(ctx context.Context, l *lab) (s section, err error) {
 	if l.facts.limits != "" {
-		cfg := l.cfg
+		cfg, outer := l.cfg, l
 		cfg.stock = true
 		if l, err = onService(ctx, cfg, l.kind, l.log); err != nil {
 			return s, err
 		}
-		defer func() { err = errors.Join(err, l.service.Close()) }()
+		defer func() {
+			err = errors.Join(err, l.service.Close())
+			outer.sums = append(outer.sums, l.sums...)
+		}()
 	}
 	ttl := max(plainTTL, l.facts.minTTL)
 	t := table{
@@ -72,42 +77,53 @@ func seatsPart(ctx context.Context, l *lab) (s section, err error) {
 	}
 	for _, n := range numbers {
 		for _, own := range []bool{true, false} {
-			e := errand{Of: ofStandby, N: n, Companion: own}
-			name := ofShared
-			if !own {
-				e.TTL, name = ttl, l.facts.together
+			if err := l.seatsOf(ctx, n, own, ttl, &t); err != nil {
+				return s, fmt.Errorf("%d seats, candidates: %v: %w", n, own, err)
 			}
-			cells := []any{n, name}
-			for _, e.Graceful = range []bool{false, true} {
-				l.say("seats: %d %s, closed: %v", n, name, e.Graceful)
-				e.Path = fmt.Sprintf("/bench/seats-%d-%v-%v", n, own, e.Graceful)
-				var row seatsRow
-				if err := l.inChild(ctx, e, &row); err != nil {
-					return s, fmt.Errorf("%d %s: %w", n, name, err)
-				}
-				if row.Led < n || row.Stood < n {
-					t.note("%d %s: after %v, %d lead, and %d stand behind them.", n, name, takesIn, row.Led, row.Stood)
-					break
-				}
-				if row.Unserved > 0 {
-					t.note("%d %s, closed: %v: %d had no next leader after %v.", n, name, e.Graceful, row.Unserved, patience)
-				}
-				if !e.Graceful {
-					cells = append(cells, row.Took, kib(row.Leads), kib(row.Waits))
-				}
-				cells = append(cells, row.First, row.Last)
-				if !e.Graceful {
-					cells = append(cells, row.Last-row.First)
-				}
-				cells = append(cells, row.CPU, fmt.Sprintf("%d (%d)", row.Requests, row.Watches))
-			}
-			for len(cells) < len(t.Head) {
-				cells = append(cells, "–")
-			}
-			t.add(cells...)
 		}
 	}
 	return section{l.facts.title + ": many seats at once", []table{t}}, nil
+}
+
+// seatsOf adds a row: of candidates, or of the client library's own election.
+func (l *lab) seatsOf(ctx context.Context, n int, own bool, plainTTL time.Duration, t *table) error {
+	e := errand{Of: ofStandby, N: n, Companion: own}
+	name, who := "candidates", l.who(ofCandidates)
+	if !own {
+		e.TTL, name, who = plainTTL, l.facts.together, l.who(ofPlain)
+	}
+	sum := func(what string, result any) {
+		if n == summedSeats {
+			l.sum(fmt.Sprintf("%d seats: %s", n, what), who, result)
+		}
+	}
+	var dead, closed seatsRow
+	for _, row := range []*seatsRow{&dead, &closed} {
+		e.Graceful = row == &closed
+		l.say("seats: %d %s, closed: %v", n, name, e.Graceful)
+		e.Path = fmt.Sprintf("/bench/seats-%d-%v-%v", n, own, e.Graceful)
+		if err := l.inChild(ctx, e, row); err != nil {
+			return err
+		}
+		if row.Led < n || row.Stood < n {
+			t.note("%d %s: in %v, %d lead, and %d stand behind them.", n, name, takesIn, row.Led, row.Stood)
+			sum("of which lead, and have one that stands behind", fmt.Sprintf("%d, %d", row.Led, row.Stood))
+			return nil
+		}
+		if row.Unserved > 0 {
+			t.note("%d %s, closed: %v: %d had no next leader after %v.", n, name, e.Graceful, row.Unserved, patience)
+		}
+	}
+	cost := func(r seatsRow) string { return fmt.Sprintf("%d (%d)", r.Requests, r.Watches) }
+	t.add(n, name, dead.Took, kib(dead.Leads), kib(dead.Waits), dead.First, dead.Last, dead.Last-dead.First, dead.CPU, cost(dead),
+		closed.First, closed.Last, closed.CPU, cost(closed))
+	sum("kill -9 to the last next leader", dead.Last)
+	sum("the first to the last of these", dead.Last-dead.First)
+	sum("close to the last next leader", closed.Last)
+	sum("start of the process until all lead", dead.Took)
+	sum("memory (VmRSS) of each that leads", kib(dead.Leads))
+	sum("memory (VmRSS) of each that waits", kib(dead.Waits))
+	return nil
 }
 
 // A throng is contenders of as many elections on one session.
@@ -116,7 +132,7 @@ type throng struct {
 	n      int
 	own    bool
 	failed atomic.Int64 // of the client library's
-	close  func() error // all at once
+	close  func()       // all at once
 }
 
 // throng makes n contenders enter: candidates on b, or users of the client library's own election if b is nil.
@@ -157,25 +173,15 @@ func (l *lab) throng(ctx context.Context, e errand, b backend.Backend) (*throng,
 	return t, nil
 }
 
-func (t *throng) closeEach() error {
+// closeEach returns no error: those who wait tell whether all have left.
+func (t *throng) closeEach() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	var all sync.WaitGroup
-	errs := make(chan error, t.n)
 	for _, c := range t.Candidates {
-		all.Go(func() {
-			if err := c.Close(ctx); err != nil {
-				errs <- err
-			}
-		})
+		all.Go(func() { _ = c.Close(ctx) })
 	}
 	all.Wait()
-	select {
-	case err := <-errs:
-		return fmt.Errorf("%d did not close cleanly, one: %w", len(errs)+1, err)
-	default:
-		return nil
-	}
 }
 
 // take waits until all contenders lead, or for a time, and returns when the first and the last led, and how
@@ -237,10 +243,9 @@ func (l *lab) seated(ctx context.Context, e errand, stdout io.Writer) error {
 		return err
 	}
 	say(word{Seats: &seats{n, before}})
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		return err
-	}
-	return t.close()
+	_, err = io.Copy(io.Discard, os.Stdin)
+	t.close()
+	return err
 }
 
 // standby starts a process that leads in many elections, stands in all of them, and ends that process.
@@ -273,7 +278,7 @@ func (l *lab) standby(ctx context.Context, e errand) (row seatsRow, err error) {
 	if err != nil {
 		return row, err
 	}
-	defer func() { _ = t.close() }() // all is measured by then, and the next row's server has nothing left to end
+	defer t.close() // so that the server has nothing left to end beside the next process
 	if row.Stood, err = t.stand(); err != nil || row.Led < e.N || row.Stood < e.N {
 		return row, err
 	}

@@ -55,6 +55,7 @@ func (z *zooKeeper) facts() facts {
 func (z *zooKeeper) start() (err error) {
 	z.Cluster, err = services.StartZooKeeper(z.cfg.servers, servertest.ZooKeeperConfig{
 		TickTime: tick, MaxSessionTimeout: maxTTL, HeapMB: z.cfg.heapMB, NoSync: !z.cfg.fsync, Dir: z.cfg.dir,
+		Extra: []string{"clientPortListenBacklog=10000"}, // those that 50 have no room for try again after a second
 	})
 	return err
 }
@@ -164,10 +165,7 @@ func (z *zooKeeper) together(ctx context.Context, ttl time.Duration) (together, 
 	c, err := z.dial(ctx, ttl)
 	return together{
 		take: func(ctx context.Context, path string) error { return c.latch(ctx, path) },
-		end: func() error {
-			c.close()
-			return nil
-		},
+		end:  c.close,
 	}, err
 }
 
