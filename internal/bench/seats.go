@@ -279,10 +279,11 @@ func (l *lab) standby(ctx context.Context, e errand) (row seatsRow, err error) {
 		return row, err
 	}
 	defer t.close() // so that the server has nothing left to end beside the next process
-	if row.Stood, err = t.stand(); err != nil || row.Led < e.N || row.Stood < e.N {
-		return row, err
+	row.Stood, err = t.stand()
+	if err == nil && t.NobodyElse() != nil {
+		row.Stood-- // the other process has lost a seat already
 	}
-	if err := t.NobodyElse(); err != nil {
+	if err != nil || row.Led < e.N || row.Stood < e.N {
 		return row, err
 	}
 	here, err := resident(self)
