@@ -27,8 +27,6 @@ func heatPart(ctx context.Context, l *lab) (section, error) {
 	handover := func(n int) string { return fmt.Sprintf("handover after %v, N = %d", l.cfg.idle, n) }
 	hotly := func(n int) string { return fmt.Sprintf("handover without a pause, N = %d", n) }
 	for _, n := range l.few() {
-		l.sum(handover(n), "raw limit", rawIdle.P50)
-		l.sum(hotly(n), "raw limit", rawHot.P50)
 		for _, of := range []string{ofCandidates, ofPlain} {
 			l.say("heat: %d %s", n, l.called(of))
 			var idle, hot crowd.Quantiles
@@ -44,6 +42,8 @@ func heatPart(ctx context.Context, l *lab) (section, error) {
 			l.sum(handover(n), l.who(of), idle.P50)
 			l.sum(hotly(n), l.who(of), hot.P50)
 		}
+		l.sum(handover(n), "raw limit", rawIdle.P50)
+		l.sum(hotly(n), "raw limit", rawHot.P50)
 	}
 	return section{l.facts.title + ": heat", []table{t}}, nil
 }

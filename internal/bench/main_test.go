@@ -78,7 +78,7 @@ func TestQuickServers(t *testing.T) {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
 			}
 			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")
-			assert.Regexp(t, `(?s)## Summary\n.*\| 3 join, until quiet \| elector \| [0-9.]+ ms \|\n\| 3 join, until quiet \| own client \| `, out.String())
+			assert.Regexp(t, `(?s)## Summary\n.*\| 3 join, until quiet \| elector / own client \| [0-9.]+ ms / [0-9.]+ ms \|\n`, out.String())
 		})
 	}
 }
@@ -170,11 +170,16 @@ func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
 
 // The summary has a row for each thing and who, in the order of the first service, and a dash where one has none.
 func TestSummary(t *testing.T) {
-	a := &lab{facts: facts{title: "A"}, sums: []line{{"x", "elector", "1"}, {"x", "raw limit", "2"}}}
-	b := &lab{facts: facts{title: "B"}, sums: []line{{"x", "raw limit", "3"}, {"y", "elector", "4"}}}
+	a, b := &lab{facts: facts{title: "A"}}, &lab{facts: facts{title: "B"}}
+	a.sum("x", "elector", 1)
+	a.sum("z", "elector", 2)
+	a.sum("x", "raw limit", 3)
+	b.sum("x", "elector", 4)
+	b.sum("y", "elector", 5)
+	b.sum("x", "raw limit", 6)
 	got := summary([]*lab{a, b}).Tables[0]
 	assert.Equal(t, []string{"fair", "", "A", "B"}, got.Head)
-	assert.Equal(t, [][]any{{"x", "elector", "1", "–"}, {"x", "raw limit", "2", "3"}, {"y", "elector", "–", "4"}}, got.Rows)
+	assert.Equal(t, [][]any{{"x", "elector / raw limit", "1 / 3", "4 / 6"}, {"z", "elector", "2", "–"}, {"y", "elector", "–", "5"}}, got.Rows)
 }
 
 func TestQuickGivesWayToFlags(t *testing.T) {

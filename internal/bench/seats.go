@@ -92,9 +92,12 @@ func (l *lab) seatsOf(ctx context.Context, n int, own bool, plainTTL time.Durati
 	if !own {
 		e.TTL, name, who = plainTTL, l.facts.together, l.who(ofPlain)
 	}
-	sum := func(what string, result any) {
-		if n == summedSeats {
-			l.sum(fmt.Sprintf("%d seats: %s", n, what), who, result)
+	sum := func(results ...any) {
+		for i, what := range []string{"kill -9 to the last next leader", "the first to the last of these", "close to the last next leader",
+			"start of the process until all lead", "memory (VmRSS) of each that leads", "memory (VmRSS) of each that waits"} {
+			if n == summedSeats {
+				l.sum(fmt.Sprintf("%d seats: %s", n, what), who, results[i])
+			}
 		}
 	}
 	var dead, closed seatsRow
@@ -107,7 +110,7 @@ func (l *lab) seatsOf(ctx context.Context, n int, own bool, plainTTL time.Durati
 		}
 		if row.Led < n || row.Stood < n {
 			t.note("%d %s: in %v, %d lead, and %d stand behind them.", n, name, takesIn, row.Led, row.Stood)
-			sum("of which lead, and have one that stands behind", fmt.Sprintf("%d, %d", row.Led, row.Stood))
+			sum("–", "–", "–", "–", "–", "–")
 			return nil
 		}
 		if row.Unserved > 0 {
@@ -117,12 +120,7 @@ func (l *lab) seatsOf(ctx context.Context, n int, own bool, plainTTL time.Durati
 	cost := func(r seatsRow) string { return fmt.Sprintf("%d (%d)", r.Requests, r.Watches) }
 	t.add(n, name, dead.Took, kib(dead.Leads), kib(dead.Waits), dead.First, dead.Last, dead.Last-dead.First, dead.CPU, cost(dead),
 		closed.First, closed.Last, closed.CPU, cost(closed))
-	sum("kill -9 to the last next leader", dead.Last)
-	sum("the first to the last of these", dead.Last-dead.First)
-	sum("close to the last next leader", closed.Last)
-	sum("start of the process until all lead", dead.Took)
-	sum("memory (VmRSS) of each that leads", kib(dead.Leads))
-	sum("memory (VmRSS) of each that waits", kib(dead.Waits))
+	sum(dead.Last, dead.Last-dead.First, closed.Last, dead.Took, kib(dead.Leads), kib(dead.Waits))
 	return nil
 }
 

@@ -104,8 +104,14 @@ func ratio(a, b time.Duration) float64 {
 // A line is one result on a service: of what, by whom.
 type line struct{ what, who, result string }
 
-// sum adds a result to the summary.
+// sum adds a result to the summary, in one line with those of others.
 func (l *lab) sum(what, who string, result any) {
+	for i, s := range l.sums {
+		if s.what == what {
+			l.sums[i] = line{what, s.who + " / " + who, s.result + " / " + text(result)}
+			return
+		}
+	}
 	l.sums = append(l.sums, line{what, who, text(result)})
 }
 
