@@ -183,6 +183,9 @@ func (c *Crowd) NextWithin(patience time.Duration) (Win, error) {
 func (c *Crowd) NobodyElse() error {
 	select {
 	case w := <-c.wins:
+		if w.Term == nil { // it is no candidate of this library
+			return fmt.Errorf("%s was elected, too", w.ID)
+		}
 		return fmt.Errorf("candidate %s was elected, too, with token %d", w.ID, w.Term.Token())
 	default:
 		return nil
