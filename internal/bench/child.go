@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,7 +31,8 @@ type errand struct {
 	Idle         time.Duration // for handovers
 	Samples      int           // of handovers; 0 for joining
 	Path         string        // of the election, for a process that is killed
-	Companion    bool          // whether it has one
+	Companion    bool          // whether it has one; those with many seats use the client library's own election if not
+	Graceful     bool          // the process with many seats closes them, and is not killed
 }
 
 // errand returns a process that runs an errand.
@@ -39,7 +41,7 @@ func (l *lab) errand(ctx context.Context, e errand) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Service, e.Addr, e.TTL = l.kind.Name, l.service.addr(), l.cfg.ttl
+	e.Service, e.Addr, e.TTL = l.kind.Name, l.service.addr(), cmp.Or(e.TTL, l.cfg.ttl)
 	told, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -74,23 +76,26 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	if i < 0 {
 		return fmt.Errorf("no service %q", e.Service)
 	}
-	l := newLab(config{ttl: e.TTL, at: e.Addr}, kinds[i], io.Discard)
-	if e.Of == ofMortal {
+	l := newLab(config{ttl: e.TTL, at: e.Addr, uncounted: e.Of != ofStandby}, kinds[i], io.Discard)
+	switch e.Of {
+	case ofMortal:
 		return l.mortal(ctx, e, stdout)
+	case ofSeated:
+		return l.seated(ctx, e, stdout)
+	case ofStandby:
+		row, err := l.standby(ctx, e)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(stdout).Encode(row)
 	}
-	connections := e.N + fewFirst + 1
-	if e.Of == ofShared {
-		connections = 2
-	}
-	if err := program.EnoughFiles(connections*l.facts.files + otherFiles); err != nil {
+	if err := program.EnoughFiles((e.N+fewFirst+1)*l.facts.files + otherFiles); err != nil {
 		return err
 	}
-	c, err := l.newContest(ctx, e, fmt.Sprintf("/bench-%d", os.Getpid()))
-	if err != nil {
-		return err
-	}
+	c := l.newContest(ctx, e, fmt.Sprintf("/bench-%d", os.Getpid()))
 	defer c.end()
 	var result any
+	var err error
 	if e.Samples > 0 {
 		result, err = c.handovers()
 	} else {

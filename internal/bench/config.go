@@ -18,6 +18,7 @@ type config struct {
 	kinds        []kind // of services
 	parts        map[string]bool
 	n            []int // nil for the service's default numbers
+	seats        []int // nil for the service's default numbers
 	memoryN      []int
 	dir          string // for the servers' files
 	samples      int
@@ -27,9 +28,10 @@ type config struct {
 	ttl          time.Duration // session timeout, except in the crash part
 	servers      int           // of the service
 	heapMB       int           // of ZooKeeper's server
-	elections    int           // elections whose candidates join on one session
 	rest         time.Duration // without work, after they have joined
 	at           string        // the server's address, for a process that is measured
+	uncounted    bool          // the traffic of the clients, in a process that is measured
+	stock        bool          // the server has the limits that it has by default
 }
 
 // Limits of the flags.
@@ -59,13 +61,13 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	backends := f.String("backend", "zookeeper", "what to measure on: some of "+strings.Join(all, ","))
 	parted := f.String("parts", strings.Join(names, ","), "what to measure")
 	n := f.String("n", "", fmt.Sprintf("numbers of candidates (default 3,50,500, and on ZooKeeper 5000); the strategies but fair leave out those over %d", herdN))
+	seats := f.String("seats", "", "numbers of elections of one process that dies (default 100,1000,10000, and on Consul 100,1000)")
 	memoryN := f.String("memory-n", "1000,5000,10000", "numbers of waiting candidates on memory")
 	f.IntVar(&cfg.samples, "samples", 200, "samples of each delay")
 	f.IntVar(&cfg.crashSamples, "crash-samples", 20, fmt.Sprintf("crashes, and up to %d deaths without a companion", fewWithout))
 	f.IntVar(&cfg.join, "join", 500, "candidates that enrol at a time")
 	f.DurationVar(&cfg.idle, "idle", 100*time.Millisecond, "idle time before each sample")
 	f.DurationVar(&cfg.ttl, "ttl", 60*time.Second, "session timeout, except for the crashes, and deaths without a companion")
-	f.IntVar(&cfg.elections, "elections", 10000, "elections whose candidates join on one session")
 	f.DurationVar(&cfg.rest, "rest", time.Minute, "time with nothing to do, after joining, and of a companion")
 	f.IntVar(&cfg.servers, "servers", 1, "servers of each service: 1, 3 or 5")
 	f.IntVar(&cfg.heapMB, "server-heap", 1024, "the Java heap of ZooKeeper's server in MiB")
@@ -73,7 +75,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		return cfg, err
 	}
 	if cfg.quick { // the given flags come later and override these
-		small := strings.Fields("-n=3,10 -memory-n=100,1000 -samples=8 -crash-samples=1 -elections=100 -rest=1s -idle=20ms -ttl=10s -server-heap=256")
+		small := strings.Fields("-n=3,10 -seats=20 -memory-n=100,1000 -samples=8 -crash-samples=1 -rest=1s -idle=20ms -ttl=10s -server-heap=256")
 		if err := f.Parse(append(small, args...)); err != nil {
 			return cfg, err
 		}
@@ -117,6 +119,9 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	if *n != "" {
 		cfg.n = numbers("n", *n, 2) // one resigns, another takes over
 	}
+	if *seats != "" {
+		cfg.seats = numbers("seats", *seats, 1)
+	}
 	cfg.memoryN = numbers("memory-n", *memoryN, 1)
 	within := func(name string, v, least, most int) {
 		if v < least || v > most {
@@ -126,7 +131,6 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	within("samples", cfg.samples, 1, maxSamples)
 	within("crash-samples", cfg.crashSamples, 1, maxSamples)
 	within("join", cfg.join, 1, maxN)
-	within("elections", cfg.elections, 1, maxN)
 	if !slices.Contains([]int{1, 3, 5}, cfg.servers) {
 		bad("servers", cfg.servers, "must be 1, 3 or 5")
 	}

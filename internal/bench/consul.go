@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -30,7 +31,10 @@ func (s *consulService) facts() facts {
 	return facts{
 		title:    "Consul",
 		plain:    "api.Lock",
+		together: "api.Lock",
 		n:        []int{3, 50, 500},
+		seats:    []int{100, 1000},
+		limits:   "The server has its own limit of 200 connections, which all processes here share.",
 		files:    3,
 		minTTL:   10 * time.Second,
 		raw:      "one client of Consul's api package deletes a key (no session), another's blocking query for it returns",
@@ -46,25 +50,30 @@ func (s *consulService) facts() facts {
 // start starts the server with room for the connections of all candidates, which come from one address.
 func (s *consulService) start() (err error) {
 	const others, most = 500, 15_000 // the server refuses a limit above its number of files
-	room := min(s.facts().files*max(slices.Max(s.cfg.numbers(s.facts())), s.cfg.elections)+others, most)
-	s.Cluster, err = services.StartConsul(s.cfg.servers, servertest.ConsulConfig{
-		Dir:    s.cfg.dir,
-		Config: fmt.Sprintf("limits { http_max_conns_per_client = %d }", room),
-	})
+	room := min(s.facts().files*slices.Max(s.cfg.numbers(s.facts()))+others, most)
+	cfg := servertest.ConsulConfig{Dir: s.cfg.dir}
+	if !s.cfg.stock {
+		cfg.Config = fmt.Sprintf("limits { http_max_conns_per_client = %d }", room)
+	}
+	s.Cluster, err = services.StartConsul(s.cfg.servers, cfg)
 	return err
 }
 
 func (s *consulService) open(ttl time.Duration) (seat, error) {
-	var to *traffic
-	if s.Cluster != nil {
-		to = &s.traffic
-	}
-	client, release, err := s.client(to)
+	client, release, err := s.client(s.counted())
 	if err != nil {
 		return seat{}, err
 	}
 	b, err := consul.New(client, consul.Config{SessionTimeout: ttl})
 	return seat{b, release}, err
+}
+
+// counted returns what counts the messages of clients, or nil.
+func (s *consulService) counted() *traffic {
+	if s.cfg.uncounted {
+		return nil
+	}
+	return &s.traffic
 }
 
 // counted passes on requests and counts them.
@@ -142,6 +151,46 @@ func (s *consulService) lock(path string, ttl time.Duration) (*lock, error) {
 		give:  func(context.Context) error { return l.Unlock() },
 		close: release,
 	}, err
+}
+
+// together gives the seats up one by one: those of a session that ends are nobody's for the lock delay.
+func (s *consulService) together(_ context.Context, ttl time.Duration) (t together, err error) {
+	client, _, err := s.client(s.counted())
+	if err != nil {
+		return t, err
+	}
+	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{TTL: ttl.String()}, nil)
+	if err != nil {
+		return t, err
+	}
+	done := make(chan struct{})
+	go func() { _ = client.Session().RenewPeriodic(ttl.String(), id, nil, done) }() // the locks tell
+	var mu sync.Mutex
+	var held []*api.Lock
+	return together{
+		take: func(ctx context.Context, path string) error {
+			l, err := client.LockOpts(&api.LockOptions{Key: named(path), Session: id})
+			if err != nil {
+				return err
+			}
+			lost, err := l.Lock(ctx.Done())
+			if err == nil && lost == nil {
+				err = context.Cause(ctx)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			held = append(held, l)
+			return err
+		},
+		end: func() {
+			var all sync.WaitGroup
+			for _, l := range held {
+				all.Go(func() { _ = l.Unlock() }) // those who wait tell whether it was
+			}
+			all.Wait()
+			close(done)
+		},
+	}, nil
 }
 
 type bareConsul struct {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/strategy/fair"
@@ -18,7 +17,6 @@ import (
 const (
 	ofCandidates = "candidates"
 	ofPlain      = "plain"
-	ofShared     = "candidates on one session"
 )
 
 // A lock is the lock or election of the service's client library, on a separate session and connection. It
@@ -43,25 +41,11 @@ type contest struct {
 	lab    *lab
 	errand errand
 	path   string
-	shared backend.Backend // of all candidates, if they share one session
 }
 
 // newContest returns a contest without contenders.
-func (l *lab) newContest(ctx context.Context, e errand, path string) (c *contest, err error) {
-	c = &contest{Crowd: crowd.New(ctx, e.N+fewFirst+1, patience), lab: l, errand: e, path: path}
-	if e.Of == ofShared {
-		c.shared, err = l.share(e.TTL)
-	}
-	return c, err
-}
-
-// share opens a backend with a single session.
-func (l *lab) share(ttl time.Duration) (backend.Backend, error) {
-	at, err := l.service.open(ttl)
-	if err != nil {
-		return nil, err
-	}
-	return backend.Share(at.backend, ttl), nil
+func (l *lab) newContest(ctx context.Context, e errand, path string) *contest {
+	return &contest{Crowd: crowd.New(ctx, e.N+fewFirst+1, patience), lab: l, errand: e, path: path}
 }
 
 // add adds the i-th contender.
@@ -74,8 +58,6 @@ func (c *contest) add(i int) error {
 			c.Candidates = append(c.Candidates, &crowd.Candidate{Elector: one, ID: cfg.ID})
 		}
 		return err
-	case ofShared:
-		cfg.Backend, cfg.Election = c.shared, elections(c.path, i)
 	default:
 		at, err := c.lab.service.open(c.errand.TTL)
 		if err != nil {

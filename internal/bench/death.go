@@ -43,11 +43,13 @@ type word struct {
 	Stands    bool          `json:",omitempty"` // its candidate waits for its turn, or leads
 	Key       string        `json:",omitempty"` // its candidate's entry, once the candidate leads
 	Will      *backend.Will `json:",omitempty"`
+	Seats     *seats        `json:",omitempty"` // those that it has, once it has tried for all
 }
 
 func (w word) accompanied() bool { return w.Companion != 0 }
 func (w word) stands() bool      { return w.Stands }
 func (w word) leads() bool       { return w.Will != nil }
+func (w word) seated() bool      { return w.Seats != nil }
 
 // mortal runs a candidate in its process until the process is killed.
 func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
@@ -63,20 +65,11 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 	var b backend.Backend
 	var err error
 	if e.Companion {
-		there := make(chan lastwill.Event, 10)
-		b, err = lastwill.Start(open, lastwill.Options{
-			Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-			OnEvent: func(e lastwill.Event) { there <- e },
-		})
-		if err != nil {
-			return err
-		}
-		event := <-there
-		if event.Kind != lastwill.Ready {
-			return fmt.Errorf("the companion: %s: %w", event.Kind, event.Err)
-		}
-		say(word{Companion: event.PID})
-	} else if b, err = open(); err != nil {
+		b, err = accompanied(open, say)
+	} else {
+		b, err = open()
+	}
+	if err != nil {
 		return err
 	}
 	for range e.N {
@@ -110,9 +103,28 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 	return err
 }
 
+// accompanied opens a backend with a companion.
+func accompanied(open lastwill.Opener, say func(word)) (backend.Backend, error) {
+	there := make(chan lastwill.Event, 10)
+	b, err := lastwill.Start(open, lastwill.Options{
+		Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		OnEvent: func(e lastwill.Event) { there <- e },
+	})
+	if err != nil {
+		return nil, err
+	}
+	event := <-there
+	if event.Kind != lastwill.Ready {
+		return nil, fmt.Errorf("the companion: %s: %w", event.Kind, event.Err)
+	}
+	say(word{Companion: event.PID})
+	return b, nil
+}
+
 // A victim is such a process, seen from the process that kills it.
 type victim struct {
 	cmd   *exec.Cmd
+	in    io.Closer // its standard input
 	words chan word // each word includes the ones before
 	word            // the latest word
 }
@@ -124,7 +136,7 @@ func (l *lab) bear(ctx context.Context, e errand) (v *victim, err error) {
 		return nil, err
 	}
 	v.cmd.Stderr = os.Stderr
-	if _, err = v.cmd.StdinPipe(); err != nil { // it ends with this process
+	if v.in, err = v.cmd.StdinPipe(); err != nil { // it ends with this process
 		return nil, err
 	}
 	out, err := v.cmd.StdoutPipe()

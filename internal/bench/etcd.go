@@ -32,7 +32,9 @@ func (s *etcdService) facts() facts {
 	return facts{
 		title:    "etcd",
 		plain:    "concurrency.Election",
+		together: "concurrency.Election",
 		n:        []int{3, 50, 500},
+		seats:    []int{100, 1000, 10000},
 		files:    1,
 		minTTL:   2 * time.Second,
 		raw:      "one client of clientv3 deletes a key (no lease), another's Watch of it gets the event",
@@ -51,11 +53,7 @@ func (s *etcdService) start() (err error) {
 }
 
 func (s *etcdService) open(ttl time.Duration) (seat, error) {
-	var counted []grpc.DialOption
-	if s.Cluster != nil {
-		counted = append(counted, grpc.WithStatsHandler(rpcs{&s.traffic}))
-	}
-	client, err := s.client(counted...)
+	client, err := s.client(s.counted()...)
 	if err != nil {
 		return seat{}, err
 	}
@@ -64,6 +62,14 @@ func (s *etcdService) open(ttl time.Duration) (seat, error) {
 		return seat{}, errors.Join(err, client.Close())
 	}
 	return seat{b, func() { _ = client.Close() }}, nil // Close reports the end of its own context
+}
+
+// counted returns what makes a client's messages count.
+func (s *etcdService) counted() []grpc.DialOption {
+	if s.cfg.uncounted {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithStatsHandler(rpcs{&s.traffic})}
 }
 
 // rpcs counts the messages that gRPC clients send and receive.
@@ -133,6 +139,20 @@ func (s *etcdService) lock(path string, ttl time.Duration) (*lock, error) {
 			_ = client.Close()
 		},
 	}, nil
+}
+
+func (s *etcdService) together(_ context.Context, ttl time.Duration) (t together, err error) {
+	client, err := s.client(s.counted()...)
+	if err != nil {
+		return t, err
+	}
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(int(ttl/time.Second)))
+	return together{
+		take: func(ctx context.Context, path string) error {
+			return concurrency.NewElection(session, path).Campaign(ctx, "")
+		},
+		end: func() { _ = session.Close() }, // those who wait tell
+	}, err
 }
 
 type bareEtcd struct{ client *clientv3.Client }

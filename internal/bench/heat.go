@@ -24,6 +24,8 @@ func heatPart(ctx context.Context, l *lab) (section, error) {
 		t.add(n, name, hot.N, idle.P50, idle.P90, idle.P99, hot.P50, hot.P90, hot.P99, ratio(hot.P50, rawHot.P50))
 	}
 	row("", "raw limit", rawIdle, rawHot)
+	handover := func(n int) string { return fmt.Sprintf("handover after %v, N = %d", l.cfg.idle, n) }
+	hotly := func(n int) string { return fmt.Sprintf("handover without a pause, N = %d", n) }
 	for _, n := range l.few() {
 		for _, of := range []string{ofCandidates, ofPlain} {
 			l.say("heat: %d %s", n, l.called(of))
@@ -37,7 +39,11 @@ func heatPart(ctx context.Context, l *lab) (section, error) {
 				}
 			}
 			row(n, l.called(of), idle, hot)
+			l.sum(handover(n), l.who(of), idle.P50)
+			l.sum(hotly(n), l.who(of), hot.P50)
 		}
+		l.sum(handover(n), "raw limit", rawIdle.P50)
+		l.sum(hotly(n), "raw limit", rawHot.P50)
 	}
 	return section{l.facts.title + ": heat", []table{t}}, nil
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/program"
 )
 
@@ -32,7 +32,7 @@ type joinRow struct {
 
 func joinPart(ctx context.Context, l *lab) (section, error) {
 	t := table{
-		About: fmt.Sprintf("Processes of their own. In each, N candidates of one fair election, or N users of %s with its defaults, join all at once while another one has the seat, each on a session and a connection of its own; or N candidates of as many elections, on one session (backend.Share). Session timeout %v. Until quiet: from then until the process has nothing to do, CPU: what it uses for that. Resident: what the system has given to the process (VmRSS), each; kept: when it has given back all that is free (debug.FreeOSMemory); both beyond what it keeps with %d. CPU and writes (calls of write, which are what it sends, and some of the runtime's own) in a minute in which nothing happens, of %v.",
+		About: fmt.Sprintf("Processes of their own. In each, N candidates of one fair election, or N users of %s with its defaults, join all at once while another one has the seat, each on a session and a connection of its own. Session timeout %v. Until quiet: from then until the process has nothing to do, CPU: what it uses for that. Resident: what the system has given to the process (VmRSS), each; kept: when it has given back all that is free (debug.FreeOSMemory); both beyond what it keeps with %d. With the largest N, CPU and writes (calls of write, which are what it sends, and some of the runtime's own) in a minute in which nothing happens, of %v.",
 			l.called(ofPlain), l.cfg.ttl, fewFirst, l.cfg.rest),
 		Head: []string{"N", "", "until quiet", "CPU", "resident", "kept", "CPU per minute", "writes per minute"},
 	}
@@ -41,18 +41,31 @@ func joinPart(ctx context.Context, l *lab) (section, error) {
 		l.say("join: left out: %v", err)
 		return result(), nil
 	}
+	numbers := l.few()
 	measure := func(of string, n int) (row joinRow, err error) {
 		l.say("join: %d %s", n, l.called(of))
-		if err := l.inChild(ctx, errand{Of: of, N: n, Settle: l.settleTime(), Rest: l.cfg.rest}, &row); err != nil {
+		e := errand{Of: of, N: n}
+		last := n == slices.Max(numbers)
+		if last {
+			e.Settle, e.Rest = l.settleTime(), l.cfg.rest
+		}
+		if err := l.inChild(ctx, e, &row); err != nil {
 			return row, fmt.Errorf("%d %s: %w", n, of, err)
 		}
+		l.sum(fmt.Sprintf("%d join, until quiet", n), l.who(of), row.Quiet)
+		if !last {
+			t.add(n, l.called(of), row.Quiet, row.CPU, "–", "–", "–", "–")
+			return row, nil
+		}
 		t.add(n, l.called(of), row.Quiet, row.CPU, kib(row.Resident), kib(row.Kept), row.RestCPU, figure{"%.0f", row.RestWrites})
+		l.sum(fmt.Sprintf("memory (VmRSS), each of %d", n), l.who(of), kib(row.Resident))
+		l.sum(fmt.Sprintf("CPU in a minute of rest, %d", n), l.who(of), row.RestCPU)
 		return row, nil
 	}
 	within := func(is, other float64) string {
 		return fmt.Sprintf("%.2f (%s)", is/other, verdict(is <= leanTarget*other))
 	}
-	for _, n := range l.few() {
+	for _, n := range numbers {
 		own, err := measure(ofCandidates, n)
 		if err != nil {
 			return section{}, err
@@ -61,14 +74,25 @@ func joinPart(ctx context.Context, l *lab) (section, error) {
 		if err != nil {
 			return section{}, err
 		}
-		if !l.cfg.quick {
-			t.note("Target at N = %d: within %.1f of %s. Time %s, CPU %s, resident %s, kept %s.", n, leanTarget, l.called(ofPlain),
-				within(float64(own.Quiet), float64(plain.Quiet)), within(float64(own.CPU), float64(plain.CPU)),
-				within(own.Resident, plain.Resident), within(own.Kept, plain.Kept))
+		if l.cfg.quick {
+			continue
+		}
+		t.note("Target at N = %d: within %.1f of %s. Time %s, CPU %s.", n, leanTarget, l.called(ofPlain),
+			within(float64(own.Quiet), float64(plain.Quiet)), within(float64(own.CPU), float64(plain.CPU)))
+		if own.Resident != 0 {
+			t.note("The same of memory and rest. Resident %s, kept %s, CPU %s.", within(own.Resident, plain.Resident), within(own.Kept, plain.Kept),
+				within(float64(own.RestCPU), float64(plain.RestCPU)))
 		}
 	}
-	_, err := measure(ofShared, l.cfg.elections)
-	return result(), err
+	return result(), nil
+}
+
+// who returns the summary's name for contenders.
+func (l *lab) who(of string) string {
+	if of == ofPlain {
+		return "own client"
+	}
+	return "elector"
 }
 
 // called returns the tables' name for contenders.
@@ -82,26 +106,24 @@ func (l *lab) called(of string) string {
 // join makes a few contenders join, and measures N more.
 func (c *contest) join() (row joinRow, err error) {
 	e := c.errand
-	if e.Of == ofShared { // each election has a leader on another session
-		var other backend.Backend
-		if other, err = c.lab.share(e.TTL); err == nil {
-			_, err = leads(c.Context(), other, c.path, fewFirst+e.N)
-		}
-	} else if err = c.enter(1); err == nil {
-		_, err = c.Next()
+	if err := c.enter(1); err != nil {
+		return row, err
 	}
-	if err != nil {
+	if _, err := c.Next(); err != nil {
 		return row, err
 	}
 	if _, _, err := c.enterAll(fewFirst, fewFirst); err != nil {
 		return row, err
 	}
-	_, before, err := c.memory(e.Settle)
+	_, before, err := c.memory(0)
 	if err != nil {
 		return row, err
 	}
 	if row.Quiet, row.CPU, err = c.enterAll(e.N, fewFirst+e.N); err != nil {
 		return row, err
+	}
+	if e.Settle == 0 {
+		return row, nil
 	}
 	taken, kept, err := c.memory(e.Settle)
 	if err != nil {
@@ -119,25 +141,33 @@ func (c *contest) enterAll(n, waiting int) (time.Duration, time.Duration, error)
 	if err := c.enter(n); err != nil {
 		return 0, 0, err
 	}
+	until, used, err := quiet(c.Context(), patience, func() bool { return false })
+	if err != nil {
+		return 0, 0, err
+	}
+	return until.Sub(began), used - cpu, c.await(waiting)
+}
+
+// quiet blocks until this process has had nothing to do for a second, and there is no more to come, or for
+// a time. It returns when it last had something to do, and its processor time by then.
+func quiet(ctx context.Context, within time.Duration, more func() bool) (until time.Time, used time.Duration, err error) {
 	const (
 		step = 10 * time.Millisecond
 		busy = step / 4 // heartbeats take less
 		calm = time.Second
 	)
-	used, until := cpu, began
-	for last := cpu; ; {
-		if err := program.Sleep(c.Context(), step); err != nil {
-			return 0, 0, err
+	used, until = cpuTime(), time.Now()
+	for last, late := used, until.Add(within); time.Since(until) < calm && time.Now().Before(late); {
+		if err := program.Sleep(ctx, step); err != nil {
+			return until, used, err
 		}
 		now := cpuTime()
-		if now-last > busy {
+		if now-last > busy || more() {
 			used, until = now, time.Now()
-		} else if time.Since(until) > calm {
-			break
 		}
 		last = now
 	}
-	return until.Sub(began), used - cpu, c.await(waiting)
+	return until, used, nil
 }
 
 // memory returns the resident memory, before and after all free memory is returned to the system.

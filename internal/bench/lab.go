@@ -26,7 +26,8 @@ type lab struct {
 	kind    kind
 	service service // nil for the parts that need none
 	facts   facts
-	steps   [][3]string // results of the part "writes": step, strategy, cost
+	sums    []line // results of all parts, for the summary
+	steps   []line // results of the part "writes"
 }
 
 func newLab(cfg config, k kind, log io.Writer) *lab {

@@ -33,11 +33,12 @@ func parts() []part {
 		{"raw", true, rawPart},
 	}, strategyParts(), []part{
 		{"writes", true, writesPart},
-		{"join", true, joinPart},
 		{"heat", true, heatPart},
+		{"join", true, joinPart},
 		{"heartbeats", true, heartbeatsPart},
 		{"crash", true, crashPart},
 		{"death", true, deathPart},
+		{"seats", true, seatsPart},
 		{"memory", false, memoryPart},
 	})
 }
@@ -50,18 +51,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	show := func(s section) {
-		if !cfg.json {
-			s.markdown(stdout)
-		}
-	}
 	about := describe(cfg)
-	if !cfg.json {
-		fmt.Fprintf(stdout, "# elector: measured\n\n%s\n\n", about)
-	}
 	results := map[string]any{"machine": about}
+	var labs []*lab
+	var shown []section
+	show := func(s section) { shown = append(shown, s) }
+	defer func() { // also what there was before an error
+		if !cfg.json {
+			fmt.Fprintf(stdout, "# elector: measured\n\n%s\n\n", about)
+			for _, s := range append([]section{summary(labs)}, shown...) {
+				s.markdown(stdout)
+			}
+		}
+	}()
 	if slices.ContainsFunc(parts(), func(p part) bool { return p.servers && cfg.parts[p.name] }) {
-		var labs []*lab
 		for _, k := range cfg.kinds {
 			l, err := onService(ctx, cfg, k, stderr)
 			if err == nil {

@@ -62,22 +62,23 @@ func TestQuickServers(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
-			parts := "raw," + strings.Join(catalog.Names(), ",") + ",writes,join,heat,heartbeats,death"
+			parts := "raw," + strings.Join(catalog.Names(), ",") + ",writes,join,heat,heartbeats,death,seats"
 			if k.Name != "consul" {
 				parts += ",crash"
 			}
 			var out bytes.Buffer
-			args := []string{"-quick", "-backend", k.Name, "-parts", parts, "-samples", "3", "-n", "3", "-elections", "20"}
+			args := []string{"-quick", "-backend", k.Name, "-parts", parts, "-samples", "3", "-n", "3"}
 			require.NoError(t, run(t.Context(), args, &out, io.Discard))
 			cfg := must.Get(parse(args, io.Discard))(t)
 			title := k.make(cfg).facts().title
 			for _, name := range catalog.Names() {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: handover, %s\n", title, name))
 			}
-			for _, heading := range []string{"raw limit", "claims and fenced writes", "joining, memory and rest", "heat", "many elections on one session", "death of the leader's process, fair, 1 server(s)"} {
+			for _, heading := range []string{"raw limit", "claims and fenced writes", "joining, memory and rest", "heat", "many elections on one session", "death of the leader's process, fair, 1 server(s)", "many seats at once"} {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
 			}
 			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")
+			assert.Regexp(t, `(?s)## Summary\n.*\| 3 join, until quiet \| elector / own client \| [0-9.]+ ms / [0-9.]+ ms \|\n`, out.String())
 		})
 	}
 }
@@ -159,12 +160,26 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 }
 
 func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
-	_, err := parse([]string{"-backend", "etcd,paper", "-parts", "fair,lunch", "-n", "1,x", "-samples", "0", "-idle", "2m", "-ttl", "1ms", "-servers", "2", "more"}, io.Discard)
+	_, err := parse([]string{"-backend", "etcd,paper", "-parts", "fair,lunch", "-n", "1,x", "-samples", "0", "-idle", "2m", "-ttl", "1ms", "-servers", "2", "-seats", "0", "more"}, io.Discard)
 	for _, want := range []string{
-		`-backend "paper"`, `-parts "lunch"`, `-n "1"`, `-n "x"`, "-samples 0", "-idle 2m0s", "-ttl 1ms", "-servers 2", `"more"`,
+		`-backend "paper"`, `-parts "lunch"`, `-n "1"`, `-n "x"`, "-samples 0", "-idle 2m0s", "-ttl 1ms", "-servers 2", `-seats "0"`, `"more"`,
 	} {
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+// The summary has a row for each thing and who, in the order of the first service, and a dash where one has none.
+func TestSummary(t *testing.T) {
+	a, b := &lab{facts: facts{title: "A"}}, &lab{facts: facts{title: "B"}}
+	a.sum("x", "elector", 1)
+	a.sum("z", "elector", 2)
+	a.sum("x", "raw limit", 3)
+	b.sum("x", "elector", 4)
+	b.sum("y", "elector", 5)
+	b.sum("x", "raw limit", 6)
+	got := summary([]*lab{a, b}).Tables[0]
+	assert.Equal(t, []string{"fair", "", "A", "B"}, got.Head)
+	assert.Equal(t, [][]any{{"x", "elector / raw limit", "1 / 3", "4 / 6"}, {"z", "elector", "2", "–"}, {"y", "elector", "–", "5"}}, got.Rows)
 }
 
 func TestQuickGivesWayToFlags(t *testing.T) {

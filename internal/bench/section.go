@@ -100,3 +100,47 @@ func ratio(a, b time.Duration) float64 {
 	}
 	return float64(a) / float64(b)
 }
+
+// A line is one result on a service: of what, by whom.
+type line struct{ what, who, result string }
+
+// sum adds a result to the summary, in one line with those of others.
+func (l *lab) sum(what, who string, result any) {
+	for i, s := range l.sums {
+		if s.what == what {
+			l.sums[i] = line{what, s.who + " / " + who, s.result + " / " + text(result)}
+			return
+		}
+	}
+	l.sums = append(l.sums, line{what, who, text(result)})
+}
+
+// sideBySide adds the lines of the services, those of one thing in one row.
+func (t *table) sideBySide(labs []*lab, of func(*lab) []line) {
+	rows := make(map[line]int)
+	for i, l := range labs {
+		t.Head = append(t.Head, l.facts.title)
+		for _, one := range of(l) {
+			at, there := rows[line{what: one.what, who: one.who}]
+			if !there {
+				at = len(t.Rows)
+				rows[line{what: one.what, who: one.who}] = at
+				t.add(one.what, one.who)
+				for range labs {
+					t.Rows[at] = append(t.Rows[at], "–")
+				}
+			}
+			t.Rows[at][2+i] = one.result
+		}
+	}
+}
+
+// summary returns what matters most of all services.
+func summary(labs []*lab) section {
+	t := table{
+		About: "Delays are medians, except of what is measured once: joining, and what concerns many seats. The own client is the one that the sections name.",
+		Head:  []string{"fair", ""},
+	}
+	t.sideBySide(labs, func(l *lab) []line { return l.sums })
+	return section{"Summary", []table{t}}
+}

@@ -23,6 +23,8 @@ type service interface {
 	connect(ctx context.Context) (bare, error)
 	// lock makes a contender that uses the client library's own lock with its defaults.
 	lock(path string, ttl time.Duration) (*lock, error)
+	// together connects users of the client library's own election, of one session.
+	together(ctx context.Context, ttl time.Duration) (together, error)
 	// sent returns what the candidates have sent so far.
 	sent() sent
 	// messages returns how many messages the candidates have sent and received since the last call, without
@@ -32,7 +34,7 @@ type service interface {
 
 // A site is what all services have.
 type site struct {
-	*services.Cluster // nil in a child process, whose traffic is not counted
+	*services.Cluster // nil in a child process
 	cfg               config
 }
 
@@ -115,7 +117,10 @@ func fires(wait func() (deleted bool)) <-chan time.Time {
 type facts struct {
 	title    string
 	plain    string        // the client library's name for its own lock or election
+	together string        // and for those of one session
 	n        []int         // default numbers of candidates
+	seats    []int         // default numbers of elections of one process
+	limits   string        // of connections, that the server has by default and for the part seats only
 	files    int           // open files per candidate
 	minTTL   time.Duration // of a session
 	raw      string        // what the raw limit consists of

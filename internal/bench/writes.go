@@ -43,7 +43,7 @@ func writesPart(ctx context.Context, l *lab) (section, error) {
 			}
 			took, raw := all[0], all[1]
 			t.add(b.what, s.Name(), sent.trips, tenth(sent.requests), tenth(sent.watches), tenth(sent.messages), took.P50, took.P90, raw.P50, ratio(took.P50, raw.P50))
-			l.steps = append(l.steps, [3]string{b.what, s.Name(), fmt.Sprintf("%d (%.3g)", sent.trips, sent.messages)})
+			l.steps = append(l.steps, line{b.what, s.Name(), fmt.Sprintf("%d (%.3g)", sent.trips, sent.messages)})
 		}
 		if err := w.close(); err != nil {
 			return section{}, err
@@ -154,14 +154,6 @@ func stepsOf(labs []*lab) section {
 		About: "Until the call returns; in brackets the messages of all candidates concerned until all is still. See above for what is counted.",
 		Head:  []string{"step", "strategy"},
 	}
-	for i, s := range labs[0].steps {
-		t.add(s[0], s[1])
-		for _, l := range labs {
-			t.Rows[i] = append(t.Rows[i], l.steps[i][2])
-		}
-	}
-	for _, l := range labs {
-		t.Head = append(t.Head, l.facts.title)
-	}
+	t.sideBySide(labs, func(l *lab) []line { return l.steps })
 	return section{"Round trips per step", []table{t}}
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +37,9 @@ func (z *zooKeeper) facts() facts {
 	return facts{
 		title:    "ZooKeeper",
 		plain:    "go-zookeeper's Lock",
+		together: "LeaderLatch (by go-zookeeper)",
 		n:        []int{3, 50, 500, 5000},
+		seats:    []int{100, 1000, 10000},
 		files:    1,
 		minTTL:   time.Second,
 		raw:      "one session of go-zookeeper deletes an ephemeral node, another's data watch on it fires",
@@ -51,6 +55,7 @@ func (z *zooKeeper) facts() facts {
 func (z *zooKeeper) start() (err error) {
 	z.Cluster, err = services.StartZooKeeper(z.cfg.servers, servertest.ZooKeeperConfig{
 		TickTime: tick, MaxSessionTimeout: maxTTL, HeapMB: z.cfg.heapMB, NoSync: !z.cfg.fsync, Dir: z.cfg.dir,
+		Extra: []string{"clientPortListenBacklog=10000"}, // those that 50 have no room for try again after a second
 	})
 	return err
 }
@@ -66,7 +71,7 @@ func (z *zooKeeper) tcp(network, address string, timeout time.Duration) (net.Con
 
 func (z *zooKeeper) open(ttl time.Duration) (seat, error) {
 	cfg := zookeeper.Config{Servers: []string{z.addr()}, SessionTimeout: ttl}
-	if z.Cluster != nil {
+	if !z.cfg.uncounted {
 		cfg.Dialer = z.tcp
 	}
 	b, err := zookeeper.New(cfg)
@@ -153,6 +158,60 @@ func (z *zooKeeper) lock(path string, ttl time.Duration) (*lock, error) {
 		give:  func(context.Context) error { return l.Unlock() },
 		close: conn.Close,
 	}, nil
+}
+
+// together does what Curator's LeaderLatch does: a sequential node, a list, and a watch of the node before.
+func (z *zooKeeper) together(ctx context.Context, ttl time.Duration) (together, error) {
+	c, err := z.dial(ctx, ttl)
+	return together{
+		take: func(ctx context.Context, path string) error { return c.latch(ctx, path) },
+		end:  c.close,
+	}, err
+}
+
+func (c bareZooKeeper) latch(ctx context.Context, path string) error {
+	enqueue := func() (string, error) {
+		return c.conn.Create(path+"/latch-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	}
+	own, err := enqueue()
+	if errors.Is(err, zk.ErrNoNode) {
+		for i, r := range (path + "/")[1:] {
+			if r != '/' {
+				continue
+			}
+			if _, err = c.conn.Create(path[:i+1], nil, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+		}
+		own, err = enqueue()
+	}
+	for err == nil {
+		var all []string
+		if all, _, err = c.conn.Children(path); err != nil {
+			break
+		}
+		slices.Sort(all)
+		i := slices.Index(all, own[len(path)+1:])
+		if i < 0 {
+			return errors.New("the session is lost")
+		}
+		if i == 0 {
+			return nil
+		}
+		_, _, gone, failed := c.conn.GetW(path + "/" + all[i-1])
+		switch {
+		case errors.Is(failed, zk.ErrNoNode):
+			continue
+		case failed != nil:
+			return failed
+		}
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return err
 }
 
 func (c bareZooKeeper) close() { c.conn.Close() }

@@ -148,13 +148,13 @@ func (c *Crowd) Await(n int) error {
 }
 
 // Next blocks until a campaign has been won.
-func (c *Crowd) Next() (Win, error) { return c.next(c.patience) }
+func (c *Crowd) Next() (Win, error) { return c.NextWithin(c.patience) }
 
 // Succession blocks until a crowd of one election has its next leader. It checks that this is another
 // candidate, with a higher token. patience is for this step.
 func (c *Crowd) Succession(patience time.Duration) error {
 	old := c.Leader
-	w, err := c.next(patience)
+	w, err := c.NextWithin(patience)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,8 @@ func (c *Crowd) Succession(patience time.Duration) error {
 	return nil
 }
 
-func (c *Crowd) next(patience time.Duration) (Win, error) {
+// NextWithin is Next with another patience.
+func (c *Crowd) NextWithin(patience time.Duration) (Win, error) {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
@@ -182,6 +183,9 @@ func (c *Crowd) next(patience time.Duration) (Win, error) {
 func (c *Crowd) NobodyElse() error {
 	select {
 	case w := <-c.wins:
+		if w.Term == nil { // it is no candidate of this library
+			return fmt.Errorf("%s was elected, too", w.ID)
+		}
 		return fmt.Errorf("candidate %s was elected, too, with token %d", w.ID, w.Term.Token())
 	default:
 		return nil
