@@ -86,6 +86,15 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		if len(c.ops) == 0 {
 			return nil, true, c.ask(ctx, p)
 		}
+	}
+	if err := c.s.enter(ctx, c.s.commits); err != nil {
+		if again != nil {
+			return nil, false, c.abandon(p, t, err)
+		}
+		return nil, false, err
+	}
+	defer func() { <-c.s.commits }()
+	if again == nil {
 		t = c.s.takeSlot()
 	}
 	first := t.write(c.s.ID(), c.nonce)
