@@ -216,21 +216,19 @@ func (r *registry) whole(all []*watch, newest uint64) bool {
 // askTree sends a tree's query. Before the first one it asks how much there is. A session that takes many
 // elections has more entries to await soon.
 func (r *registry) askTree(g *watch, o *api.QueryOptions) (api.KVPairs, uint64, error) {
-	for last, tries := 0, 0; g.pairs == nil; tries++ {
+	for last, tries := 0, 0; !g.fits; tries++ {
 		names, _, err := r.s.b.kvKeys(path(g.key), "", consistent(o.Context()))
 		if err != nil {
 			return nil, 0, err
 		}
 		size, wide := r.wide(g, len(names), 0)
-		if !wide {
-			break
-		}
 		if size > last {
 			last, tries = size, 0
 		}
-		if tries > 4 || !sleep(o.Context(), treeGrows) {
+		if wide && (tries > 4 || !sleep(o.Context(), treeGrows)) {
 			return nil, 0, errWide
 		}
+		g.fits = !wide
 	}
 	pairs, index, err := r.s.b.kvList(path(g.key), o)
 	bytes := 0
@@ -286,7 +284,10 @@ func (r *registry) lookAt(ctx context.Context, g *watch) error {
 
 // breathe waits before a tree that is large asks again: then more changes come at once.
 func (r *registry) breathe(g *watch) {
-	sleep(r.s.Ctx, time.Duration(len(g.pairs))*treeBreath) // only this goroutine sets pairs
+	r.mu.Lock()
+	keys := len(g.pairs)
+	r.mu.Unlock()
+	sleep(r.s.Ctx, time.Duration(keys)*treeBreath)
 }
 
 // sleep returns false if ctx ends first.

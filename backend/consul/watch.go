@@ -68,6 +68,7 @@ type watch struct {
 	planted int                    // how many had queries of their own when a tree was made
 	members int                    // how many have none
 	pairs   map[string]*api.KVPair // what a tree has shown
+	fits    bool                   // it does not bring too much; only its goroutine uses this
 }
 
 // join makes w a waiter of a watch. A new watch shows known, at index, unless that is 0. Caller holds
