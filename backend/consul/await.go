@@ -24,6 +24,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
+	newest := s.learned.newest.Load()
 	r, w := &s.watches, driver.NewWaker()
 	all := make([]*watch, len(keys))
 	r.mu.Lock()
@@ -42,11 +43,14 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		}
 	}()
 	for {
-		seen, changed, err := s.look(known, at, all)
+		seen, changed, whole, err := s.look(known, at, all, newest)
 		if err != nil {
 			return nil, err
 		}
-		if changed && len(keys) > 1 {
+		if changed && whole {
+			s.stands(seen)
+		}
+		if changed && !whole && len(keys) > 1 {
 			now, err := s.snapshot(ctx, keys)
 			if err != nil {
 				return nil, err
@@ -115,8 +119,9 @@ func (s *session) snapshot(ctx context.Context, keys []string) ([]backend.Entry,
 	return now, nil
 }
 
-// look returns what the watches show, and whether it differs from known.
-func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []backend.Entry, changed bool, err error) {
+// look returns what the watches show, whether it differs from known, and whether it is a snapshot that is no older
+// than newest.
+func (s *session) look(known []backend.Entry, at []int, all []*watch, newest uint64) (seen []backend.Entry, changed, whole bool, err error) {
 	r := &s.watches
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,7 +129,7 @@ func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []ba
 	for i, e := range known {
 		t := all[at[i]]
 		if t.err != nil {
-			return nil, false, t.err
+			return nil, false, false, t.err
 		}
 		if t.shows() && !t.entry.Same(e) {
 			seen[i], changed = t.entry, true
@@ -133,7 +138,7 @@ func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []ba
 		seen[i] = e
 		r.ensure(t)
 	}
-	return seen, changed, nil
+	return seen, changed, changed && r.whole(all, newest), nil
 }
 
 // stands notes which of this session's enqueued entries a snapshot has shown, if it has shown others to
@@ -163,7 +168,7 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 		index = 0
 	}
 	r.mu.Lock()
-	t := r.join(w, watchKey{known.Dir, true}, backend.Entry{}, known, index)
+	t := r.join(w, watchKey{key: known.Dir, list: true}, backend.Entry{}, known, index)
 	r.mu.Unlock()
 	defer r.leave(w, t)
 	for {

@@ -38,6 +38,17 @@ func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Co
 	return v, err
 }
 
+// enter waits for its turn. The caller receives from turns when it is over.
+func (s *session) enter(ctx context.Context, turns chan struct{}) error {
+	select {
+	case turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+	case <-s.Ctx.Done():
+	}
+	return s.Over(ctx)
+}
+
 // once runs one request of the session, which may still be answered for a grace period after the
 // session has ended. The reply to a request that was in time is returned in any case.
 func once[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
@@ -45,6 +56,10 @@ func once[T any](ctx context.Context, s *session, grace time.Duration, do func(c
 	if err := s.Over(ctx); err != nil {
 		return zero, err
 	}
+	if err := s.enter(ctx, s.requests); err != nil {
+		return zero, err
+	}
+	defer func() { <-s.requests }()
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.Ctx, func() { time.AfterFunc(grace, cancel) })()

@@ -63,16 +63,35 @@ func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 			return made, err
 		}
 		if err := c.s.Pause(ctx, &pause); err != nil {
-			if c.refused != nil {
-				return nil, c.abandon(c.refused.p, c.refused.t, err)
-			}
-			return nil, err
+			return nil, c.giveUp(err)
 		}
 	}
 }
 
-// attempt sends the commit once, and reports whether there is an outcome.
+// giveUp returns the error of a commit that makes no further attempt because of err.
+func (c *commit) giveUp(err error) error {
+	if c.refused != nil {
+		return c.abandon(c.refused.p, c.refused.t, err)
+	}
+	return err
+}
+
+// attempt sends the commit once, and reports whether there is an outcome. If ancestors are missing it sends it again
+// at once, as commits that wait for their turn may need them, too.
 func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
+	if err := c.s.enter(ctx, c.s.commits); err != nil {
+		return nil, false, c.giveUp(err)
+	}
+	defer func() { <-c.s.commits }()
+	shallow := !c.deep
+	made, done, err = c.send(ctx)
+	if err == nil && !done && shallow && c.deep {
+		return c.send(ctx)
+	}
+	return made, done, err
+}
+
+func (c *commit) send(ctx context.Context) (made []backend.Entry, done bool, err error) {
 	var p *plan
 	var t *slot
 	again := c.refused

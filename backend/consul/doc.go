@@ -67,7 +67,10 @@
 //
 // Each awaited entry is a request that is answered late, and takes a connection: a waiting candidate of
 // the fair strategy has two, besides the one for all other requests. An agent accepts 200 from one
-// address (limits.http_max_conns_per_client). A wait that gets no connection relies on the session's
+// address (limits.http_max_conns_per_client). A session that awaits more than 32 entries, as of many
+// elections on one [backend.Share], awaits them by one recursive query: put the elections into a directory
+// in which there is not much else. Each change then brings all that is in it. A wait that gets no
+// connection relies on the session's
 // looks, which are a third of the TTL apart, and asks for a connection from time to time. If a session
 // cannot be opened because there is none, Open returns ErrUnavailable at once. Set Config.Watches, so
 // that waits never take the connection that the heartbeats need. Without it, other requests that get no

@@ -38,10 +38,13 @@ func (r *registry) look(ctx context.Context) error {
 		op    *api.TxnOp // that compares an entry, or a slot
 	}
 	var keys, lists, stale []query
+	var trees []*watch
 	r.mu.Lock()
 	for _, t := range r.watches {
 		q := query{watch: t, since: t.since, empty: len(t.listing.Keys) == 0}
 		switch {
+		case t.tree:
+			trees = append(trees, t)
 		case !t.running || t.since == 0 || len(t.waiters) == 0:
 		case !t.known: // another call has shown that it is out of date
 			stale = append(stale, q)
@@ -58,7 +61,7 @@ func (r *registry) look(ctx context.Context) error {
 	for _, t := range written {
 		keys = append(keys, query{slot: t, op: &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: t.key, Index: t.index}}})
 	}
-	if len(keys)+len(lists) == 0 {
+	if len(keys)+len(lists)+len(trees) == 0 {
 		keys = append(keys, query{op: &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: slotKey(r.s.ID(), 0)}}})
 	}
 	for len(keys) > 0 {
@@ -109,6 +112,11 @@ func (r *registry) look(ctx context.Context) error {
 		nothing := q.empty && !slices.ContainsFunc(names, func(name string) bool { return owner(name) != "" })
 		if max(index, 1) != q.since && !nothing {
 			stale = append(stale, q)
+		}
+	}
+	for _, g := range trees {
+		if err := r.lookAt(ctx, g); err != nil {
+			return err
 		}
 	}
 	if len(stale) == 0 {

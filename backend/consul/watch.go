@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -33,11 +34,15 @@ type registry struct {
 	mu      sync.Mutex
 	closed  bool
 	watches map[watchKey]*watch
+	tree    *watch    // or nil: see tree.go
+	bare    time.Time // until then only enough waits make another one
+	enough  int
 }
 
 type watchKey struct {
 	key  string
 	list bool
+	tree bool
 }
 
 // A watch is on one key. All but its identity is guarded by registry.mu.
@@ -58,6 +63,12 @@ type watch struct {
 	err     error
 	crowded bool // the agent had no connection for its query: see rest
 	refused bout
+
+	of      *watch                 // the tree that shows what this one waits for, without a query of its own
+	planted int                    // how many had queries of their own when a tree was made
+	members int                    // how many have none
+	pairs   map[string]*api.KVPair // what a tree has shown
+	fits    bool                   // it does not bring too much; only its goroutine uses this
 }
 
 // join makes w a waiter of a watch. A new watch shows known, at index, unless that is 0. Caller holds
@@ -90,7 +101,7 @@ func (r *registry) leave(w driver.Waker, t *watch) {
 	if len(t.waiters) > 0 || r.watches[t.watchKey] != t {
 		return
 	}
-	if !t.running || r.closed {
+	if !t.running && t.of == nil || r.closed {
 		r.drop(t)
 		return
 	}
@@ -115,6 +126,7 @@ func (r *registry) drop(t *watch) {
 	if r.watches[t.watchKey] == t {
 		delete(r.watches, t.watchKey)
 	}
+	r.detach(t)
 }
 
 // close ends all watches.
@@ -164,7 +176,10 @@ func (r *registry) ensure(t *watch) {
 	if t.running && !t.known && t.since != 0 && t.stop != nil {
 		t.stop()
 	}
-	if t.running || t.dropped || !r.s.Begin() {
+	if t.of != nil && !t.known {
+		r.detach(t)
+	}
+	if t.running || t.of != nil || t.dropped || r.attach(t) || !r.s.Begin() {
 		return
 	}
 	t.running = true
@@ -193,6 +208,11 @@ func (r *registry) run(t *watch) {
 	for again := (driver.Pause{}); ; {
 		r.mu.Lock()
 		if t.dropped || r.s.Ctx.Err() != nil {
+			t.running = false
+			r.mu.Unlock()
+			return
+		}
+		if r.attach(t) {
 			t.running = false
 			r.mu.Unlock()
 			return
@@ -229,10 +249,14 @@ func (r *registry) run(t *watch) {
 		if done {
 			return
 		}
-		if interrupted || err == nil && a.late {
-			continue
+		switch {
+		case interrupted, err == nil && a.late:
+		case err == nil && t.tree:
+			again = driver.Pause{}
+			r.breathe(t)
+		default:
+			_ = r.s.Pause(r.s.Ctx, &again) // its error is noticed above
 		}
-		_ = r.s.Pause(r.s.Ctx, &again) // its error is noticed above
 	}
 }
 
@@ -240,6 +264,7 @@ func (r *registry) run(t *watch) {
 type answer struct {
 	entry   backend.Entry
 	listing backend.Listing
+	pairs   api.KVPairs // of a tree
 	index   uint64
 	late    bool // time was up
 }
@@ -249,8 +274,14 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	switch {
 	case t.dropped, r.s.Ctx.Err() != nil:
 		return true
+	case t.tree && (forbidden(err) || errors.Is(err, errWide)):
+		r.fell(t, err)
+		return true
 	case interrupted, t.rides(r.s, err, since):
 		return false
+	case err != nil && t.tree:
+		r.fell(t, err)
+		return true
 	case err != nil:
 		// All current waiters get the error; a later caller asks again.
 		t.err = answerError(err)
@@ -265,6 +296,10 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	t.refused = bout{}
 	t.crowded = t.crowded && since == 0
 	t.floor = min(t.floor, a.index) // a consistent read is right, even below the floor
+	if t.tree {
+		r.harvest(t, a)
+		return false
+	}
 	same := t.known && (t.list && sameKeys(t.listing, a.listing) || !t.list && t.entry.Same(a.entry))
 	t.known, t.entry, t.listing, t.index = true, a.entry, a.listing, a.index
 	if same {
@@ -325,12 +360,15 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 	o = o.WithContext(ctx)
 	var a answer
 	var err error
-	if t.list {
+	switch {
+	case t.tree:
+		a.pairs, a.index, err = r.askTree(t, o)
+	case t.list:
 		var pairs api.KVPairs
 		if pairs, a.index, err = r.s.b.kvList(path(t.key)+"/", o); err == nil {
 			a.listing = listing(t.key, enqueued(t.key, pairs), a.index)
 		}
-	} else {
+	default:
 		var p *api.KVPair
 		if p, a.index, err = r.s.b.kvGet(path(t.key), o); err == nil {
 			a.entry = entryAt(t.key, p)
