@@ -7,7 +7,8 @@
 // user's own, with its TLS, credentials and namespace, and many sessions may share it. A key "/a/b"
 // is etcd's key "/a/b". Revisions are etcd's. A creation or a guarded write takes one round trip. An
 // enqueue takes one if nobody is in the queue, else two. An Await that an event ends takes none: one
-// watch covers all awaited entries that have the same parent, and its events come in order.
+// watch covers all awaited entries that have the same parent, and its events come in order. What the
+// terms of many elections announce at the same moment goes in one transaction.
 //
 // # The trust window
 //
