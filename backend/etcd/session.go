@@ -64,6 +64,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.reads.run, s.writes.run = s.Run, s.Run
 	s.writes.take, s.writes.send = s.takeWrites, s.sendWrites
 	s.watches.s, s.watches.byKey = s, make(map[string][]*watch)
+	s.watches.dirs, s.watches.below = make(map[string]int), make(map[string]int)
 	s.keeper = keeper{s: s, lines: &b.lines, last: sent}
 	s.keeper.begin()
 	ttl := time.Duration(lease.TTL) * time.Second
