@@ -162,6 +162,34 @@ func TestCommitsOnOneKeyGoApart(t *testing.T) {
 	})
 }
 
+// Entries that are enqueued at once, each behind another one, get their places together.
+func TestPlacesAreTakenTogether(t *testing.T) {
+	t.Parallel()
+	var gate txnGate
+	f, other := setUpTwo(t, 30*time.Second, gate.client)
+	first := f.elections(manyCommits, other.S)
+	var all []<-chan wait.Result[[]backend.Entry]
+	for _, e := range first {
+		all = append(all, f.Commits(f.S, backend.Enqueue(backend.Parent(e.Key), nil)))
+	}
+	for i, enqueuing := range all {
+		f.Follows(f.S, wait.Value(t, enqueuing)[0], first[i])
+	}
+	third := make([]backend.Entry, len(first))
+	for i, e := range first { // and behind one that has just got its own
+		all[i] = f.Commits(f.S, backend.Enqueue(backend.Parent(e.Key), nil))
+		third[i] = f.Commit(f.S, backend.Enqueue(backend.Parent(e.Key), nil))[0]
+	}
+	for i, enqueuing := range all {
+		second := wait.Value(t, enqueuing)[0]
+		if second.Rev < third[i].Rev {
+			f.Follows(f.S, third[i], second)
+		} else {
+			f.Follows(f.S, second, third[i])
+		}
+	}
+}
+
 // Reads that go together fail by themselves, too.
 func TestReadsGoTogether(t *testing.T) {
 	g := newGuarded(t)
