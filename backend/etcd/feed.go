@@ -91,11 +91,14 @@ func (r *registry) attach(f *feed, t *watch) (fed bool, unread, err error) {
 		}
 		return false, nil, errWatchEnded
 	}
-	pos := f.pos
+	since := f.pos
+	if t.met { // by an earlier feed, perhaps in another history
+		since = max(since, t.rev+1)
+	}
 	t.feed, t.inbox, t.met = f, nil, false
 	f.fed++
 	r.mu.Unlock()
-	unread = r.meet(t, pos)
+	unread = r.meet(t, since)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -118,9 +121,7 @@ func (r *registry) detach(t *watch) {
 		return
 	}
 	t.rev, t.feed = t.position(), nil
-	if f.fed--; f.fed == 0 {
-		r.close(f)
-	}
+	f.fed--
 }
 
 // close ends a feed. Caller holds mu.

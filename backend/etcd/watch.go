@@ -51,7 +51,7 @@ type watch struct {
 	now     snapshot // as of rev; nil before the first read
 	rev     int64
 	feed    *feed             // that feeds it; nil: it has an etcd watch of its own, or none yet
-	met     bool              // what exists is known as of the feed's position
+	met     bool              // what exists is known as of the feed's position, or was as it ended
 	inbox   []*clientv3.Event // of the feed, until they are applied
 	hidden  bool              // it is being made ahead: join does not find it
 	spare   bool              // it was made ahead, and nobody has waited on it
@@ -204,6 +204,9 @@ func (r *registry) unlist(t *watch) {
 		delete(r.dirs, dir)
 		if r.below[path]--; r.below[path] == 0 {
 			delete(r.below, path)
+			if f := r.feeds[path]; f != nil {
+				r.close(f)
+			}
 		}
 	}
 }
