@@ -47,14 +47,13 @@ func brokenBy(key string) (rule string) {
 	case !utf8.ValidString(key):
 		return "is not valid UTF-8"
 	}
-	segments := strings.Split(key[1:], "/")
-	if n := len(segments); n > MaxSegments {
+	if n := strings.Count(key, "/"); n > MaxSegments {
 		return fmt.Sprintf("has %d segments: at most %d", n, MaxSegments)
 	}
-	if first := segments[0]; first == "zookeeper" || first == ".elector" {
+	if first, _, _ := strings.Cut(key[1:], "/"); first == "zookeeper" || first == ".elector" {
 		return fmt.Sprintf("begins with %q, which a service keeps for itself", "/"+first)
 	}
-	for _, segment := range segments {
+	for segment := range strings.SplitSeq(key[1:], "/") {
 		switch segment {
 		case "":
 			return `has an empty segment: no "//" and no "/" at the end`

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"hash/maphash"
-	"slices"
 	"sync"
 )
 
@@ -18,6 +17,7 @@ type Past struct {
 	mu     sync.Mutex
 	seed   maphash.Seed
 	gone   []departed
+	nrs    map[uint64]int // by hash: when it was added
 	added  int            // how many so far
 	next   int            // the oldest, once there are PastMost
 	places map[string]int // how many of gone were at each place
@@ -26,7 +26,6 @@ type Past struct {
 type departed struct {
 	hash  uint64 // of the incarnation
 	place string
-	nr    int
 }
 
 func (p *Past) hash(key string, rev uint64) uint64 {
@@ -41,24 +40,26 @@ func (p *Past) Add(key string, rev uint64, place string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.places == nil {
-		p.seed, p.places = maphash.MakeSeed(), make(map[string]int)
+		p.seed, p.places, p.nrs = maphash.MakeSeed(), make(map[string]int), make(map[uint64]int)
 	}
-	d := departed{p.hash(key, rev), place, p.added + 1}
+	d := departed{p.hash(key, rev), place}
 	switch {
-	case slices.ContainsFunc(p.gone, func(o departed) bool { return o.hash == d.hash }):
+	case p.nrs[d.hash] > 0:
 		return
 	case len(p.gone) < PastMost:
 		p.gone = append(p.gone, d)
 	default:
-		old := p.gone[p.next].place
-		if p.places[old]--; p.places[old] == 0 {
-			delete(p.places, old)
+		old := p.gone[p.next]
+		delete(p.nrs, old.hash)
+		if p.places[old.place]--; p.places[old.place] == 0 {
+			delete(p.places, old.place)
 		}
 		p.gone[p.next] = d
 		p.next = (p.next + 1) % PastMost
 	}
 	p.places[place]++
 	p.added++
+	p.nrs[d.hash] = p.added
 }
 
 // Mark returns a mark for Has: what is added later does not count.
@@ -75,8 +76,8 @@ func (p *Past) Has(key string, rev uint64, mark int) bool {
 	if len(p.gone) == 0 {
 		return false
 	}
-	h := p.hash(key, rev)
-	return slices.ContainsFunc(p.gone, func(d departed) bool { return d.hash == h && d.nr <= mark })
+	nr := p.nrs[p.hash(key, rev)]
+	return nr > 0 && nr <= mark
 }
 
 // Places returns the places of the entries that are gone.

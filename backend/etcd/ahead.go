@@ -19,13 +19,14 @@ type ahead struct {
 func (r *registry) ahead(own, before string) *ahead {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.unused >= mostUnused {
+	if r.unused >= mostUnused && r.feeds[feedPath(own)] == nil { // a feed costs nothing more
 		return nil
 	}
 	r.unused++
 	t := r.make([]string{own, before}) // in their order: see name
 	t.reading <- struct{}{}            // the entry's place brings what exists
-	t.spare = true
+	t.spare, t.hidden = true, true
+	r.list(t)
 	r.run(t)
 	return &ahead{r: r, t: t}
 }
@@ -39,7 +40,7 @@ func (a *ahead) keep(own, before backend.Entry, rev int64) {
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
 	if a.t.ctx.Err() == nil {
-		a.r.list(a.t)
+		a.t.hidden = false
 		a.r.keep(a.t)
 		a.kept = true
 	}

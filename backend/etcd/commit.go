@@ -28,6 +28,7 @@ type commit struct {
 	began    int64         // no attempt in doubt was applied at this revision or before
 	fence    string        // of the attempt that may yet be, or may have been, applied; or ""
 	patience time.Duration // for the next attempt
+	tried    bool          // an attempt was made: the next ones are made by themselves
 	late     bool          // the last attempt was not answered in time
 	answered bool          // the last attempt was answered: nothing of it comes any more
 	refused  driver.Bout   // of all attempts
@@ -77,6 +78,13 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	if err := s.AwaitLive(ctx); err != nil {
 		return nil, false, err
 	}
+	joins, leave := !c.tried && c.changes(), func() {}
+	if !joins {
+		if leave, err = s.enter(ctx); err != nil {
+			return nil, false, err
+		}
+		defer leave()
+	}
 	fence := ""
 	if len(c.ops) > 0 {
 		fence = c.fenceKey()
@@ -91,12 +99,19 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	if c.late {
 		s.shift(ctx)
 	}
+	gets, send := p.gets(), s.write
+	if joins && p.combines() {
+		send = s.writeTogether
+	}
 	bound, cancel := s.sending(ctx, c.patience)
-	gets := p.gets()
-	answer, err := s.client.KV.Txn(bound).If(p.cmps...).Then(p.then...).Else(gets...).Commit()
-	answer, err = wholeTxn(answer, err, len(p.then), len(gets))
+	c.tried = true
+	answer, err := send(bound, p, gets)
 	cancel()
+	leave()
 	switch {
+	case errors.Is(err, errApart):
+		c.fence = ""
+		return nil, false, nil
 	case err == nil && answer.Succeeded:
 		out := p.made(answer)
 		c.wrote(out)

@@ -7,7 +7,9 @@
 // user's own, with its TLS, credentials and namespace, and many sessions may share it. A key "/a/b"
 // is etcd's key "/a/b". Revisions are etcd's. A creation or a guarded write takes one round trip. An
 // enqueue takes one if nobody is in the queue, else two. An Await that an event ends takes none: one
-// watch covers all awaited entries that have the same parent, and its events come in order.
+// watch covers all awaited entries that have the same parent, and its events come in order. A session
+// that waits in many elections below one path has one watch for all of them, and what their terms announce
+// at the same moment goes in one transaction.
 //
 // # The trust window
 //
@@ -90,6 +92,7 @@
 // ErrIndeterminate, and a commit that was given up may undo a later write. The error of a refused
 // commit names the rights that it needs, without the prefix of a namespace.
 //
+// A user who may read all that is below the parent of many elections spares a session a watch for each.
 // A range that covers several awaited entries must be readable as a whole. A session can renew its
 // lease, and end it at once, only while the user may write all keys that are attached to it.
 package etcd

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -73,10 +74,19 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3.Op) (done bool, rev int64, found [][]*mvccpb.KeyValue, err error) {
 	ordered := orderedKey(e.Key, e.Rev)
 	n, _ := parseName(e.Key)
-	then := append([]clientv3.Op{clientv3.OpPut(ordered, string(e.Value), clientv3.WithLease(n.lease)), clientv3.OpDelete(e.Key)}, also...)
+	p := &plan{
+		cmps: incarnation(e), reads: []string{ordered}, size: 4*len(ordered) + len(e.Value) + 6*opOverhead,
+		then: append([]clientv3.Op{clientv3.OpPut(ordered, string(e.Value), clientv3.WithLease(n.lease)), clientv3.OpDelete(e.Key)}, also...),
+	}
+	gets := []clientv3.Op{clientv3.OpGet(ordered, clientv3.WithKeysOnly())}
+	var tried atomic.Bool
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		answer, err := s.client.KV.Txn(ctx).If(incarnation(e)...).Then(then...).Else(clientv3.OpGet(ordered, clientv3.WithKeysOnly())).Commit()
-		return wholeTxn(answer, err, len(then), 1)
+		if !tried.Swap(true) { // the entry has its ticket already
+			if answer, err := s.writeTogether(ctx, p, gets); !errors.Is(err, errApart) {
+				return answer, err
+			}
+		}
+		return s.write(ctx, p, gets)
 	})
 	if err != nil {
 		return false, 0, nil, err

@@ -195,6 +195,27 @@ func TestRestoredUnderAWait(t *testing.T) {
 	}
 }
 
+// So do waits in many elections, which have one watch.
+func TestRestoredUnderManyWaits(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	p.Enqueue(p.S)
+	other := p.another(60 * time.Second)
+	first := p.elections(manySeats, other.S)
+	p.backUp()
+	p.beats()
+	var all []<-chan wait.Result[[]backend.Entry]
+	for _, e := range first {
+		second := p.Commit(other.S, backend.Enqueue(backend.Parent(e.Key), nil))[0]
+		all = append(all, p.Awaits(p.S, second))
+	}
+	wait.Pending(t, all[manySeats-1])
+	p.restore(p.others)
+	for _, waits := range all {
+		p.Told(waits, backend.Entry{})
+	}
+}
+
 // Two terms are valid at most until the first heartbeat after the service was restored.
 func TestTermAfterARestore(t *testing.T) {
 	t.Parallel()

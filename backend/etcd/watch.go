@@ -25,6 +25,10 @@ type registry struct {
 	s      *session
 	mu     sync.Mutex
 	byKey  map[string][]*watch // under each of their keys
+	dirs   map[string]int      // how many are in byKey, by directory
+	below  map[string]int      // how many directories are in dirs, by feedPath
+	feeds  map[string]*feed    // by path
+	unfed  map[string]bool     // the paths that are not to have a feed
 	unused int                 // watches made ahead since a call waited on one: see ahead
 	spent  *watch              // nobody waits on it any more, and it holds the stream: see spend
 }
@@ -46,8 +50,12 @@ type watch struct {
 	// Guarded by registry.mu.
 	now     snapshot // as of rev; nil before the first read
 	rev     int64
-	spare   bool  // it was made ahead, and nobody has waited on it
-	err     error // why it has ended
+	feed    *feed             // that feeds it; nil: it has an etcd watch of its own, or none yet
+	met     bool              // what exists is known as of the feed's position, or was as it ended
+	inbox   []*clientv3.Event // of the feed, until they are applied
+	hidden  bool              // it is being made ahead: join does not find it
+	spare   bool              // it was made ahead, and nobody has waited on it
+	err     error             // why it has ended
 	waiters []*waiter
 	idle    *time.Timer
 }
@@ -93,17 +101,22 @@ func (r *registry) make(keys []string) *watch {
 	return t
 }
 
-// list makes join find a watch. Caller holds mu.
+// list makes join find a watch, and a feed feed it. Caller holds mu.
 func (r *registry) list(t *watch) {
 	for _, key := range t.keys {
 		r.byKey[key] = append(r.byKey[key], t)
+	}
+	if dir := backend.Parent(t.keys[0]); feedPath(t.keys[0]) != "" {
+		if r.dirs[dir]++; r.dirs[dir] == 1 {
+			r.below[feedPath(t.keys[0])]++
+		}
 	}
 }
 
 // find returns a watch that covers the keys. Caller holds mu.
 func (r *registry) find(keys []string) *watch {
 	for _, t := range r.byKey[keys[0]] {
-		if !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(t.keys, key) }) {
+		if !t.hidden && !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(t.keys, key) }) {
 			return t
 		}
 	}
@@ -150,7 +163,7 @@ func (r *registry) keep(t *watch) {
 func (r *registry) retire(keys []string) {
 	for _, key := range keys {
 		for _, t := range slices.Clone(r.byKey[key]) {
-			if len(t.waiters) == 0 {
+			if len(t.waiters) == 0 && !t.hidden {
 				r.drop(t)
 			}
 		}
@@ -166,17 +179,34 @@ func (r *registry) drop(t *watch) {
 	if r.spent == t {
 		r.spent = nil
 	}
+	r.detach(t)
 	r.unlist(t)
 }
 
 // unlist stops join from finding a watch. Caller holds mu.
 func (r *registry) unlist(t *watch) {
+	listed := false
 	for _, key := range t.keys {
+		was := len(r.byKey[key])
 		left := slices.DeleteFunc(r.byKey[key], func(o *watch) bool { return o == t })
+		listed = len(left) < was
 		if len(left) == 0 {
 			delete(r.byKey, key)
 		} else {
 			r.byKey[key] = left
+		}
+	}
+	dir, path := backend.Parent(t.keys[0]), feedPath(t.keys[0])
+	if !listed || path == "" {
+		return
+	}
+	if r.dirs[dir]--; r.dirs[dir] == 0 {
+		delete(r.dirs, dir)
+		if r.below[path]--; r.below[path] == 0 {
+			delete(r.below, path)
+			if f := r.feeds[path]; f != nil {
+				r.close(f)
+			}
 		}
 	}
 }
@@ -184,7 +214,7 @@ func (r *registry) unlist(t *watch) {
 // spend keeps a watch that is of no more use until the next one is made, or its time is over: the
 // client ends a stream with its last watch, and a former leader usually comes again. Caller holds mu.
 func (r *registry) spend(t *watch) {
-	if t.idle == nil {
+	if t.idle == nil || t.feed != nil {
 		r.drop(t)
 		return
 	}
@@ -207,7 +237,7 @@ func (r *registry) look(w *waiter, t *watch) (seen []backend.Entry, read bool) {
 	switch {
 	case !differs:
 		return nil, false
-	case t.rev < w.since:
+	case t.position() < w.since:
 		return nil, true
 	}
 	r.s.shows(t.rev)
@@ -218,14 +248,22 @@ func (r *registry) look(w *waiter, t *watch) (seen []backend.Entry, read bool) {
 func (r *registry) has(t *watch, since int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return t.now != nil && t.rev >= since
+	return t.now != nil && t.position() >= since
+}
+
+// position returns the revision as of which it is known what exists. Caller holds registry.mu.
+func (t *watch) position() int64 {
+	if t.feed != nil && t.met {
+		return max(t.rev, t.feed.pos)
+	}
+	return t.rev
 }
 
 // merge stores what was read at a revision.
 func (r *registry) merge(t *watch, found snapshot, rev int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t.now != nil && rev < t.rev {
+	if t.now != nil && rev < t.position() {
 		return
 	}
 	t.now = make(snapshot, len(t.keys))
@@ -250,7 +288,7 @@ func (t *watch) tell(s *session) {
 		if !differs {
 			return false
 		}
-		if t.rev < w.since {
+		if t.position() < w.since {
 			seen = nil // the caller was given something later
 		} else {
 			s.shows(t.rev)
@@ -267,9 +305,20 @@ func (r *registry) follow(t *watch) {
 	last := t.keys[len(t.keys)-1] + "\x00"
 	for pause := (driver.Pause{}); ; {
 		began := time.Now()
-		answers, end := r.s.watch(t.ctx, t.keys[0], clientv3.WithRange(last), clientv3.WithCreatedNotify())
-		unread, err := r.receive(t, answers)
-		end(err)
+		var fed bool
+		var unread, err error
+		if f := r.feed(t); f != nil {
+			if fed, unread, err = r.attach(f, t); fed {
+				return // supply calls run again when the feed ends
+			}
+			if errors.Is(err, errVain) {
+				continue
+			}
+		} else {
+			answers, end := r.s.watch(t.ctx, t.keys[0], clientv3.WithRange(last), clientv3.WithCreatedNotify())
+			unread, err = r.receive(t, answers)
+			end(err)
+		}
 		if t.ctx.Err() != nil {
 			r.mu.Lock()
 			r.drop(t) // else its timer would hold the lost session and the client for a while
@@ -306,7 +355,7 @@ func (r *registry) follow(t *watch) {
 func (r *registry) position(t *watch) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return t.rev
+	return t.position()
 }
 
 // receive applies events until the etcd watch ends, or what exists cannot be read when it begins:
@@ -327,7 +376,9 @@ func (r *registry) receive(t *watch, answers clientv3.WatchChan) (unread, err er
 			}
 			continue
 		}
+		r.mu.Lock()
 		r.apply(t, answer.Events)
+		r.mu.Unlock()
 	}
 	return nil, errWatchEnded
 }
@@ -352,10 +403,8 @@ func (r *registry) meet(t *watch, rev int64) error {
 }
 
 // apply applies all events that have arrived together: whole transactions, the last of which shows what
-// exists.
+// exists. Caller holds mu.
 func (r *registry) apply(t *watch, events []*clientv3.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	events = slices.DeleteFunc(events, func(e *clientv3.Event) bool { return e.Kv.ModRevision <= t.rev })
 	if len(events) == 0 {
 		return

@@ -1,0 +1,273 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
+)
+
+// Many elections may share a session, and come to the same point at the same moment: when another session
+// ends, each of them has a leader to announce. So while some requests of a kind are on their way, those that
+// become ready wait, and go together in one transaction. A session with few elections never waits.
+
+const (
+	// mostSent is how many requests of a kind are on their way before others wait.
+	mostSent = 4
+	// longestWait is after how much silence the next request does not wait: the server that has the others may be frozen.
+	longestWait = 100 * time.Millisecond
+	// mostAlone is how many commits that go by themselves are on their way before others wait. With more, the last
+	// would wait at the server for so long that they count as lost.
+	mostAlone = 100
+)
+
+// together sends requests of one kind.
+type together[R any] struct {
+	// take moves requests that may go together from those that wait, in their order, and drops those that were given up.
+	take func(waiting []R) (batch, left []R)
+	// send sends requests, and tells each sender when they are answered.
+	send func(batch []R)
+	// run runs a function on a goroutine of the session, or returns false if the session is over.
+	run func(func()) bool
+
+	mu      sync.Mutex
+	sent    int
+	last    time.Time // when one was sent last
+	waiting []R
+}
+
+// do sends a request, or lets it wait. It returns before the answer comes only if the request waits.
+func (t *together[R]) do(r R) {
+	t.mu.Lock()
+	if t.sent >= mostSent && time.Since(t.last) < longestWait {
+		t.waiting = append(t.waiting, r)
+		t.mu.Unlock()
+		return
+	}
+	t.sent, t.last = t.sent+1, time.Now()
+	t.mu.Unlock()
+	t.send([]R{r})
+	if batch := t.next(); len(batch) > 0 {
+		t.run(func() { // if the session is over, so are they
+			for ; len(batch) > 0; batch = t.next() {
+				t.send(batch)
+			}
+		})
+	}
+}
+
+// next returns what goes after a request that was answered, if any.
+func (t *together[R]) next() (batch []R) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.waiting) > 0 && len(batch) == 0 {
+		batch, t.waiting = t.take(t.waiting)
+	}
+	if t.last = time.Now(); len(batch) == 0 {
+		t.sent--
+	}
+	return batch
+}
+
+// errApart: nothing was done, and the reason may be another request of the transaction. Each is made by itself.
+var errApart = errors.New("not together with others")
+
+// A reading is some gets at one revision.
+type reading struct {
+	ctx    context.Context // the sender's
+	gets   []clientv3.Op
+	answer *clientv3.TxnResponse
+	err    error
+	done   chan struct{}
+}
+
+// readTogether does gets, with those of others that are ready.
+func (s *session) readTogether(ctx context.Context, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
+	r := &reading{ctx: ctx, gets: gets, done: make(chan struct{})}
+	s.reads.do(r)
+	select {
+	case <-r.done:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *session) takeReads(waiting []*reading) (batch, left []*reading) {
+	n := 0
+	for i, r := range waiting {
+		if r.ctx.Err() != nil {
+			continue // its sender has given up
+		}
+		if n += len(r.gets); len(batch) > 0 && n > s.cfg.MaxOps {
+			return batch, waiting[i:]
+		}
+		batch = append(batch, r)
+	}
+	return batch, nil
+}
+
+func (s *session) sendReads(batch []*reading) {
+	ctx, gets := batch[0].ctx, batch[0].gets
+	if len(batch) > 1 { // one that gives up does not stop the others
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(s.Ctx, s.patience())
+		defer cancel()
+		gets = nil
+		for _, r := range batch {
+			gets = append(gets, r.gets...)
+		}
+	}
+	answer, err := s.client.KV.Txn(ctx).Then(gets...).Commit()
+	if err == nil {
+		err = whole(answer.Header, len(ranges(answer)), len(gets))
+	}
+	if err != nil && len(batch) > 1 {
+		err = errApart
+	}
+	for _, r := range batch {
+		if r.err = err; err == nil {
+			n := len(r.gets)
+			r.answer = &clientv3.TxnResponse{Header: answer.Header, Succeeded: answer.Succeeded, Responses: answer.Responses[:n:n]}
+			answer.Responses = answer.Responses[n:]
+		}
+		close(r.done)
+	}
+}
+
+// A writing is one attempt of a commit.
+type writing struct {
+	ctx    context.Context // the sender's
+	p      *plan
+	gets   []clientv3.Op
+	answer *clientv3.TxnResponse
+	err    error
+	done   chan struct{}
+}
+
+// changes reports whether a commit only changes or deletes entries. Commits that do may be made in one transaction:
+// each is a transaction within it, with its own conditions. All have one revision, so none may create an entry,
+// which is named by it.
+func (c *commit) changes() bool {
+	other := func(op backend.Op) bool { return op.Kind != backend.OpUpdate && op.Kind != backend.OpDelete }
+	return len(c.ops) > 0 && !slices.ContainsFunc(c.ops, other)
+}
+
+// combines reports whether an attempt looks at single keys only. The servers look at all conditions of a
+// transaction first, and takeWrites at those keys.
+func (p *plan) combines() bool {
+	ranges := func(cmp clientv3.Cmp) bool { return len(cmp.GetCompare().RangeEnd) > 0 }
+	return !slices.ContainsFunc(p.cmps, ranges) && len(p.parents) == 0
+}
+
+// enter waits until fewer than mostAlone commits are on their way by themselves.
+func (s *session) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case s.alone <- struct{}{}:
+		return sync.OnceFunc(func() { <-s.alone }), nil
+	case <-ctx.Done():
+	case <-s.Ctx.Done():
+	}
+	return nil, s.Over(ctx)
+}
+
+// writeTogether makes an attempt, with those of others that are ready.
+func (s *session) writeTogether(ctx context.Context, p *plan, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
+	w := &writing{ctx: ctx, p: p, gets: gets, done: make(chan struct{})}
+	s.writes.do(w)
+	select {
+	case <-w.done:
+		return w.answer, w.err
+	case <-ctx.Done(): // if it is sent nevertheless, its fence tells
+		return nil, ctx.Err()
+	}
+}
+
+// takeWrites takes what one transaction may hold. Within it, no attempt may write what another one looks at or
+// writes: etcd puts a key once in a transaction.
+func (s *session) takeWrites(waiting []*writing) (batch, left []*writing) {
+	touched := make(map[string]bool) // by key: whether it is written
+	most, size := 0, 0
+	for i, w := range waiting {
+		if w.ctx.Err() != nil {
+			continue // its sender has given up
+		}
+		most, size = max(most, len(w.p.cmps), len(w.p.then), len(w.gets)), size+w.p.size
+		switch {
+		case len(batch) > 0 && (len(batch)+1+most > s.cfg.MaxOps || size > s.cfg.MaxRequest):
+			return batch, append(left, waiting[i:]...)
+		case w.p.touch(touched):
+			batch = append(batch, w)
+		default:
+			left = append(left, w)
+		}
+	}
+	return batch, left
+}
+
+// touch adds the keys of an attempt to those of others, unless they exclude each other.
+func (p *plan) touch(others map[string]bool) bool {
+	own := make(map[string]bool)
+	for _, cmp := range p.cmps {
+		own[string(cmp.KeyBytes())] = false
+	}
+	for _, key := range p.reads {
+		own[key] = false
+	}
+	for _, op := range p.then {
+		own[string(op.KeyBytes())] = true
+	}
+	for key, written := range own {
+		if others[key] || written && has(others, key) {
+			return false
+		}
+	}
+	maps.Copy(others, own)
+	return true
+}
+
+func has(touched map[string]bool, key string) bool {
+	_, has := touched[key]
+	return has
+}
+
+func (s *session) sendWrites(batch []*writing) {
+	if len(batch) == 1 {
+		w := batch[0]
+		w.answer, w.err = s.write(w.ctx, w.p, w.gets)
+		close(w.done)
+		return
+	}
+	all := make([]clientv3.Op, len(batch))
+	for i, w := range batch {
+		all[i] = clientv3.OpTxn(w.p.cmps, w.p.then, w.gets)
+	}
+	ctx, cancel := s.sending(s.Ctx, s.patience())
+	defer cancel()
+	answer, err := s.client.KV.Txn(ctx).Then(all...).Commit()
+	answer, err = wholeTxn(answer, err, len(all), 0)
+	if err != nil && !mean(err).Is(driver.Unknown) {
+		err = errApart
+	}
+	for i, w := range batch {
+		if w.err = err; err == nil {
+			one := answer.Responses[i].GetResponseTxn()
+			own := &clientv3.TxnResponse{Header: answer.Header, Succeeded: one.GetSucceeded(), Responses: one.GetResponses()}
+			w.answer, w.err = wholeTxn(own, nil, len(w.p.then), len(w.gets))
+		}
+		close(w.done)
+	}
+}
+
+// write makes an attempt by itself.
+func (s *session) write(ctx context.Context, p *plan, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
+	answer, err := s.client.KV.Txn(ctx).If(p.cmps...).Then(p.then...).Else(gets...).Commit()
+	return wholeTxn(answer, err, len(p.then), len(gets))
+}
