@@ -279,7 +279,7 @@ func (l *lab) standby(ctx context.Context, e errand) (row seatsRow, err error) {
 	defer t.close() // so that the server has nothing left to end beside the next process
 	row.Stood, err = t.stand()
 	if err == nil && t.NobodyElse() != nil {
-		row.Stood-- // the other process has lost a seat already
+		row.Stood = max(row.Stood-1, 0) // the other process has lost a seat already
 	}
 	if err != nil || row.Led < e.N || row.Stood < e.N {
 		return row, err
