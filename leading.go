@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/delay"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/internal/unhurried"
 	"github.com/elector-go/elector/strategy"
 )
 
@@ -561,7 +562,7 @@ func (t *tenure) republish(ctx context.Context) error {
 
 // announce writes the leader's mark with the elector's own value, unless the user has already proclaimed one.
 func (t *tenure) announce() {
-	if err := t.revise(t.ctx, false, func(*post) {}); err != nil && t.ctx.Err() == nil {
+	if err := t.revise(unhurried.Context(t.ctx), false, func(*post) {}); err != nil && t.ctx.Err() == nil {
 		// The leader leads anyway. Its successor will have to look around when its time comes.
 		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/elector-go/elector/internal/unhurried"
 )
 
 // Share returns a Backend whose Open calls share one session of b, so that many elections of one process
@@ -38,9 +40,11 @@ type Shared struct {
 // shared is one shared session.
 type shared struct {
 	session *Session
-	users   int           // guarded by Shared.mu
-	pending chan struct{} // see take
-	given   atomic.Uint64 // how many requests are done
+	users   int // guarded by Shared.mu
+	// The lines for requests and for unhurried ones hold those that are pending: see take. given counts how
+	// often line has moved.
+	line, unhurried chan struct{}
+	given           atomic.Uint64
 }
 
 // String returns the name of the shared backend.
@@ -80,7 +84,7 @@ func (b *Shared) join(opened *Session) *Session {
 	defer b.mu.Unlock()
 	switch {
 	case opened != nil:
-		b.present = &shared{session: opened, pending: make(chan struct{}, mostPending)}
+		b.present = &shared{session: opened, line: make(chan struct{}, mostPending), unhurried: make(chan struct{}, mostUnhurried)}
 	case b.present == nil || b.present.session.State() == Lost,
 		!time.Now().Before(b.present.session.Deadline()): // its timer is late: the process was stopped
 		return nil
@@ -105,29 +109,34 @@ func (b *Shared) leave(s *shared) *Session {
 }
 
 const (
-	// mostPending is how many requests of a shared session may be pending before others wait in line.
-	mostPending = 128
+	// mostPending and mostUnhurried are how many requests of a shared session are pending before others wait
+	// in line.
+	mostPending, mostUnhurried = 256, 32
 	// longestStuck is how long one waits in a line that does not move: those that are pending may wait for
 	// something else than the service.
 	longestStuck = time.Second
 )
 
 // take waits in line, and reports whether the caller must call give when its request is done. If ten
-// thousand elections asked at once, each would hold what a request needs until all are answered. A candidate
-// that wins needs no request, and those of the new leaders would keep it waiting.
-func (s *shared) take(ctx context.Context) bool {
+// thousand elections asked at once, each would hold what a request needs until all are answered. If they all
+// have a new leader at once, their marks would keep some from learning that they lead.
+func (s *shared) take(ctx context.Context, line chan struct{}) bool {
 	select {
-	case s.pending <- struct{}{}:
+	case line <- struct{}{}:
 		return true
 	default:
 	}
-	stuck := time.NewTicker(longestStuck)
-	defer stuck.Stop()
+	var stuck <-chan time.Time
+	if line == s.line {
+		t := time.NewTicker(longestStuck)
+		defer t.Stop()
+		stuck = t.C
+	}
 	for given := s.given.Load(); ; {
 		select {
-		case s.pending <- struct{}{}:
+		case line <- struct{}{}:
 			return true
-		case <-stuck.C:
+		case <-stuck:
 			last := given
 			if given = s.given.Load(); given == last {
 				return false
@@ -138,9 +147,11 @@ func (s *shared) take(ctx context.Context) bool {
 	}
 }
 
-func (s *shared) give() {
-	s.given.Add(1)
-	<-s.pending
+func (s *shared) give(line chan struct{}) {
+	if line == s.line {
+		s.given.Add(1)
+	}
+	<-line
 }
 
 // handle is one user's view of a shared session: the layer around it, and its Life.
@@ -252,8 +263,12 @@ func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) e
 func (h *handle) ask(ctx context.Context, c *Call, next func(context.Context) error) error {
 	return h.bound(ctx, func(ctx context.Context) error {
 		removes := slices.ContainsFunc(c.Ops, func(o Op) bool { return o.Kind == OpDelete })
-		if !removes && h.of.take(ctx) {
-			defer h.of.give()
+		line := h.of.line
+		if unhurried.Is(ctx) {
+			line = h.of.unhurried
+		}
+		if !removes && h.of.take(ctx, line) {
+			defer h.of.give(line)
 		}
 		if c.Kind == CallCommit {
 			return h.commit(ctx, c, next)
