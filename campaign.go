@@ -236,23 +236,37 @@ func (a *attempt) beginTerm() error {
 	if e.cfg.OnSuspend == StepDownOnSuspend {
 		e.wg.Go(t.endOnSuspend)
 	}
-	ended := t.beginPart()
-	e.wg.Go(func() { defer ended(); t.hold() })
+	t.goOn(new(sync.WaitGroup), t.hold)
 	return nil
 }
 
 // hold watches the seat until the term ends, and then winds the term up. Beside it watchWindow ends the
 // term with the session's trust window, and endOnSuspend when the link is lost, if that is the policy.
-func (t *tenure) hold() {
-	var beside sync.WaitGroup // writes and surveys
+func (t *tenure) hold(beside *sync.WaitGroup) {
 	if t.claim.MarkLeader {
 		beside.Go(t.announce) // may take long, and must not keep hold from watching
 	}
 	if t.claim.Renew != nil {
 		beside.Go(func() { t.runOrEnd(t.renew) })
 	}
-	t.runOrEnd(func() { t.watch(&beside) })
-	t.windUp(&beside)
+	returned := false
+	defer func() {
+		if !returned { // a layer of the session, or the strategy, has ended this goroutine
+			t.goOn(beside, func(beside *sync.WaitGroup) {
+				runApart(func() { t.lost(errEnded) })
+				t.windUp(beside)
+			})
+		}
+	}()
+	t.watch(beside)
+	returned = true
+	t.windUp(beside)
+}
+
+// goOn runs a part of the term on a goroutine of its own. beside are writes and surveys.
+func (t *tenure) goOn(beside *sync.WaitGroup, do func(beside *sync.WaitGroup)) {
+	ended := t.beginPart()
+	t.e.wg.Go(func() { defer ended(); do(beside) })
 }
 
 // windUp reports the end of the term, after all that the term has reported before, and releases an entry that

@@ -70,12 +70,13 @@ func within(at string, list ...string) bool {
 // Imports go down only. A program that uses one backend compiles no other backend and none of their
 // clients.
 var imports = []struct{ of, may, why string }{
-	{".", "backend strategy internal/asynclog internal/delay internal/election internal/layout", "every user compiles it"},
+	{".", "backend strategy internal/asynclog internal/delay internal/election internal/layout internal/unhurried", "every user compiles it"},
 	{"strategy", "backend internal/delay", "every user compiles it"},
-	{"backend", "", "every user compiles it"},
+	{"backend", "internal/unhurried", "every user compiles it"},
 	{"internal/asynclog", "", "every user compiles it"},
 	{"internal/election", "backend strategy internal/delay internal/layout", "every user compiles it"},
 	{"internal/delay", "", "every user compiles it"},
+	{"internal/unhurried", "", "every user compiles it"},
 	{"internal/layout", "", "every user compiles it"},
 	{"internal/companion", "", "every user compiles it"},
 	{"backend/driver", "backend internal/asynclog internal/companion", "backends build on it"},

@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/delay"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/internal/unhurried"
 	"github.com/elector-go/elector/strategy"
 )
 
@@ -52,9 +53,10 @@ type life struct {
 
 // goRequest is the request to go. A term gets at most one.
 type goRequest struct {
-	mu    sync.Mutex     // guards all but asked
-	first *Request       // nil until there is one
-	asked chan struct{}  // closed when first is set
+	mu    sync.Mutex      // guards all but asked and ask
+	first *Request        // nil until there is one
+	asked context.Context // ends, by ask, when first is set
+	ask   context.CancelFunc
 	over  bool           // Ended is being reported: no further request is reported
 	heard sync.WaitGroup // hooks that report it
 }
@@ -78,18 +80,18 @@ func newTenure(ctx context.Context, a *attempt) *tenure {
 	t := &tenure{
 		e: a.e, session: a.session, dir: a.dir, claim: a.claim,
 		told: make(chan struct{}), done: make(chan struct{}), handing: make(chan struct{}, 1),
-		life:    life{entry: a.claim.Entry, value: value, began: time.Now()},
-		request: goRequest{asked: make(chan struct{})},
-		draft:   draft{writing: make(chan struct{}, 1), post: post{value: value}},
+		life:  life{entry: a.claim.Entry, value: value, began: time.Now()},
+		draft: draft{writing: make(chan struct{}, 1), post: post{value: value}},
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	t.request.asked, t.request.ask = context.WithCancel(context.Background())
 	t.term = NewTerm(TermConfig{
 		Token: t.claim.Token, Context: t.ctx,
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
 		Guard:  func() Guard { return Guard{Session: t.session, Conditions: slices.Clone(t.claim.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
 		Get:    t.get,
-		Asked:  t.request.asked, Request: t.requested, Transfer: t.transfer,
+		Asked:  t.request.asked.Done(), Request: t.requested, Transfer: t.transfer,
 		tenure: t,
 	})
 	return t
@@ -238,7 +240,7 @@ func (t *tenure) receive(r Request) {
 		return
 	}
 	t.request.first = &r
-	close(t.request.asked)
+	t.request.ask()
 	t.request.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
 		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
@@ -561,7 +563,7 @@ func (t *tenure) republish(ctx context.Context) error {
 
 // announce writes the leader's mark with the elector's own value, unless the user has already proclaimed one.
 func (t *tenure) announce() {
-	if err := t.revise(t.ctx, false, func(*post) {}); err != nil && t.ctx.Err() == nil {
+	if err := t.revise(unhurried.Context(t.ctx), false, func(*post) {}); err != nil && t.ctx.Err() == nil {
 		// The leader leads anyway. Its successor will have to look around when its time comes.
 		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
 	}

@@ -137,19 +137,51 @@ func leadOnce(ctx context.Context, t *Term, inStandby *atomic.Bool, lead func(co
 func heed(ctx context.Context, t *Term) (leading context.Context, end func()) {
 	leading, cancel := context.WithCancelCause(t.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	var heeding sync.WaitGroup
-	heeding.Go(func() {
-		select {
-		case <-t.Asked():
-			r, _ := t.Request()
-			defer cancel(fmt.Errorf("%w %v", ErrAsked, r)) // even if a layer of the session ends this goroutine
-			if r.To != "" {
-				t.makeWay(leading, r.To)
-			}
-		case <-leading.Done():
+	heeded := make(chan struct{})
+	ignore := context.AfterFunc(t.asked(), func() {
+		defer close(heeded)
+		if leading.Err() != nil {
+			return
+		}
+		r, _ := t.Request()
+		defer cancel(fmt.Errorf("%w %v", ErrAsked, r)) // even if a layer of the session ends this goroutine
+		if r.To != "" {
+			t.makeWay(leading, r.To)
 		}
 	})
-	return leading, func() { cancel(nil); heeding.Wait(); stop() }
+	return leading, func() {
+		cancel(nil)
+		if !ignore() {
+			<-heeded
+		}
+		stop()
+	}
+}
+
+// asked returns a context that ends when the leader is asked to go. No goroutine waits for that, except for a
+// fake's.
+func (t *Term) asked() context.Context {
+	if t.c.tenure != nil {
+		return t.c.tenure.request.asked
+	}
+	return fakeAsked{t.Context(), t.Asked()}
+}
+
+// fakeAsked is the context of a fake's Asked.
+type fakeAsked struct {
+	context.Context
+	asked <-chan struct{}
+}
+
+func (f fakeAsked) Done() <-chan struct{} { return f.asked }
+
+func (f fakeAsked) Err() error {
+	select {
+	case <-f.asked:
+		return context.Canceled
+	default:
+		return nil
+	}
 }
 
 // makeWay makes the candidate that a request names the next, while lead still works.

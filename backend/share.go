@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/elector-go/elector/internal/unhurried"
 )
 
 // Share returns a Backend whose Open calls share one session of b, so that many elections of one process
@@ -39,6 +41,10 @@ type Shared struct {
 type shared struct {
 	session *Session
 	users   int // guarded by Shared.mu
+	// The lines for requests and for unhurried ones hold those that are pending: see take. given counts how
+	// often line has moved.
+	line, unhurried chan struct{}
+	given           atomic.Uint64
 }
 
 // String returns the name of the shared backend.
@@ -78,14 +84,13 @@ func (b *Shared) join(opened *Session) *Session {
 	defer b.mu.Unlock()
 	switch {
 	case opened != nil:
-		b.present = &shared{session: opened}
+		b.present = &shared{session: opened, line: make(chan struct{}, mostPending), unhurried: make(chan struct{}, mostUnhurried)}
 	case b.present == nil || b.present.session.State() == Lost,
 		!time.Now().Before(b.present.session.Deadline()): // its timer is late: the process was stopped
 		return nil
 	}
 	b.present.users++
-	h := &handle{Session: b.present.session, of: b.present, shared: b, made: make(map[string]Entry), doubted: make(map[string]Entry)}
-	h.ctx, h.close = context.WithCancel(context.Background())
+	h := &handle{Session: b.present.session, of: b.present, shared: b}
 	return h.Session.Around(Layer{Life: h, Call: h.call})
 }
 
@@ -103,40 +108,123 @@ func (b *Shared) leave(s *shared) *Session {
 	return s.session
 }
 
+const (
+	// mostPending and mostUnhurried are how many requests of a shared session are pending before others wait
+	// in line.
+	mostPending, mostUnhurried = 256, 32
+	// longestStuck is how long one waits in a line that does not move: those that are pending may wait for
+	// something else than the service.
+	longestStuck = time.Second
+)
+
+// take waits in line, and reports whether the caller must call give when its request is done. If ten
+// thousand elections asked at once, each would hold what a request needs until all are answered. If they all
+// have a new leader at once, their marks would keep some from learning that they lead.
+func (s *shared) take(ctx context.Context, line chan struct{}) bool {
+	select {
+	case line <- struct{}{}:
+		return true
+	default:
+	}
+	var stuck <-chan time.Time
+	if line == s.line {
+		t := time.NewTicker(longestStuck)
+		defer t.Stop()
+		stuck = t.C
+	}
+	for given := s.given.Load(); ; {
+		select {
+		case line <- struct{}{}:
+			return true
+		case <-stuck:
+			last := given
+			if given = s.given.Load(); given == last {
+				return false
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (s *shared) give(line chan struct{}) {
+	if line == s.line {
+		s.given.Add(1)
+	}
+	<-line
+}
+
 // handle is one user's view of a shared session: the layer around it, and its Life.
 type handle struct {
 	*Session
 	of     *shared
 	shared *Shared
-	ctx    context.Context // ends when the handle is closed
-	close  context.CancelFunc
 
-	mu   sync.Mutex
-	left bool
-	last *Session // to be closed with this handle, the last one
-	// made are the ephemeral entries created through this handle that may still exist, without their
-	// values. doubted are those of them whose removal is not confirmed yet.
-	made    map[string]Entry
-	doubted map[string]Entry
+	mu      sync.Mutex
+	closed  bool
+	last    *Session  // to be closed with this handle, the last one
+	flights []*flight // the pending calls
+	// made are the ephemeral entries created through this handle that may still exist, by their keys.
+	made map[string]*standing
+}
+
+// A flight is a pending call.
+type flight struct{ cancel context.CancelFunc }
+
+// A standing is an entry without its value. It is doubted if its removal is not confirmed yet.
+type standing struct {
+	Entry
+	doubted bool
 }
 
 // bound calls do with a ctx that also ends with the handle.
 func (h *handle) bound(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(h.ctx, cancel)()
-	if h.ctx.Err() != nil {
-		cancel() // AfterFunc does it on another goroutine, perhaps too late
+	f := &flight{cancel}
+	h.begin(f)
+	defer h.end(f)
+	if err := do(ctx); err != nil {
+		return h.failed(err)
 	}
-	err := do(ctx)
-	if err != nil && h.ctx.Err() != nil && !errors.Is(err, ErrSessionLost) {
+	return nil
+}
+
+func (h *handle) begin(f *flight) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flights = append(h.flights, f)
+	if h.closed {
+		f.cancel()
+	}
+}
+
+func (h *handle) end(f *flight) {
+	f.cancel()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := slices.Index(h.flights, f); i >= 0 {
+		h.flights = slices.Delete(h.flights, i, i+1)
+	}
+}
+
+// failed returns the error of a call: that of a lost session if the handle is closed.
+//
+//go:noinline
+func (h *handle) failed(err error) error {
+	if h.isClosed() && !errors.Is(err, ErrSessionLost) {
 		err = fmt.Errorf("%v: %w: closed: %w", h.shared, ErrSessionLost, err)
 	}
 	return err
 }
 
+func (h *handle) isClosed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
 func (h *handle) State() State {
-	if h.ctx.Err() != nil {
+	if h.isClosed() {
 		return Lost
 	}
 	return h.Session.State()
@@ -147,7 +235,7 @@ func (h *handle) AwaitState(ctx context.Context, prev State) (state State, err e
 		state, err = h.Session.AwaitState(ctx, prev)
 		return err
 	})
-	if h.ctx.Err() != nil {
+	if h.isClosed() {
 		return Lost, nil
 	}
 	return state, err
@@ -156,21 +244,44 @@ func (h *handle) AwaitState(ctx context.Context, prev State) (state State, err e
 // call makes a call, and notes what it says about the entries created through the handle.
 func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) error) error {
 	switch c.Kind {
+	case CallAwait, CallAwaitList: // needs little stack
+		err := h.bound(ctx, next)
+		h.note(c, 0, err)
+		return err
 	case CallDiscard:
 		return h.Discard(ctx, c.Entry)
 	case CallClose:
 		return h.Close(ctx)
-	case CallCommit:
-		return h.bound(ctx, func(ctx context.Context) error { return h.commit(ctx, c, next) })
 	}
-	had := h.own(c.Key).Rev // before the call, which may miss what is created meanwhile
-	err := h.bound(ctx, next)
-	h.note(c, had, err)
-	return err
+	return h.ask(ctx, c, next)
+}
+
+// ask makes a call that asks the service, and does not wait for a change. What removes an entry does not
+// wait in line: somebody may wait for that.
+//
+//go:noinline
+func (h *handle) ask(ctx context.Context, c *Call, next func(context.Context) error) error {
+	return h.bound(ctx, func(ctx context.Context) error {
+		removes := slices.ContainsFunc(c.Ops, func(o Op) bool { return o.Kind == OpDelete })
+		line := h.of.line
+		if unhurried.Is(ctx) {
+			line = h.of.unhurried
+		}
+		if !removes && h.of.take(ctx, line) {
+			defer h.of.give(line)
+		}
+		if c.Kind == CallCommit {
+			return h.commit(ctx, c, next)
+		}
+		had := h.own(c.Key) // before the call, which may miss what is created meanwhile
+		err := next(ctx)
+		h.note(c, had, err)
+		return err
+	})
 }
 
 // note learns from a call which entries of the handle are gone. had is the revision of the handle's entry
-// under the call's key before the call.
+// under the call's key before a Get.
 //
 //go:noinline
 func (h *handle) note(c *Call, had uint64, err error) {
@@ -200,15 +311,18 @@ func (h *handle) commit(ctx context.Context, c *Call, next func(context.Context)
 	for i, op := range c.Ops {
 		switch op.Kind {
 		case OpCreateEphemeral, OpEnqueue:
-			if e := c.Entries[i]; e.Rev > h.made[e.Key].Rev { // calls return in any order
+			if e := c.Entries[i]; e.Rev > h.rev(e.Key) { // calls return in any order
+				if h.made == nil {
+					h.made = make(map[string]*standing)
+				}
 				e.Value = nil
-				h.made[e.Key] = e
+				h.made[e.Key] = &standing{Entry: e}
 			}
 		case OpDelete:
 			h.forget(op.Key, op.Rev)
 		}
 	}
-	late := h.left
+	late := h.closed
 	h.mu.Unlock()
 	if late {
 		// Close may have gone through h.made already. The commit is done all the same: its persistent
@@ -225,10 +339,7 @@ func (h *handle) Discard(ctx context.Context, e Entry) error {
 	if err := h.drop(ctx, e); err != nil {
 		return err
 	}
-	h.mu.Lock()
-	doubted := slices.Collect(maps.Values(h.doubted))
-	h.mu.Unlock()
-	for _, d := range doubted {
+	for _, d := range h.standing(true) {
 		if h.drop(ctx, d) != nil {
 			break // e is gone, which is all the caller asked for
 		}
@@ -242,17 +353,37 @@ func (h *handle) drop(ctx context.Context, e Entry) error {
 	defer h.mu.Unlock()
 	if err == nil || errors.Is(err, ErrSessionLost) {
 		h.forget(e.Key, e.Rev)
-	} else if m := h.made[e.Key]; m.Rev == e.Rev {
-		h.doubted[e.Key] = m
+	} else if h.rev(e.Key) == e.Rev && e.Exists() {
+		h.made[e.Key].doubted = true
 	}
 	return err
 }
 
-// own returns the entry under key that was created through the handle, if it may still exist.
-func (h *handle) own(key string) Entry {
+// standing returns the entries that may still exist, or only those that are doubted.
+func (h *handle) standing(doubted bool) (entries []Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.made[key]
+	for _, m := range h.made {
+		if m.doubted || !doubted {
+			entries = append(entries, m.Entry)
+		}
+	}
+	return entries
+}
+
+// own returns the revision of the entry under key that was created through the handle, if it may still exist.
+func (h *handle) own(key string) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rev(key)
+}
+
+// rev is own for a caller that holds mu.
+func (h *handle) rev(key string) uint64 {
+	if m := h.made[key]; m != nil {
+		return m.Rev
+	}
+	return 0
 }
 
 // gone notes that an incarnation was seen to be gone, removed by anybody.
@@ -265,19 +396,18 @@ func (h *handle) gone(e Entry) {
 // forget is for entries that are known to be gone, or to go with the session. Any other entry blocks its
 // election as long as anybody uses the session, so Close must report it.
 func (h *handle) forget(key string, rev uint64) {
-	if h.made[key].Rev == rev {
+	if h.rev(key) == rev {
 		delete(h.made, key)
-	}
-	if h.doubted[key].Rev == rev {
-		delete(h.doubted, key)
 	}
 }
 
 func (h *handle) Close(ctx context.Context) error {
-	h.close()
 	h.mu.Lock()
-	if !h.left {
-		h.left, h.last = true, h.shared.leave(h.of)
+	if !h.closed {
+		h.closed, h.last = true, h.shared.leave(h.of)
+	}
+	for _, f := range h.flights {
+		f.cancel()
 	}
 	h.mu.Unlock()
 	if h.last != nil {
@@ -289,11 +419,8 @@ func (h *handle) Close(ctx context.Context) error {
 // dropAll drops the entries of the handle. Those whose removal is not confirmed stay noted, so that another
 // Close can try again.
 func (h *handle) dropAll(ctx context.Context) error {
-	h.mu.Lock()
-	made := slices.Collect(maps.Values(h.made))
-	h.mu.Unlock()
 	var errs []error
-	for _, e := range made {
+	for _, e := range h.standing(false) {
 		if err := h.drop(ctx, e); err != nil && !errors.Is(err, ErrSessionLost) {
 			errs = append(errs, err)
 		}

@@ -38,6 +38,17 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	require.NoError(t, f.commitUnder(f.S, seat, backend.Delete(seat)))
 	assert.Equal(t, []int32{proxytest.OpMulti}, requests())
 
+	e = f.Enqueue(f.S)
+	unchanged := []backend.Condition{backend.IfExists(e), backend.IfUnchanged(e)}
+	requests = f.requests()
+	_, err = f.S.Commit(f.Ctx, unchanged, backend.Update(e, []byte("the leader's")))
+	require.NoError(t, err)
+	_, err = f.S.Commit(f.Ctx, unchanged, backend.Update(e, nil))
+	require.ErrorIs(t, err, backend.ErrCondition)
+	_, err = f.S.Commit(f.Ctx, append(unchanged, backend.IfUnchanged(f.Get(f.S, e.Key))), backend.Delete(e))
+	require.ErrorIs(t, err, backend.ErrCondition, "it cannot have two versions")
+	assert.Equal(t, []int32{proxytest.OpSetData, proxytest.OpSetData, proxytest.OpGetData, proxytest.OpMulti}, requests())
+
 	root := f.create(f.S, newTop())
 	requests = f.requests()
 	require.NoError(t, f.commitUnder(f.S, root, backend.Delete(root)))

@@ -32,6 +32,7 @@ type multi struct {
 	newest     int // an op that makes an entry, or -1
 
 	guarded []int             // ops that also check a guard
+	exact   map[int]int32     // those of them that check the version of an IfUnchanged
 	bumped  map[string]string // parents that are written to, with the mark's nonce if there is a mark
 	made    map[string]bool   // paths that an earlier op has made, or (false) deleted
 	written map[string]bool   // paths whose version an earlier op has raised
@@ -143,7 +144,7 @@ func noNil(data []byte) []byte {
 func (c *commit) compile(ctx context.Context) (*multi, error) {
 	m := newMulti()
 	for _, g := range c.guards {
-		if op := c.implied(g); op >= 0 {
+		if op := c.implied(m, g); op >= 0 {
 			m.guarded = append(m.guarded, op)
 			continue
 		}
@@ -222,6 +223,9 @@ func (c *commit) change(ctx context.Context, m *multi, i int) error {
 		version = anyVersion
 	default:
 		main.key = key
+	}
+	if exact, ok := m.exact[i]; ok {
+		version, main.key = exact, "" // no later version will do
 	}
 	if op.Kind == backend.OpUpdate {
 		m.set(path, op.Value, version, main)

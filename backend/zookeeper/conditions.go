@@ -51,18 +51,28 @@ func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition
 // incarnation for the op proves it for the condition, and the op itself requires that the entry exists.
 // So a leader that resigns, or writes to its own entry, sends nothing for the condition. That is the
 // handover: if one request is left, it is sent without a multi, see session.request.
-func (c *commit) implied(g backend.Condition) int {
+//
+// An IfUnchanged on an enqueued entry is implied, too: the op checks its version. Other entries are proven by
+// other versions.
+func (c *commit) implied(m *multi, g backend.Condition) int {
 	e := g.Entry
-	if g.Exact || !e.Exists() {
+	if !e.Exists() || g.Exact && !isEnqueued(e.Key) {
 		return -1
 	}
 	i := slices.IndexFunc(c.ops, func(op backend.Op) bool {
 		return op.Key == e.Key && op.Kind != backend.OpEnqueue // whose key is the directory's
 	})
-	if i >= 0 && c.ops[i].Rev == e.Rev && (c.ops[i].Kind == backend.OpUpdate || c.ops[i].Kind == backend.OpDelete) {
-		return i
+	if i < 0 || c.ops[i].Rev != e.Rev || c.ops[i].Kind != backend.OpUpdate && c.ops[i].Kind != backend.OpDelete {
+		return -1
 	}
-	return -1
+	if g.Exact {
+		version, ok := fromVersion(e.Version)
+		if other, twice := m.exact[i]; !ok || twice && other != version {
+			return -1 // guard says so
+		}
+		note(&m.exact, i, version)
+	}
+	return i
 }
 
 // guard adds the checks for one condition.

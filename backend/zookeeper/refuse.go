@@ -76,6 +76,7 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 func (c *commit) refusedOp(ctx context.Context, m *multi, p part, err error) error {
 	s, ref, op := c.s, p.ref, c.ops[p.ref.op]
 	noNode := errors.Is(err, zk.ErrNoNode)
+	_, exact := m.exact[ref.op]
 	switch {
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
 		return as(backend.ErrNoParent, err)
@@ -98,6 +99,8 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, p part, err error) err
 			return as(backend.ErrCondition, err)
 		}
 		return as(backend.ErrNoEntry, err)
+	case errors.Is(err, zk.ErrBadVersion) && exact:
+		return as(backend.ErrCondition, err)
 	case errors.Is(err, zk.ErrBadVersion) && ref.key != "":
 		_, version := p.about()
 		s.learned.forget(ref.key)
