@@ -146,6 +146,23 @@ func (h *hosts) note(server string, err error) {
 	h.failures[server] = err
 }
 
+// inVain returns the error of a search that has tried all servers in vain: backend.ErrDenied if all of them
+// refuse Config.SASL.
+func (h *hosts) inVain() error {
+	err, denied := h.failure(), 0
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, why := range h.failures {
+		if errors.As(why, new(refusal)) {
+			denied++
+		}
+	}
+	if denied == len(h.servers) {
+		return as(backend.ErrDenied, err)
+	}
+	return as(backend.ErrUnavailable, err)
+}
+
 // failure returns what went wrong with each server, or nil.
 func (h *hosts) failure() error {
 	h.mu.Lock()
@@ -218,10 +235,19 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 			return nil, err
 		}
 	}
+	x, err := s.cfg.startSASL(s.dialing, address, r.began, timeout)
+	if err != nil {
+		_ = r.conn.Close() // nothing was sent on it
+		s.failed(address, refusedBy(err))
+		return nil, err
+	}
 	s.failed(address, errors.New("connected, but no session was granted"))
 	l, err := s.pin.Attach(r.conn, max(timeout-time.Since(r.began), timeout/4))
 	if err != nil {
 		return nil, err
+	}
+	if x != nil {
+		l.Authenticate(x, func(err error) { s.failed(address, refusedBy(err)) })
 	}
 	s.hurry(l) // the session may have been closed since
 	return l, nil
