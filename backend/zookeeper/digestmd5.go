@@ -19,8 +19,9 @@ type digestMD5 struct {
 
 // DigestMD5 returns the SASL mechanism DIGEST-MD5 for a user of the section Server in the servers' JAAS file.
 // The user's identity in an ACL is sasl:user. The password does not cross the network, but what does can be
-// used to guess it, and MD5 is broken: use TLS with it. Servers in FIPS mode, the default from 3.9 on, refuse
-// the mechanism.
+// used to guess it, and MD5 is broken: use TLS with it. Servers of 3.10 refuse the mechanism unless
+// zookeeper.fips-mode is false. Servers before 3.9.3 accept, under any name that they do not know, the password of
+// the user who was authenticated last (ZOOKEEPER-4839).
 func DigestMD5(user, password string) SASL {
 	return &digestMD5{user, func() string { return password }}
 }

@@ -97,7 +97,7 @@ func TestDigestMD5Hides(t *testing.T) {
 	b := must.Get(New(c))(t)
 	x := exchange(t, "ann", "s3cr3t")
 	var log bytes.Buffer
-	for _, v := range []any{c, &c, b, *b, c.SASL, x, struct{ c Config }{c}, struct{ SASL SASL }{c.SASL}} {
+	for _, v := range []any{c, &c, b, b.cfg, c.SASL, x, struct{ c Config }{c}, struct{ SASL SASL }{c.SASL}} {
 		fmt.Fprintf(&log, "%v %+v %#v %s\n", v, v, v, v)
 		slog.New(slog.NewTextHandler(&log, nil)).Info("", "v", v)
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("", "v", v)

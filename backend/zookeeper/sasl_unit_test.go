@@ -85,8 +85,8 @@ func TestSASLRefused(t *testing.T) {
 	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "such as a wrong password")
 	assert.NotContains(t, err.Error(), "s3cr3t")
-	assert.Positive(t, ones.Load())
-	assert.Positive(t, twos.Load())
+	assert.GreaterOrEqual(t, ones.Load(), int64(2), "once may be a mistake")
+	assert.GreaterOrEqual(t, twos.Load(), int64(2))
 	assert.Zero(t, more.Load(), "nothing is sent but tokens")
 
 	closed := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)

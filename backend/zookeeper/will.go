@@ -58,6 +58,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 		return err
 	}
 	hosts := newHosts(b.cfg.Servers, true)
+	refused := false // by a server, which is asked again: see hosts.Next
 	for seen := int64(0); ; {
 		server, _ := hosts.Next()
 		over, zxid, err := b.executeAt(ctx, server, hosts.pause(), w.TTL, id, password, seen)
@@ -67,6 +68,9 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 			return nil
 		case ctx.Err() != nil:
 			return hosts.over(ctx)
+		case errors.Is(err, wire.ErrRefused) && !refused:
+			refused = true
+			hosts.note(server, err)
 		case errors.Is(err, backend.ErrDenied), errors.Is(err, errors.ErrUnsupported):
 			return fmt.Errorf("%s: %w", server, err)
 		case err != nil:

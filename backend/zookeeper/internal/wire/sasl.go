@@ -77,9 +77,8 @@ func runExchange(x Exchange, to io.Writer, from io.Reader) error {
 			return nil
 		}
 		if challenge == nil {
-			return fmt.Errorf("%w: the server replies without a token: it has no section Server in its JAAS file, or not for this mechanism "+
-				"(which 3.9 and later refuse for DIGEST-MD5, unless zookeeper.fips-mode is false), or it lets clients go on that it has refused "+
-				"(zookeeper.allowSaslFailedClients)", ErrRefused)
+			return fmt.Errorf("%w: the server replies without a token: it has no JAAS file with a section Server, "+
+				"or it has refused, and lets the client go on without rights (zookeeper.allowSaslFailedClients)", ErrRefused)
 		}
 		if token, done, err = x.Next(challenge); done && token == nil {
 			return err
@@ -97,7 +96,7 @@ func readToken(from io.Reader, xid int32) ([]byte, error) {
 	}
 	if err := binary.Read(from, binary.BigEndian, &head); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("the server closed the connection, as those before 3.6 do if they refuse: %w", err)
+			return nil, fmt.Errorf("the server closed the connection, as those before 3.5.9 do if they refuse: %w", err)
 		}
 		return nil, err
 	}
@@ -115,7 +114,7 @@ func readToken(from io.Reader, xid int32) ([]byte, error) {
 	switch {
 	case head.Code == codeAuthFailed || head.Code == codeSASLRequired:
 		if xid == 1 {
-			return nil, fmt.Errorf("%w at the first token (%d): the server may want another mechanism; its log has the reason", ErrRefused, head.Code)
+			return nil, fmt.Errorf("%w at the first token (%d): the server may want another mechanism, or its FIPS mode may not allow this one; its log has the reason", ErrRefused, head.Code)
 		}
 		return nil, fmt.Errorf("%w (%d): the server's log has the reason, such as a wrong password", ErrRefused, head.Code)
 	case head.Code != 0:
