@@ -23,7 +23,8 @@ type SASL interface {
 	String() string
 }
 
-// An Exchange is one authentication. Its methods are called one after the other, and must not block.
+// An Exchange is one authentication. Its methods are called one after the other, and must not block. If it has a
+// method Refused(), that is called when the server refuses: what the Exchange was started with may be no longer valid.
 type Exchange interface {
 	// Next returns the response to a server's token. The first one has no challenge (nil): the server
 	// waits for the client's token, which may be empty. done says that the server's last word has been

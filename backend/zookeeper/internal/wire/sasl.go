@@ -55,7 +55,12 @@ func (t *Talk) SASL(x Exchange) error { return runExchange(x, t.Conn, t.Conn) }
 
 // runExchange runs an exchange on a connection on which nothing else is pending. The server replies to each
 // token before it looks at anything else.
-func runExchange(x Exchange, to io.Writer, from io.Reader) error {
+func runExchange(x Exchange, to io.Writer, from io.Reader) (err error) {
+	defer func() {
+		if told, ok := x.(interface{ Refused() }); ok && errors.Is(err, ErrRefused) {
+			told.Refused()
+		}
+	}()
 	token, done, err := x.Next(nil)
 	for xid := int32(1); err == nil; xid++ { // the client library begins with 1, too: all of these are answered then
 		if xid > maxRounds {

@@ -19,9 +19,12 @@ import (
 // turns is an Exchange that sends "token 0", "token 1" and so on, and notes what it is told. After the last
 // one, it is done; last may be 0, so that the server has the last word.
 type turns struct {
-	told [][]byte
-	last int
+	told    [][]byte
+	last    int
+	refused int
 }
+
+func (x *turns) Refused() { x.refused++ }
 
 func (x *turns) Next(challenge []byte) ([]byte, bool, error) {
 	x.told = append(x.told, challenge)
@@ -137,7 +140,8 @@ func TestSASLFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var e wireEvents
 			p := listen(&e)
-			l, s, failed := authenticating(t, p, new(turns), join(connectResponse(5, 4000), try.reads), nil)
+			x := new(turns)
+			l, s, failed := authenticating(t, p, x, join(connectResponse(5, 4000), try.reads), nil)
 			say(t, l, connectRequest(0))
 			n, err := l.Read(make([]byte, 100))
 			require.Error(t, err)
@@ -147,6 +151,7 @@ func TestSASLFails(t *testing.T) {
 				require.ErrorIs(t, err, try.is)
 			}
 			assert.Equal(t, try.is == ErrRefused, errors.Is(err, ErrRefused), "%v", err)
+			assert.Equal(t, try.is == ErrRefused, x.refused == 1, "the exchange is told")
 			require.ErrorContains(t, err, try.says)
 			assert.Empty(t, e.granted)
 			assert.Zero(t, p.session)
