@@ -1,7 +1,8 @@
 # make test     does its own set-up and tries every rule, on one server of each service.
 #               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one.
 #               SERVICE=kubernetes does all that test-all does for it, and builds an API
-#               server, which takes ten minutes the first time
+#               server, which takes ten minutes the first time. SERVICE=kerberos does it for
+#               ZooKeeper with Kerberos, and installs a KDC
 # make test-all tries all there is: clusters, networks that break, campaigns of faults,
 #               databases, a browser, races on servers. It takes an hour
 # make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
@@ -9,7 +10,7 @@
 # make setup    installs and builds what make test needs beyond Go: a ZooKeeper server,
 #               an etcd server, a Consul server
 # make setup-all does that for make test-all: PostgreSQL, MariaDB, Prometheus, kazoo,
-#               etcdctl, the browser Chromium and Kubernetes' API server, too
+#               etcdctl, a KDC, the browser Chromium and Kubernetes' API server, too
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make release VERSION=v0.1.0 tries a release out, and says how to publish it. TAG=1 makes
 #               the tags; nothing is ever pushed. docs/internals/maintain.md has the steps
@@ -32,7 +33,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-TESTED = cmd/elector backend/kubernetes backend/nats examples/fencing examples/recipes examples/webservice internal/fencetest \
+TESTED = cmd/elector backend/kubernetes backend/nats backend/zookeeper/kerberos examples/fencing examples/recipes examples/webservice internal/fencetest \
 	adapter/controllerruntime adapter/gocron metrics/otel metrics/prometheus
 MODULES = . $(TESTED)
 
@@ -50,7 +51,7 @@ SERVICES = $(filter-out dial driver memory meter register nats kubernetes,$(notd
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)) || ok=false; done; $$ok
 
-.PHONY: test test-memory test-backends test-elections test-served test-modules test-kubernetes $(SERVICES:%=test-%) \
+.PHONY: test test-memory test-backends test-elections test-served test-modules test-kubernetes test-kerberos $(SERVICES:%=test-%) \
 	test-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules \
 	setup setup-packages setup-all setup-all-packages $(sort $(BUILT:%=setup-%) $(SERVICES:%=setup-%)) doctor \
 	lint bench compare fuzz load quickstart fencing mutants prove chaos release dist
@@ -80,7 +81,7 @@ TOOLS = ./internal/bench ./internal/chaos ./internal/consultest ./internal/etcdc
 	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest ./internal/services ./scripts
 
 services = memory $(SERVICES)
-named = $(services) kubernetes
+named = $(services) kubernetes kerberos
 service = $(if $(filter-out $(named),$(SERVICE))$(word 2,$(SERVICE)),$(error SERVICE=$(SERVICE): say one of $(named)),$(SERVICE))
 
 # The servers take minutes to build, beside the tests that need none. Nothing runs beside the suites on
@@ -118,6 +119,10 @@ $(SERVICES:%=test-%): test-%: setup-%
 # Without -short, which leaves out the tests on a real server.
 test-kubernetes: setup-etcd setup-kubernetes
 	$(call each,backend/kubernetes adapter/controllerruntime,$(TEST) -count=1 -parallel 12 ./...)
+
+# The packages of setup-all have the KDC.
+test-kerberos: setup-all-packages
+	$(call each,backend/zookeeper/kerberos,$(TEST) -count=1 -parallel 12 ./...)
 
 # The tests of services begin with their names.
 of = (?i)^Test($(subst $(space),|,$(strip $(1))))

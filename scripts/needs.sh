@@ -18,6 +18,7 @@ needs_all() {
 	"$1" "Prometheus" prometheus prometheus "the metrics' alerts and dashboard"
 	"$1" "kazoo" kazoo python3-kazoo "others' candidates on ZooKeeper"
 	"$1" "etcdctl" etcdctl etcd-client "others' candidates on etcd"
+	"$1" "Kerberos" kerberos "krb5-kdc krb5-admin-server krb5-user" "Kerberized ZooKeeper"
 	if own_networks; then
 		"$1" "ip, tc, ss" network_tools iproute2 "cutting servers off from each other"
 	fi
@@ -91,6 +92,15 @@ find_kazoo() {
 	return 1
 }
 version_kazoo() { "$(find_kazoo)" -c 'import kazoo.version; print(kazoo.version.__version__)'; }
+
+# As in internal/servertest/kdc.go.
+find_kerberos() {
+	for program in krb5kdc kdb5_util kadmin.local; do
+		command -v "$program" >/dev/null || command -v "/usr/sbin/$program" >/dev/null || return
+	done
+	command -v kinit
+}
+version_kerberos() { klist -V 2>/dev/null | sed 's/.*version //'; }
 
 find_etcdctl() { command -v etcdctl; }
 version_etcdctl() { ETCDCTL_API=3 etcdctl version | sed -n 's/^etcdctl version: //p'; }

@@ -58,8 +58,9 @@ install() {
 		Elsewhere: install a Java runtime (11 or later), put ZooKeeper's jars and their
 		dependencies into one folder, and set ELECTOR_ZK_JARS to it. make test-all wants
 		Chromium or Chrome in PATH as chromium, chromium-browser or google-chrome, in PATH also
-		etcdctl, PostgreSQL's postgres and initdb, mariadbd, prometheus and promtool, and a
-		python3 with kazoo (pip install kazoo).
+		etcdctl, PostgreSQL's postgres and initdb, mariadbd, prometheus and promtool, MIT's
+		krb5kdc, kdb5_util, kadmin.local and kinit, and a python3 with kazoo (pip install
+		kazoo).
 		EOT
 		exit 1
 	fi
@@ -74,8 +75,8 @@ install() {
 		echo 'create_main_cluster = false' >"$created"
 		;;
 	esac
-	# Of Prometheus it would start a server, unless this file forbids that.
-	case " $missing " in *" prometheus "*)
+	# Of Prometheus and Kerberos it would start servers, unless this file forbids that.
+	case " $missing " in *" prometheus "* | *" krb5-kdc "*)
 		if [ ! -e /usr/sbin/policy-rc.d ]; then
 			created="$created /usr/sbin/policy-rc.d"
 			printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d

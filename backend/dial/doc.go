@@ -35,6 +35,7 @@
 //	check     consul only: tie sessions to a health check with this time to live, such
 //	          as 2s, for failover in seconds; see backend/consul for the price. timeout
 //	          is then how long entries stay if the agent is gone, too.
+//	sasl      zk only: gssapi, for Kerberos, with package dialkerberos; see below.
 //	tls       true: TLS; false: none. By default TLS is used if a certificate or an
 //	          authority is set, see below. Without an authority those of the system count
 //	          (on Unix the environment variable SSL_CERT_FILE names others).
@@ -57,8 +58,11 @@
 // The last three are paths of PEM files. A variable that ends in _FILE is the path of a file with the
 // secret; newlines at its end are ignored.
 //
-//   - ZOOKEEPER_AUTH is scheme:credentials, such as digest:user:password. Nodes created with it are for
-//     these credentials alone: all candidates of an election need the same ones.
+//   - ZOOKEEPER_AUTH is scheme:credentials, such as digest:user:password, or sasl:user:password for SASL with
+//     DIGEST-MD5. Nodes created with it, or with Kerberos, are for these credentials alone: all candidates of an
+//     election need the same ones.
+//   - With sasl=gssapi in a URL of ZooKeeper's, a ticket of Kerberos is used: see package dialkerberos, which the
+//     program must import, of the module backend/zookeeper/kerberos.
 //   - ETCDCTL_USER is user:password, or the user if one of the others has the password. Without them the
 //     user is the common name of the client certificate, if the servers want one.
 //   - The other variables of Consul's tools count as well: CONSUL_CAPATH, CONSUL_NAMESPACE and so on. The

@@ -53,6 +53,13 @@ func TestWrongSettings(t *testing.T) {
 	add("etcd://h", []string{"ETCDCTL_USER", secret + ":"}, "ETCDCTL_USER has no password")
 	add("etcd://h", []string{"ETCDCTL_USER", "a", "ETCDCTL_PASSWORD", secret, "ETCDCTL_PASSWORD_FILE", rubbish}, "ETCDCTL_PASSWORD and ETCDCTL_PASSWORD_FILE are both set")
 	add("zk://h", []string{"ZOOKEEPER_AUTH", "digest:" + secret}, "ZOOKEEPER_AUTH", "digest:user:password")
+	for _, half := range []string{"sasl:" + secret, "sasl::" + secret, "sasl:" + secret + ":"} {
+		add("zk://h", []string{"ZOOKEEPER_AUTH", half}, "ZOOKEEPER_AUTH", "sasl:user:password")
+	}
+	add("zk://h?sasl=gssapi", nil, "lacks import", "dialkerberos")
+	add("zk://h?sasl=digest-md5", nil, "unknown mechanism: there is gssapi", "set ZOOKEEPER_AUTH to sasl:user:password")
+	add("zk://h?sasl=gssapi", []string{"ZOOKEEPER_AUTH", "sasl:ann:" + secret}, "leave one of them out")
+	add("etcd://h?sasl=gssapi", nil, `unknown parameter "sasl"`)
 	add("zk://h", []string{"ZOOKEEPER_AUTH", secret}, "ZOOKEEPER_AUTH", "digest:user:password")
 	add("zk://h", []string{"ZOOKEEPER_AUTH_FILE", rubbish}, "ZOOKEEPER_AUTH_FILE", "digest:user:password")
 	add("consul://h", []string{"CONSUL_HTTP_SSL", "perhaps"}, `CONSUL_HTTP_SSL is "perhaps": set it to true or false`)

@@ -72,3 +72,31 @@ func TestZooKeeperCertificates(t *testing.T) {
 	})
 	fails(t, url+"&tls=false", "no session was granted")
 }
+
+// TestZooKeeperSASL checks that the credentials serve a candidate, and that a wrong password is refused for good.
+func TestZooKeeperSASL(t *testing.T) {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
+		NoSync: true, QuickStart: true, Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=sasl"},
+		JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"" + secret + "\";\n};\n",
+	})
+	url := fmt.Sprintf("zk://%s/secure?timeout=30s", server.Addr())
+	setenv(t, "ZOOKEEPER_AUTH_FILE", file(t, "sasl:ann:"+secret+"\n"))
+	b, said := secured(t, url)
+	term := must.Get(stand(t, b, "/jobs/one", elector.Hooks{}).Campaign(t.Context()))(t)
+	require.NoError(t, backend.Rehearse(t.Context(), b))
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
+	acl, _, err := zookeeper.Conn(s).GetACL(zookeeper.Path(s, "/jobs/one"))
+	require.NoError(t, err)
+	assert.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "ann"}}, acl)
+	require.NoError(t, s.Close(t.Context()))
+	require.NoError(t, term.Resign(t.Context()))
+
+	for auth, says := range map[string]string{"": "Config.SASL", "digest:ann:" + secret: "Config.SASL", "sasl:ann:wrong-" + secret: "a wrong password"} {
+		setenv(t, "ZOOKEEPER_AUTH_FILE", "", "ZOOKEEPER_AUTH", auth)
+		other, _ := secured(t, url)
+		_, err := stand(t, other, "/jobs/one", elector.Hooks{}).Campaign(t.Context())
+		require.ErrorIs(t, err, backend.ErrDenied)
+		require.ErrorContains(t, err, says)
+		fmt.Fprintln(said, err)
+	}
+}

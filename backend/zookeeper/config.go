@@ -87,7 +87,11 @@ type Config struct {
 	// Auth are the credentials that each session presents.
 	Auth []Auth
 
-	// ACL is given to every created node. By default anyone may do anything; with Auth set, only
+	// SASL authenticates each connection before anything else is sent on it, by default not at all. See
+	// DigestMD5.
+	SASL SASL `json:"-"`
+
+	// ACL is given to every created node. By default anyone may do anything; with Auth or SASL set, only
 	// clients that present the same credentials.
 	ACL []zk.ACL
 
@@ -189,7 +193,7 @@ func (c Config) withDefaults() Config {
 	c.MaxRequest = cmp.Or(c.MaxRequest, DefaultMaxRequest)
 	if c.ACL == nil {
 		c.ACL = zk.WorldACL(zk.PermAll)
-		if len(c.Auth) > 0 {
+		if len(c.Auth) > 0 || c.SASL != nil {
 			c.ACL = zk.AuthACL(zk.PermAll)
 		}
 	}

@@ -95,7 +95,9 @@ func (h *hosts) Len() int { return len(h.servers) }
 func (h *hosts) Next() (server string, retryStart bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.tried == len(h.servers) {
+	// A server before 3.9.3 may take two users who log in at once for one another (ZOOKEEPER-4839): one that
+	// refuses is asked twice.
+	if h.tried == len(h.servers) && h.refused() == 0 || h.tried == 2*len(h.servers) {
 		h.signal()
 	}
 	// Without this, a link that breaks right after each handshake, such as for a request that the
@@ -144,6 +146,28 @@ func (h *hosts) note(server string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failures[server] = err
+}
+
+// inVain returns the error of a search that has tried all servers in vain: backend.ErrDenied if all of them
+// refuse Config.SASL.
+func (h *hosts) inVain() error {
+	err := h.failure()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refused() == len(h.servers) {
+		return as(backend.ErrDenied, err)
+	}
+	return as(backend.ErrUnavailable, err)
+}
+
+// refused returns how many servers refuse Config.SASL. The caller holds mu.
+func (h *hosts) refused() (n int) {
+	for _, why := range h.failures {
+		if errors.As(why, new(refusal)) {
+			n++
+		}
+	}
+	return n
 }
 
 // failure returns what went wrong with each server, or nil.
@@ -218,10 +242,19 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 			return nil, err
 		}
 	}
+	x, err := s.cfg.startSASL(s.dialing, address, r.began, timeout)
+	if err != nil {
+		_ = r.conn.Close() // nothing was sent on it
+		s.failed(address, refusedBy(err))
+		return nil, err
+	}
 	s.failed(address, errors.New("connected, but no session was granted"))
 	l, err := s.pin.Attach(r.conn, max(timeout-time.Since(r.began), timeout/4))
 	if err != nil {
 		return nil, err
+	}
+	if x != nil {
+		l.Authenticate(x, func(err error) { s.failed(address, refusedBy(err)) })
 	}
 	s.hurry(l) // the session may have been closed since
 	return l, nil

@@ -42,7 +42,7 @@ func parseWill(w backend.Will) (id int64, password []byte, err error) {
 
 // Execute implements backend.Executor. The client library cannot take over a session, so Execute speaks
 // the protocol itself: it connects with the session's ID and password, as the session's process does
-// after a link broke, presents Config.Auth, and closes the session. If that fails after a server has
+// after a link broke, authenticates by Config.SASL and Config.Auth, and closes the session. If that fails after a server has
 // accepted the session, the session lives for a full timeout from then on.
 //
 // Execute asks one server after the other, each for as long as Config.ConnectTimeout. If the session's
@@ -58,6 +58,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 		return err
 	}
 	hosts := newHosts(b.cfg.Servers, true)
+	refused := false // by a server, which is asked again: see hosts.Next
 	for seen := int64(0); ; {
 		server, _ := hosts.Next()
 		over, zxid, err := b.executeAt(ctx, server, hosts.pause(), w.TTL, id, password, seen)
@@ -67,6 +68,9 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 			return nil
 		case ctx.Err() != nil:
 			return hosts.over(ctx)
+		case errors.Is(err, wire.ErrRefused) && !refused:
+			refused = true
+			hosts.note(server, err)
 		case errors.Is(err, backend.ErrDenied), errors.Is(err, errors.ErrUnsupported):
 			return fmt.Errorf("%s: %w", server, err)
 		case err != nil:
@@ -88,15 +92,28 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 		patience := b.cfg.connectTimeout(ttl)
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
+		began := time.Now()
 		conn, err := b.cfg.dial(ctx, "tcp", server, patience)
 		if err != nil {
 			return false, 0, err
 		}
-		defer func() { _ = conn.Close() }()                         // nothing is left to send
+		defer func() { _ = conn.Close() }() // nothing is left to send
+		x, err := b.cfg.startSASL(ctx, server, began, patience)
+		if err != nil {
+			return false, 0, err
+		}
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends reads and writes
 		t := wire.Talk{Conn: conn}
 		if known, err = t.Connect(id, password, seen, ttl); !known || err != nil {
 			return false, 0, err
+		}
+		if x != nil {
+			switch err = t.SASL(x); {
+			case errors.Is(err, wire.ErrRefused):
+				return false, 0, fmt.Errorf("%w: %w", backend.ErrDenied, err)
+			case err != nil:
+				return false, 0, err
+			}
 		}
 		for _, auth := range b.cfg.Auth {
 			if err = t.Authenticate(auth.Scheme, auth.Credentials); err != nil {

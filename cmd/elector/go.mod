@@ -9,6 +9,7 @@ require (
 	github.com/elector-go/elector v0.0.0
 	github.com/elector-go/elector/backend/kubernetes v0.0.0
 	github.com/elector-go/elector/backend/nats v0.0.0
+	github.com/elector-go/elector/backend/zookeeper/kerberos v0.0.0
 	github.com/elector-go/elector/metrics/prometheus v0.0.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/hashicorp/consul/api v1.34.5
@@ -90,6 +91,12 @@ require (
 	github.com/go-openapi/swag/yamlutils v0.27.1 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/go-uuid v1.0.3 // indirect
+	github.com/jcmturner/aescts/v2 v2.0.0 // indirect
+	github.com/jcmturner/dnsutils/v2 v2.0.0 // indirect
+	github.com/jcmturner/gofork v1.7.6 // indirect
+	github.com/jcmturner/gokrb5/v8 v8.4.4 // indirect
+	github.com/jcmturner/rpc/v2 v2.0.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.20.4 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
@@ -127,5 +134,6 @@ replace (
 	github.com/elector-go/elector => ../..
 	github.com/elector-go/elector/backend/kubernetes => ../../backend/kubernetes
 	github.com/elector-go/elector/backend/nats => ../../backend/nats
+	github.com/elector-go/elector/backend/zookeeper/kerberos => ../../backend/zookeeper/kerberos
 	github.com/elector-go/elector/metrics/prometheus => ../../metrics/prometheus
 )

@@ -5,8 +5,9 @@ package main
 import (
 	"os"
 
-	_ "github.com/elector-go/elector/backend/kubernetes/dialkubernetes" // k8s://
-	_ "github.com/elector-go/elector/backend/nats/dialnats"             // nats://
+	_ "github.com/elector-go/elector/backend/kubernetes/dialkubernetes"       // k8s://
+	_ "github.com/elector-go/elector/backend/nats/dialnats"                   // nats://
+	_ "github.com/elector-go/elector/backend/zookeeper/kerberos/dialkerberos" // zk://…?sasl=gssapi
 	"github.com/elector-go/elector/cmd/elector/internal/cli"
 )
 

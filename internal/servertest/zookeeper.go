@@ -43,8 +43,8 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int,
 	if err != nil {
 		return nil, err
 	}
-	configFile, tmpDir := filepath.Join(s.dir, "zoo.cfg"), filepath.Join(s.dir, "tmp")
-	s.proc.Spec.Args = cfg.javaArgs(classPath, tmpDir, configFile)
+	configFile, tmpDir, jaasFile := filepath.Join(s.dir, "zoo.cfg"), filepath.Join(s.dir, "tmp"), filepath.Join(s.dir, "jaas.conf")
+	s.proc.Spec.Args = cfg.javaArgs(classPath, tmpDir, configFile, jaasFile)
 	z := &ZooKeeper{Server: s, id: id}
 	s.prepare = z.makeData
 	s.probe = func(timeout time.Duration) error {
@@ -54,6 +54,7 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int,
 	err = errors.Join(
 		os.Mkdir(tmpDir, 0o755),
 		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, at.IP, ports[0], peers)), 0o644),
+		os.WriteFile(jaasFile, []byte(cfg.JAAS), 0o600),
 	)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("servertest: %w", err), os.RemoveAll(s.dir))
@@ -102,4 +103,9 @@ func (z *ZooKeeper) leads() (uint64, error) {
 		return 0, err
 	}
 	return uint64(zxid) + 1, nil // the zxid of a new standalone server is 0
+}
+
+// SetJAAS replaces the server's JAAS file, which the server reads when it starts.
+func (z *ZooKeeper) SetJAAS(text string) error {
+	return os.WriteFile(filepath.Join(z.dir, "jaas.conf"), []byte(text), 0o600)
 }

@@ -46,6 +46,9 @@ type ZooKeeperConfig struct {
 	// SystemProperties are given to the JVM as -Dkey=value.
 	SystemProperties map[string]string
 
+	// JAAS, if not empty, is the text of the server's JAAS file, and makes the server accept SASL.
+	JAAS string
+
 	// Network, if not nil, is where the servers run. By default they listen on 127.0.0.1.
 	Network *networktest.Network
 }
@@ -107,7 +110,7 @@ func (c ZooKeeperConfig) file(dataDir, ip string, port int, peers []peer) string
 }
 
 // javaArgs is java's command line.
-func (c ZooKeeperConfig) javaArgs(classPath, tmpDir, configFile string) []string {
+func (c ZooKeeperConfig) javaArgs(classPath, tmpDir, configFile, jaasFile string) []string {
 	args := []string{
 		"-XX:-UsePerfData", // no files in /tmp/hsperfdata_*
 		"-XX:+ExitOnOutOfMemoryError",
@@ -129,6 +132,11 @@ func (c ZooKeeperConfig) javaArgs(classPath, tmpDir, configFile string) []string
 	}
 	if c.NoSync && !c.Stock {
 		props["zookeeper.forceSync"] = "no"
+	}
+	if c.JAAS != "" {
+		props["java.security.auth.login.config"] = jaasFile
+		props["zookeeper.authProvider.sasl"] = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+		props["zookeeper.fips-mode"] = "false" // otherwise servers from 3.9 on have no DIGEST-MD5
 	}
 	maps.Copy(props, c.SystemProperties)
 	for _, key := range slices.Sorted(maps.Keys(props)) {

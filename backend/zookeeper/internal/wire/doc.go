@@ -15,10 +15,15 @@
 //     is pending on it, and a repeated request would break the next link.
 //   - The library's buffers start small, and grow with the traffic: see [Pin.WithBuffer].
 //
+// # What it adds
+//
+//   - Authentication by SASL, which the library does not know: see [Link.Authenticate].
+//
 // # What it guarantees
 //
 //   - No request runs in another session. After an expiry the library silently asks for a new session
 //     on the same zk.Conn, and sends all queued requests in it. That connect request is not sent.
+//   - Before a server has accepted SASL, only the connect request and tokens are sent to it.
 //   - A request counts as sent before its first byte is: a trust window counts from no later time.
 //   - Each reply is that to a request that was sent, and counts once. They come in order with events.
 //   - No bytes of a server crash the process, or make it allocate without limit.

@@ -136,6 +136,10 @@ type Link struct {
 	asked bool  // the connect request has been sent
 	began int64 // pin.zxid at the connect request
 
+	// See Authenticate. They are set before anything is written.
+	sasl       Exchange
+	saslFailed func(error)
+
 	// The reader's.
 	in        *bufio.Reader
 	greeted   bool

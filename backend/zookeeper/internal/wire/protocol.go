@@ -21,6 +21,7 @@ const (
 	OpMulti      = 14
 	OpAuth       = 100
 	OpSetWatches = 101
+	OpSASL       = 102
 	xidEvent     = -1
 	xidPing      = -2
 	xidAuth      = -4

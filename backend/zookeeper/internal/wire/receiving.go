@@ -54,10 +54,15 @@ func (l *Link) nextFrame() error {
 		if err != nil {
 			return err
 		}
-		if err := l.connected(frame[4:]); err != nil {
+		l.instead = bytes.Clone(frame)
+		if _, err := l.in.Discard(len(frame)); err != nil {
 			return err
 		}
-		l.greeted, l.frameLeft = true, 4+length
+		if err := l.connected(l.instead[4:]); err != nil {
+			l.instead = nil
+			return err
+		}
+		l.greeted = true
 		return nil
 	}
 	if most := l.pin.buffers.maxAnswer; most > 0 && length > most {
@@ -157,6 +162,13 @@ func (l *Link) connected(frame []byte) error {
 		p.events.Expired()
 		return ErrUnpinned
 	}
+	p.mu.Unlock()
+	// A session that is not known yet is not pinned if this fails: the client library, which has not heard
+	// of it, asks the next server for another one.
+	if err := l.authenticate(); err != nil {
+		return err
+	}
+	p.mu.Lock()
 	l.opened = p.session == 0
 	p.session, p.link = id, l
 	if p.password == nil {

@@ -25,7 +25,7 @@ ENVIRONMENT
     ELECTOR_URL
          is the service's URL, for command lines without one.
     ZOOKEEPER_AUTH_FILE; ETCDCTL_USER, ETCDCTL_PASSWORD_FILE; CONSUL_HTTP_TOKEN_FILE;
-    NATS_CREDS; KUBECONFIG
+    KRB5_CLIENT_KTNAME or KRB5CCNAME with sasl=gssapi; NATS_CREDS; KUBECONFIG
          are credentials: a URL takes none.
     ZOOKEEPER_CACERT, ETCDCTL_CACERT, CONSUL_CACERT, NATS_CA
          are files with certificate authorities. docs/settings.md has all variables.`

@@ -233,6 +233,26 @@ func TestZooKeeperRights(t *testing.T) {
 	says(t, check(t, url, "/anns").Service, "rights", OK, "below /anns")
 }
 
+// TestZooKeeperSASL holds that what is wrong with SASL is reported.
+func TestZooKeeperSASL(t *testing.T) {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
+		NoSync: true, QuickStart: true, Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=sasl"},
+		JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"right\";\n};\n",
+	})
+	url := "zk://" + server.Addr()
+	t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:wrong")
+	says(t, check(t, url, "/jobs").Service, "session", Fail, "wrong password")
+	t.Setenv("ZOOKEEPER_AUTH", "")
+	says(t, check(t, url, "/jobs").Service, "rights", Fail, "Config.SASL")
+	t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:right")
+	r := check(t, url, "/jobs")
+	says(t, r.Service, "rights", OK, "below /jobs")
+	assert.Equal(t, OK, r.Level, "%v", r)
+
+	plain := "zk://" + servertest.SharedZooKeeper(t).Addr()
+	says(t, check(t, plain, "/jobs").Service, "session", Fail, "no JAAS file with a section Server")
+}
+
 func TestConsul(t *testing.T) {
 	servertest.Long(t, "an agent, a server that is frozen, and refusals that are asked again")
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true, Config: "limits { http_max_conns_per_client = 40 }"})

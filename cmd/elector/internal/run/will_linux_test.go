@@ -81,6 +81,20 @@ func TestWill(t *testing.T) {
 	})
 }
 
+// TestWillWithSASL does that on a ZooKeeper server that enforces SASL: the companion has the credentials, too.
+func TestWillWithSASL(t *testing.T) {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
+		NoSync: true, QuickStart: true, MaxSessionTimeout: long, Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=sasl"},
+		JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"S3cr3t\";\n};\n",
+	})
+	t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:S3cr3t")
+	j, anna, _ := duel(t, fmt.Sprintf("zk://%s/secure?timeout=%v", server.Addr(), long), ignores+waits, 1)
+	anna.Signal(syscall.SIGKILL)
+	j.await("^began .* ben", 1, 2)
+	anna.Says("ended the session of a dead process")
+	assert.NotContains(t, anna.Log.String(), "S3cr3t")
+}
+
 // TestWillWhileWaiting kills an elector run that waits: its entry goes at once.
 func TestWillWhileWaiting(t *testing.T) {
 	t.Parallel()

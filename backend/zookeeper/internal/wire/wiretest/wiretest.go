@@ -70,8 +70,9 @@ func (s *Script) Read(p []byte) (int, error) {
 	s.Reads = s.Reads[n:]
 	return n, nil
 }
-func (s *Script) Close() error                    { s.Closed = true; return nil }
-func (s *Script) SetReadDeadline(time.Time) error { return nil }
+func (s *Script) Close() error                     { s.Closed = true; return nil }
+func (s *Script) SetReadDeadline(time.Time) error  { return nil }
+func (s *Script) SetWriteDeadline(time.Time) error { return nil }
 
 // Attach returns what attach makes of a Script.
 func Attach[L net.Conn](t *testing.T, attach func(net.Conn, time.Duration) (L, error), reads []byte, chunk func() int) (L, *Script) {
