@@ -11,12 +11,12 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/tlsfiles"
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 	"github.com/elector-go/elector/internal/asynclog"
 )
@@ -94,6 +94,10 @@ type Config struct {
 	// TLS encrypts connections. An empty ServerName means the server's host name.
 	TLS *tls.Config
 
+	// GetTLS is TLS for certificates that are replaced while the program runs: it is asked for each
+	// connection, must be safe for concurrent use, and must not block. Package tlsfiles has one.
+	GetTLS func() (*tls.Config, error)
+
 	// Dialer opens connections, by default net.DialTimeout. With TLS set, TLS runs on the connection it
 	// returns. It must be safe for concurrent use. A connection that it returns after its timeout is
 	// closed.
@@ -154,6 +158,9 @@ func (c *Config) Validate() error {
 	case 0, HeartbeatLeader, HeartbeatPing:
 	default:
 		bad("Heartbeat", c.Heartbeat, "must be HeartbeatLeader or HeartbeatPing")
+	}
+	if c.TLS != nil && c.GetTLS != nil {
+		bad("GetTLS", "set", "TLS is set, too: leave one of them out")
 	}
 	if c.ConnectTimeout < 0 {
 		bad("ConnectTimeout", c.ConnectTimeout, "must not be negative")
@@ -266,31 +273,23 @@ func (c *Config) ask(ctx context.Context, network, address string, timeout time.
 
 // dial opens a connection to a server, with TLS if configured.
 func (c *Config) dial(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
+	config := c.TLS
 	var conn net.Conn
 	var err error
+	if c.GetTLS != nil {
+		if config, err = c.GetTLS(); err != nil {
+			return nil, err
+		}
+	}
 	if c.Dialer != nil {
 		conn, err = c.ask(ctx, network, address, timeout)
 	} else {
 		conn, err = (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
 	}
-	if err != nil || c.TLS == nil {
+	if err != nil || config == nil {
 		return conn, err
 	}
-	config := c.TLS
-	if config.ServerName == "" && !config.InsecureSkipVerify {
-		host, _, _ := strings.Cut(address, ":")
-		if h, _, err := net.SplitHostPort(address); err == nil {
-			host = h
-		}
-		config = config.Clone()
-		config.ServerName = host
-	}
-	secured := tls.Client(conn, config)
 	shake, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := secured.HandshakeContext(shake); err != nil {
-		_ = conn.Close() // err says why
-		return nil, err
-	}
-	return secured, nil
+	return tlsfiles.Client(shake, conn, address, config)
 }
