@@ -9,8 +9,8 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
-	"github.com/elector-go/elector/backend/tlsfiles"
 	"github.com/elector-go/elector/internal/environment"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 var consulScheme = Scheme{

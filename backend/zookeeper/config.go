@@ -16,9 +16,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/tlsfiles"
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 	"github.com/elector-go/elector/internal/asynclog"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 // The limits and defaults of Config.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/elector-go/elector/backend/tlsfiles"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 // A Reader reads what does not belong in a URL, and collects all errors. No error contains a secret.

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/elector-go/elector/backend/etcd"
-	"github.com/elector-go/elector/backend/tlsfiles"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 // newEtcd makes a client and a backend. The client's TLS is not set: the dial option takes its place.

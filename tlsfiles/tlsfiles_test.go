@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/tlsfiles"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }

@@ -3,8 +3,8 @@ package tlsfiles_test
 import (
 	"log"
 
-	"github.com/elector-go/elector/backend/tlsfiles"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 // newZooKeeper makes a backend for servers' secureClientPort.

@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend/consul"
-	"github.com/elector-go/elector/backend/tlsfiles"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 // newConsul makes two clients of an agent, and a backend. The clients' TLSConfig is not set: the transport's
