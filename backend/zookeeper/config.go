@@ -59,7 +59,8 @@ func Digest(user, password string) Auth {
 // Config says how sessions are opened. Only Servers is required.
 type Config struct {
 	// Servers are the ensemble's members as "host:port". They are tried in random order. Each attempt
-	// looks host names up again.
+	// looks host names up again. A name may have several addresses, also of different members: each
+	// attempt begins with another one.
 	Servers []string
 
 	// SessionTimeout is requested when OpenOptions.TTL is zero; by default DefaultSessionTimeout. The
@@ -98,7 +99,7 @@ type Config struct {
 	// connection, must be safe for concurrent use, and must not block. Package tlsfiles has one.
 	GetTLS func() (*tls.Config, error)
 
-	// Dialer opens connections, by default net.DialTimeout. With TLS set, TLS runs on the connection it
+	// Dialer opens connections, and looks names up. By default the backend does. With TLS set, TLS runs on the connection it
 	// returns. It must be safe for concurrent use. A connection that it returns after its timeout is
 	// closed.
 	Dialer Dialer
@@ -272,7 +273,7 @@ func (c *Config) ask(ctx context.Context, network, address string, timeout time.
 }
 
 // dial opens a connection to a server, with TLS if configured.
-func (c *Config) dial(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
+func (c *Config) dial(ctx context.Context, a *addresses, network, address string, timeout time.Duration) (net.Conn, error) {
 	config := c.TLS
 	var conn net.Conn
 	var err error
@@ -284,7 +285,7 @@ func (c *Config) dial(ctx context.Context, network, address string, timeout time
 	if c.Dialer != nil {
 		conn, err = c.ask(ctx, network, address, timeout)
 	} else {
-		conn, err = (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
+		conn, err = a.dial(ctx, network, address, timeout)
 	}
 	if err != nil || config == nil {
 		return conn, err

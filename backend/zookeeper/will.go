@@ -60,7 +60,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	hosts := newHosts(b.cfg.Servers, true)
 	for seen := int64(0); ; {
 		server, _ := hosts.Next()
-		over, zxid, err := b.executeAt(ctx, server, hosts.pause(), w.TTL, id, password, seen)
+		over, zxid, err := b.executeAt(ctx, &hosts.addresses, server, hosts.pause(), w.TTL, id, password, seen)
 		seen = max(seen, zxid)
 		switch {
 		case over:
@@ -78,7 +78,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 // executeAt asks one server, after a pause. over reports that the session is known to be over. seen is
 // the zxid of a transaction that a quorum has agreed to since a server did not know the session, or 0;
 // the returned zxid is of the same kind.
-func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.Duration, id int64, password []byte, seen int64) (over bool, zxid int64, err error) {
+func (b *Backend) executeAt(ctx context.Context, a *addresses, server string, pause, ttl time.Duration, id int64, password []byte, seen int64) (over bool, zxid int64, err error) {
 	select {
 	case <-time.After(pause):
 	case <-ctx.Done():
@@ -88,7 +88,7 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 		patience := b.cfg.connectTimeout(ttl)
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		conn, err := b.cfg.dial(ctx, "tcp", server, patience)
+		conn, err := b.cfg.dial(ctx, a, "tcp", server, patience)
 		if err != nil {
 			return false, 0, err
 		}

@@ -52,7 +52,7 @@ func (b *Backend) Limits() backend.Limits {
 // session. It is for four-letter words. It blocks until ctx ends, or for as long as a session with the
 // default timeout tries one server. The caller closes the connection.
 func (b *Backend) Dial(ctx context.Context, address string) (net.Conn, error) {
-	return b.cfg.dial(ctx, "tcp", address, b.cfg.connectTimeout(b.cfg.SessionTimeout))
+	return b.cfg.dial(ctx, new(addresses), "tcp", address, b.cfg.connectTimeout(b.cfg.SessionTimeout))
 }
 
 // Conn returns the native connection of a session of this package, for the user's own transactions, or
