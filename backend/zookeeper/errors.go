@@ -21,9 +21,21 @@ import (
 func as(sentinel, native error) error {
 	if errors.Is(native, zk.ErrNoAuth) {
 		// The server accepts a wrong password, and then treats the client as another user.
-		return fmt.Errorf("%w: the ACL gives the right to none of Config.Auth, or a password is wrong: %w", sentinel, native)
+		return fmt.Errorf("%w: the ACL gives the right to none of Config.Auth, and not to a client certificate; or a password is wrong: %w", sentinel, native)
+	}
+	if code, ok := codeOf(native); ok && words[code] != "" {
+		return fmt.Errorf("%w: %s: %w", sentinel, words[code], native)
 	}
 	return fmt.Errorf("%w: %w", sentinel, native)
+}
+
+// words say what the client library has only a number for.
+var words = map[int32]string{
+	-119: "the server is in read-only mode: it has lost touch with the others",
+	-120: "the servers' sessions are local, and can hold no entry: set localSessionsUpgradingEnabled=true in their zoo.cfg",
+	-124: "the servers close the sessions of clients that do not authenticate as their zoo.cfg says",
+	-125: "a quota on the path, or on one above it, is used up",
+	-127: "the server throttles requests",
 }
 
 // codeAnswers maps the servers' codes, as in KeeperException.Code. Only Over with the code of an
@@ -56,13 +68,14 @@ var codeAnswers = map[int32]driver.Meaning{
 	-117: driver.Unknown,                     // NOTHING
 	-118: driver.Over,                        // SESSIONMOVED: it came in on the session's old link, and the server closes that
 	-119: driver.NotDone,                     // NOTREADONLY: the server has no quorum, another one may
-	-120: driver.NotDone,                     // EPHEMERALONLOCALSESSION: it is about to be made global
 	-121: driver.Final,                       // NOWATCHER
 	-122: driver.Unknown,                     // REQUESTTIMEOUT
 	-123: driver.Final,                       // RECONFIGDISABLED
 	-124: driver.Final.As(backend.ErrDenied), // SESSIONCLOSEDREQUIRESASLAUTH
 	-125: driver.NotDone.AtOnce(),            // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
 	-127: driver.NotDone,                     // THROTTLEDOP: it waited for too long in the server's queue, and was removed
+	// EPHEMERALONLOCALSESSION: the servers do not make it global.
+	-120: driver.Final.As(errors.ErrUnsupported),
 	// Our own code, see package wire. A write was done.
 	wire.CodeTooLong: driver.Unknown.As(backend.ErrTooLarge).AtOnce(),
 }

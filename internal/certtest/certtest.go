@@ -32,7 +32,8 @@ type Authority struct {
 func New() (*Authority, error) {
 	a := new(Authority)
 	made, err := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "certtest"}, KeyUsage: x509.KeyUsageCertSign,
+		// ZooKeeper's servers keep one authority of each name.
+		Subject: pkix.Name{CommonName: fmt.Sprint("certtest ", time.Now().UnixNano())}, KeyUsage: x509.KeyUsageCertSign,
 		BasicConstraintsValid: true, IsCA: true,
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type watched struct {
 	mu    sync.Mutex
 	reads map[watchedPath]int // the number of calls
-	users map[string]struct{} // paths that the user has watched, by the library
+	users map[string]struct{} // what the user has watched, by the library: as Unwatch asks
 }
 
 type watchedPath struct {
@@ -64,7 +64,7 @@ func (l *Link) unwatch(p []byte, path string) []byte {
 		if !is {
 			continue
 		}
-		if l.pin.watched.byUser(node) {
+		if l.pin.watched.byUser(path) {
 			break // the server has one watch for both
 		}
 		l.noted(p, func(f *sentFrame) { f.op = OpUnwatch })
@@ -74,20 +74,24 @@ func (l *Link) unwatch(p []byte, path string) []byte {
 	return p
 }
 
-// noteUser notes that the library itself sets a watch.
-func (w *watched) noteUser(path string) {
+// noteUser notes that the library itself sets a watch with a read.
+func (w *watched) noteUser(op int32, path string) {
+	on := byte(OnNode)
+	if op == OpChildren {
+		on = OnChildren
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.users == nil {
 		w.users = make(map[string]struct{})
 	}
-	w.users[path] = struct{}{}
+	w.users[path+unwatchMarks[on]] = struct{}{}
 }
 
-func (w *watched) byUser(path string) bool {
+func (w *watched) byUser(ask string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, is := w.users[path]
+	_, is := w.users[ask]
 	return is
 }
 

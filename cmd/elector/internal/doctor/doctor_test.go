@@ -187,6 +187,21 @@ func TestKeepers(t *testing.T) {
 	}
 }
 
+// What a server says of itself is judged.
+func TestZooKeeperSaysOfItself(t *testing.T) {
+	t.Parallel()
+	for srvr, want := range map[string]Finding{
+		"Mode: read-only":                 {Check: "role", Level: Warn, Says: "read-only mode: it has lost touch"},
+		"Mode: observer":                  {Check: "role", Level: Unknown, Says: "observer"},
+		"Mode: leader\nZxid: 0x1fffffff0": {Check: "zxid", Level: Warn, Says: "15 transactions are left"},
+	} {
+		addr := answers(t, func(conn net.Conn, _ []byte) {
+			_, _ = io.WriteString(conn, "Zookeeper version: 3.8.0-1\n"+srvr+"\n")
+		})
+		says(t, check(t, "zk://"+addr, "/").Servers[0].Findings, want.Check, want.Level, want.Says)
+	}
+}
+
 // A server that answers no four-letter word except srvr is no worse for it. An interrupt leaves nothing behind.
 func TestZooKeeperWithoutWords(t *testing.T) {
 	t.Parallel()
