@@ -202,6 +202,23 @@ func TestZooKeeperSaysOfItself(t *testing.T) {
 	}
 }
 
+// Settings under which candidates can do nothing are named.
+func TestZooKeeperSettings(t *testing.T) {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true,
+		Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=digest"}})
+	says(t, check(t, "zk://"+server.Addr(), "/").Service, "rights", Fail, "clients that do not authenticate")
+	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:secret")
+	says(t, check(t, "zk://"+server.Addr(), "/").Service, "rights", OK, "create")
+
+	t.Run("local sessions", func(t *testing.T) {
+		c := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true,
+			Extra: []string{"localSessionsEnabled=true", "localSessionsUpgradingEnabled=false"}})
+		for _, addr := range c.Addrs() {
+			says(t, check(t, "zk://"+addr, "/").Service, "rights", Fail, "localSessionsUpgradingEnabled=true")
+		}
+	})
+}
+
 // A server that answers no four-letter word except srvr is no worse for it. An interrupt leaves nothing behind.
 func TestZooKeeperWithoutWords(t *testing.T) {
 	t.Parallel()
