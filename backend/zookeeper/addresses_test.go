@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -116,9 +118,10 @@ func newAddressed(t *testing.T) *addressed {
 	t.Cleanup(func() { loopback.Release(ports...) })
 	a := &addressed{t: t, server: servertest.SharedZooKeeper(t).Addr(), port: ports[0], conns: make(map[string][]io.Closer)}
 	t.Cleanup(func() {
-		for ip := range a.conns {
-			a.close(ip)
-		}
+		a.mu.Lock()
+		ips := slices.Collect(maps.Keys(a.conns))
+		a.mu.Unlock()
+		a.close(ips...)
 	})
 	return a
 }
