@@ -75,7 +75,7 @@ RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./back
 	./strategy $(STRATEGIES)
 MEMORY = ./backend/register ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
 BACKENDS = $(SERVICES:%=./backend/%) ./strategy/kafka
-SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \
+SERVED = ./backend/dial ./health ./inspect ./lastwill ./tlsfiles $(TOOLS) \
 	./examples/controller ./examples/deputy ./examples/jobrunner ./examples/quickstart ./examples/remove ./examples/replicas ./examples/start
 TOOLS = ./internal/bench ./internal/chaos ./internal/consultest ./internal/etcdclient ./internal/etcdtest ./internal/load ./internal/loopback \
 	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest ./internal/services ./scripts

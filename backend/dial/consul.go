@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/environment"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 var consulScheme = Scheme{
@@ -47,7 +48,7 @@ func openConsul(t *Target) (backend.Backend, func() error, error) {
 // consulClient makes a client with connections of its own.
 func consulClient(t *Target) (client *api.Client, closeIdle func(), err error) {
 	var env environment.Reader
-	secured := secureConsul(&env, t.TLS)
+	files, secured := secureConsul(&env, t.TLS)
 	if err := env.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +58,7 @@ func consulClient(t *Target) (client *api.Client, closeIdle func(), err error) {
 		config.HttpAuth.Password = environment.TrimNewline(config.HttpAuth.Password)
 	}
 	config.Address, config.Scheme = t.Servers[0], "http"
-	if secured != nil {
+	if secured {
 		config.Scheme = "https"
 	}
 	// Over HTTP/2, which TLS brings along, all requests share a connection: a dead one continues to be
@@ -66,17 +67,26 @@ func consulClient(t *Target) (client *api.Client, closeIdle func(), err error) {
 	if t.DialContext != nil {
 		config.Transport.DialContext = t.DialContext
 	}
-	client, err = api.NewClient(config)
-	if err == nil && secured != nil && secured.GetClientCertificate != nil {
-		own := config.Transport.TLSClientConfig // with the environment's settings, too
-		own.Certificates, own.GetClientCertificate = nil, secured.GetClientCertificate
+	if secured { // by way of a proxy the transport does it, with the files as they are at first
+		config.Transport.DialTLSContext = tlsfiles.Dialer(config.Transport.DialContext, func() (*tls.Config, error) {
+			now, err := files.Config()
+			if err != nil {
+				return nil, err
+			}
+			own, err := api.SetupTLSConfig(&config.TLSConfig) // with the environment's settings, too
+			if err == nil {
+				own.Certificates, own.GetClientCertificate = nil, now.GetClientCertificate
+			}
+			return own, err
+		})
 	}
+	client, err = api.NewClient(config)
 	return client, config.Transport.CloseIdleConnections, err
 }
 
 // secureConsul checks what the client library reads from the environment by itself: the library's errors do
-// not name the variable, and it only logs some. secureConsul returns nil if TLS is not wanted.
-func secureConsul(e *environment.Reader, tlsGiven *bool) *tls.Config {
+// not name the variable, and it only logs some. It also says whether TLS is wanted.
+func secureConsul(e *environment.Reader, tlsGiven *bool) (files tlsfiles.Files, wanted bool) {
 	e.SecretFile(api.HTTPTokenFileEnvName)
 	e.Flag(api.HTTPSSLVerifyEnvName)
 	names := environment.Certificates{CA: api.HTTPCAFile, Cert: api.HTTPClientCert, Key: api.HTTPClientKey}
@@ -87,8 +97,5 @@ func secureConsul(e *environment.Reader, tlsGiven *bool) *tls.Config {
 	case !set:
 		wanted = names.Set() || os.Getenv(api.HTTPCAPath) != ""
 	}
-	if config := e.TLSConfig(names); wanted {
-		return config
-	}
-	return nil
+	return e.Files(names), wanted
 }

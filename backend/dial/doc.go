@@ -69,9 +69,9 @@
 //     URL's host wins over CONSUL_HTTP_ADDR, and its tls over CONSUL_HTTP_SSL.
 //
 // Open refuses wrong and incomplete settings with an error that names the variable and the file, and
-// contains no secret. A client certificate and its key are read again for each connection, and etcd's
-// password file each time a token is fetched, so that they may be renewed while the process runs.
-// Everything else is read once.
+// contains no secret. Authorities, a client certificate and its key are read again for each connection (by
+// package tlsfiles), and etcd's password file each time a token is fetched, so that they may be renewed while
+// the process runs. Everything else is read once.
 //
 // Importing this package compiles the clients of ZooKeeper, etcd and Consul. Libraries, and programs that know their
 // service, import its backend alone.

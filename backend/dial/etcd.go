@@ -36,8 +36,9 @@ func openEtcd(t *Target) (backend.Backend, func() error, error) {
 		return nil, nil, err
 	}
 	scheme := "http://"
+	var dialing []grpc.DialOption
 	if config != nil {
-		scheme = "https://"
+		scheme, dialing = "https://", append(dialing, grpc.WithTransportCredentials(etcd.TLS(config)))
 	}
 	var endpoints []string
 	for _, server := range t.Servers {
@@ -46,10 +47,10 @@ func openEtcd(t *Target) (backend.Backend, func() error, error) {
 	timeout := cmp.Or(t.Timeout, etcd.DefaultSessionTimeout)
 	// gRPC's own pauses between attempts to connect grow to two minutes, and a session
 	// that was cut off would be lost meanwhile.
-	dialing := []grpc.DialOption{grpc.WithChainStreamInterceptor(etcd.Calm), grpc.WithConnectParams(grpc.ConnectParams{
+	dialing = append(dialing, grpc.WithChainStreamInterceptor(etcd.Calm), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: timeout / 100, Multiplier: 1.6, Jitter: 0.2, MaxDelay: timeout / 10},
 		MinConnectTimeout: max(timeout/3, time.Second),
-	})}
+	}))
 	if login != nil {
 		dialing = append(dialing, grpc.WithChainUnaryInterceptor(login.unary), grpc.WithChainStreamInterceptor(login.stream))
 	}
@@ -59,7 +60,7 @@ func openEtcd(t *Target) (backend.Backend, func() error, error) {
 		}))
 	}
 	client, err := clientv3.New(clientv3.Config{
-		Endpoints: endpoints, TLS: config, Logger: zap.New(zapCore{t.Logger}),
+		Endpoints: endpoints, Logger: zap.New(zapCore{t.Logger}),
 		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: max(timeout/3, time.Second),
 		DialOptions:     dialing,
 		MaxUnaryRetries: 1, // that is one try: sessions know what may be sent again

@@ -153,7 +153,7 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 	fails(t, url, "remote error: tls: ", cert, "", key, "")
 	fails(t, url, "remote error: tls: ", cert, stranger.Cert, key, stranger.Key)
 	fails(t, url, "x509: certificate signed by unknown authority", ca, stranger.CA)
-	renewed(t, url, cert, key, stranger, ann)
+	renewed(t, url, ca, cert, key, stranger, ann)
 	t.Run("of the wrong servers", func(t *testing.T) {
 		servertest.Long(t, "two more servers")
 		fails(t, start(expired, false), "x509: certificate has expired")
@@ -162,17 +162,21 @@ func certificates(t *testing.T, ca, cert, key string, start func(server certtest
 	return url, term
 }
 
-// renewed checks that an overwritten certificate and its key count from the next connection on. certificate
-// and key are the variables that hold the paths.
-func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
+// renewed checks that overwritten files count from the next connection on: the authority, and the certificate
+// and its key. The variables hold the paths.
+func renewed(t *testing.T, url, ca, certificate, key string, before, after certtest.Files) {
 	t.Helper()
 	copied := func(from, to string) { require.NoError(t, os.WriteFile(to, must.Get(os.ReadFile(from))(t), 0o600)) }
-	cert, own := file(t, ""), file(t, "")
+	authorities, cert, own := file(t, ""), file(t, ""), file(t, "")
+	copied(before.CA, authorities)
 	copied(before.Cert, cert)
 	copied(before.Key, own)
-	setenv(t, certificate, cert, key, own)
+	setenv(t, ca, authorities, certificate, cert, key, own)
 	b, _ := secured(t, url)
-	require.ErrorIs(t, must.Err(b.Open(t.Context(), backend.OpenOptions{})), backend.ErrUnavailable)
+	refused := func() error { return must.Err(b.Open(t.Context(), backend.OpenOptions{})) }
+	require.ErrorIs(t, refused(), backend.ErrUnavailable)
+	copied(after.CA, authorities)
+	require.ErrorIs(t, refused(), backend.ErrUnavailable)
 	copied(after.Cert, cert)
 	copied(after.Key, own)
 	var s *backend.Session

@@ -36,7 +36,7 @@ func openZooKeeper(t *Target) (backend.Backend, func() error, error) {
 		return nil, nil, err
 	}
 	b, err := zookeeper.New(zookeeper.Config{
-		Servers: t.Servers, Chroot: t.Path, SessionTimeout: t.Timeout, TLS: config, Auth: auth, SASL: sasl, Logger: t.Logger, Dialer: dialer(t.DialContext),
+		Servers: t.Servers, Chroot: t.Path, SessionTimeout: t.Timeout, GetTLS: config, Auth: auth, SASL: sasl, Logger: t.Logger, Dialer: dialer(t.DialContext),
 	})
 	return b, func() error { return nil }, err // connections are the sessions' own
 }

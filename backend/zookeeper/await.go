@@ -194,9 +194,9 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 	}()
 	for {
 		r.mu.Lock()
-		current := t.valid() && t.rev == known.Rev
+		current, removed := t.valid() && t.rev == known.Rev, t.removed
 		r.mu.Unlock()
-		if !current {
+		if !current && !removed {
 			l, err := s.listWatched(ctx, t.key)
 			switch {
 			case err != nil:

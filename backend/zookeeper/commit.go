@@ -189,12 +189,18 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		made = c.made(f)
 		for i, op := range c.ops {
 			if op.Ephemeral() {
+				s.global.Store(true)
+				s.locals.Store(0)
 				s.learned.addOwn(made[i], f.gen)
 			}
 		}
 		return made, true, nil
 	case errors.Is(f.err, zk.ErrNoServer):
 		return nil, false, nil // never sent
+	case f.refusedPart() >= 0 && errors.Is(f.refusal(), zk.ErrSessionExpired):
+		if err := s.disowned(); err != nil {
+			return nil, false, err
+		}
 	case !transient(f.err):
 		if why := f.refusal(); !mean(why).Is(driver.Final) {
 			return nil, false, c.again(ctx, why)

@@ -11,7 +11,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 	"github.com/elector-go/elector/internal/asynclog"
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 // The limits and defaults of Config.
@@ -59,7 +59,8 @@ func Digest(user, password string) Auth {
 // Config says how sessions are opened. Only Servers is required.
 type Config struct {
 	// Servers are the ensemble's members as "host:port". They are tried in random order. Each attempt
-	// looks host names up again.
+	// looks host names up again. A name may have several addresses, also of different members: each
+	// attempt begins with another one.
 	Servers []string
 
 	// SessionTimeout is requested when OpenOptions.TTL is zero; by default DefaultSessionTimeout. The
@@ -98,7 +99,11 @@ type Config struct {
 	// TLS encrypts connections. An empty ServerName means the server's host name.
 	TLS *tls.Config
 
-	// Dialer opens connections, by default net.DialTimeout. With TLS set, TLS runs on the connection it
+	// GetTLS is TLS for certificates that are replaced while the program runs: it is asked for each
+	// connection, must be safe for concurrent use, and must not block. Package tlsfiles has one.
+	GetTLS func() (*tls.Config, error)
+
+	// Dialer opens connections, and looks names up. By default the backend does. With TLS set, TLS runs on the connection it
 	// returns. It must be safe for concurrent use. A connection that it returns after its timeout is
 	// closed.
 	Dialer Dialer
@@ -158,6 +163,9 @@ func (c *Config) Validate() error {
 	case 0, HeartbeatLeader, HeartbeatPing:
 	default:
 		bad("Heartbeat", c.Heartbeat, "must be HeartbeatLeader or HeartbeatPing")
+	}
+	if c.TLS != nil && c.GetTLS != nil {
+		bad("GetTLS", "set", "TLS is set, too: leave one of them out")
 	}
 	if c.ConnectTimeout < 0 {
 		bad("ConnectTimeout", c.ConnectTimeout, "must not be negative")
@@ -269,32 +277,24 @@ func (c *Config) ask(ctx context.Context, network, address string, timeout time.
 }
 
 // dial opens a connection to a server, with TLS if configured.
-func (c *Config) dial(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
+func (c *Config) dial(ctx context.Context, a *addresses, network, address string, timeout time.Duration) (net.Conn, error) {
+	config := c.TLS
 	var conn net.Conn
 	var err error
+	if c.GetTLS != nil {
+		if config, err = c.GetTLS(); err != nil {
+			return nil, err
+		}
+	}
 	if c.Dialer != nil {
 		conn, err = c.ask(ctx, network, address, timeout)
 	} else {
-		conn, err = (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
+		conn, err = a.dial(ctx, network, address, timeout)
 	}
-	if err != nil || c.TLS == nil {
+	if err != nil || config == nil {
 		return conn, err
 	}
-	config := c.TLS
-	if config.ServerName == "" && !config.InsecureSkipVerify {
-		host, _, _ := strings.Cut(address, ":")
-		if h, _, err := net.SplitHostPort(address); err == nil {
-			host = h
-		}
-		config = config.Clone()
-		config.ServerName = host
-	}
-	secured := tls.Client(conn, config)
 	shake, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := secured.HandshakeContext(shake); err != nil {
-		_ = conn.Close() // err says why
-		return nil, err
-	}
-	return secured, nil
+	return tlsfiles.Client(shake, conn, address, config)
 }

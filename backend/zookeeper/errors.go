@@ -21,53 +21,61 @@ import (
 func as(sentinel, native error) error {
 	if errors.Is(native, zk.ErrNoAuth) {
 		// The server accepts a wrong password, and then treats the client as another user.
-		return fmt.Errorf("%w: the ACL gives the right to none of Config.Auth, or a password is wrong: %w", sentinel, native)
+		return fmt.Errorf("%w: the ACL gives the right to none of Config.Auth, and not to a client certificate; or a password is wrong: %w", sentinel, native)
 	}
-	if code, _ := codeOf(native); code == codeNotAuthenticated {
-		return fmt.Errorf("%w: the server wants clients that authenticate, such as by Config.SASL: %w", sentinel, native)
+	if code, ok := codeOf(native); ok && words[code] != "" {
+		return fmt.Errorf("%w: %s: %w", sentinel, words[code], native)
 	}
 	return fmt.Errorf("%w: %w", sentinel, native)
 }
 
-const codeNotAuthenticated = -124 // SESSIONCLOSEDREQUIRESASLAUTH, no matter which scheme the server wants
+// words say what the client library has only a number for.
+var words = map[int32]string{
+	-119: "the server is in read-only mode: it has lost touch with the others",
+	-120: "the servers' sessions are local, and can hold no entry: set localSessionsUpgradingEnabled=true in their zoo.cfg",
+	-124: "the server wants clients that authenticate, such as by Config.SASL",
+	-125: "a quota on the path, or on one above it, is used up",
+	-127: "the server throttles requests",
+}
 
 // codeAnswers maps the servers' codes, as in KeeperException.Code. Only Over with the code of an
 // expired session ends a session: heartbeats ride out all others, until the trust window ends. A code
 // in the reply to a multi's part says that nothing of the multi was done.
 var codeAnswers = map[int32]driver.Meaning{
-	-1:                   driver.Unknown,                     // SYSTEMERROR
-	-2:                   driver.Unknown,                     // RUNTIMEINCONSISTENCY; of a multi's part: another one has failed
-	-3:                   driver.Unknown,                     // DATAINCONSISTENCY
-	-4:                   driver.Unknown,                     // CONNECTIONLOSS
-	-5:                   driver.NotDone,                     // MARSHALLINGERROR: all failures before a transaction is proposed
-	-6:                   driver.Final,                       // UNIMPLEMENTED: the server is too old
-	-7:                   driver.Unknown,                     // OPERATIONTIMEOUT
-	-8:                   driver.Final.As(backend.ErrBadKey), // BADARGUMENTS
-	-12:                  driver.Unknown,                     // UNKNOWNSESSION
-	-13:                  driver.Unknown,                     // NEWCONFIGNOQUORUM, to operators
-	-14:                  driver.Unknown,                     // RECONFIGINPROGRESS, to operators
-	-100:                 driver.Unknown,                     // APIERROR
-	-101:                 driver.Final,                       // NONODE
-	-102:                 driver.Final.As(backend.ErrDenied), // NOAUTH
-	-103:                 driver.Final,                       // BADVERSION
-	-108:                 driver.Final,                       // NOCHILDRENFOREPHEMERALS
-	-110:                 driver.Final,                       // NODEEXISTS
-	-111:                 driver.Final,                       // NOTEMPTY
-	-112:                 driver.Over,                        // SESSIONEXPIRED: the session decides what it means, and is lost
-	-113:                 driver.Unknown,                     // INVALIDCALLBACK
-	-114:                 driver.Final.As(backend.ErrDenied), // INVALIDACL
-	-115:                 driver.Final.As(backend.ErrDenied), // AUTHFAILED
-	-116:                 driver.Over,                        // CLOSING
-	-117:                 driver.Unknown,                     // NOTHING
-	-118:                 driver.Over,                        // SESSIONMOVED: it came in on the session's old link, and the server closes that
-	-119:                 driver.NotDone,                     // NOTREADONLY: the server has no quorum, another one may
-	-120:                 driver.NotDone,                     // EPHEMERALONLOCALSESSION: it is about to be made global
-	-121:                 driver.Final,                       // NOWATCHER
-	-122:                 driver.Unknown,                     // REQUESTTIMEOUT
-	-123:                 driver.Final,                       // RECONFIGDISABLED
-	codeNotAuthenticated: driver.Final.As(backend.ErrDenied),
-	-125:                 driver.NotDone.AtOnce(), // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
-	-127:                 driver.NotDone,          // THROTTLEDOP: it waited for too long in the server's queue, and was removed
+	-1:   driver.Unknown,                     // SYSTEMERROR
+	-2:   driver.Unknown,                     // RUNTIMEINCONSISTENCY; of a multi's part: another one has failed
+	-3:   driver.Unknown,                     // DATAINCONSISTENCY
+	-4:   driver.Unknown,                     // CONNECTIONLOSS
+	-5:   driver.NotDone,                     // MARSHALLINGERROR: all failures before a transaction is proposed
+	-6:   driver.Final,                       // UNIMPLEMENTED: the server is too old
+	-7:   driver.Unknown,                     // OPERATIONTIMEOUT
+	-8:   driver.Final.As(backend.ErrBadKey), // BADARGUMENTS
+	-12:  driver.Unknown,                     // UNKNOWNSESSION
+	-13:  driver.Unknown,                     // NEWCONFIGNOQUORUM, to operators
+	-14:  driver.Unknown,                     // RECONFIGINPROGRESS, to operators
+	-100: driver.Unknown,                     // APIERROR
+	-101: driver.Final,                       // NONODE
+	-102: driver.Final.As(backend.ErrDenied), // NOAUTH
+	-103: driver.Final,                       // BADVERSION
+	-108: driver.Final,                       // NOCHILDRENFOREPHEMERALS
+	-110: driver.Final,                       // NODEEXISTS
+	-111: driver.Final,                       // NOTEMPTY
+	-112: driver.Over,                        // SESSIONEXPIRED: the session decides what it means, and is lost
+	-113: driver.Unknown,                     // INVALIDCALLBACK
+	-114: driver.Final.As(backend.ErrDenied), // INVALIDACL
+	-115: driver.Final.As(backend.ErrDenied), // AUTHFAILED
+	-116: driver.Over,                        // CLOSING
+	-117: driver.Unknown,                     // NOTHING
+	-118: driver.Over,                        // SESSIONMOVED: it came in on the session's old link, and the server closes that
+	-119: driver.NotDone,                     // NOTREADONLY: the server has no quorum, another one may
+	-121: driver.Final,                       // NOWATCHER
+	-122: driver.Unknown,                     // REQUESTTIMEOUT
+	-123: driver.Final,                       // RECONFIGDISABLED
+	-124: driver.Final.As(backend.ErrDenied), // SESSIONCLOSEDREQUIRESASLAUTH
+	-125: driver.NotDone.AtOnce(),            // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
+	-127: driver.NotDone,                     // THROTTLEDOP: it waited for too long in the server's queue, and was removed
+	// EPHEMERALONLOCALSESSION: the servers do not make it global.
+	-120: driver.Final.As(errors.ErrUnsupported),
 	// Our own code, see package wire. A write was done.
 	wire.CodeTooLong: driver.Unknown.As(backend.ErrTooLarge).AtOnce(),
 }

@@ -33,6 +33,7 @@ type hosts struct {
 	servers   []string      // the first one is asked first
 	trusting  bool          // a handshake is the only sign that a server serves
 	exhausted chan struct{} // closed after all have been tried in vain for the first time
+	addresses addresses
 
 	mu       sync.Mutex
 	next     int
@@ -63,7 +64,7 @@ type reached struct {
 func (h *hosts) reach(ctx context.Context, cfg *Config, timeout time.Duration) (*reached, error) {
 	for i, server := range h.servers {
 		began := time.Now()
-		conn, err := cfg.dial(ctx, "tcp", server, timeout)
+		conn, err := cfg.dial(ctx, &h.addresses, "tcp", server, timeout)
 		switch {
 		case err == nil:
 			h.servers = slices.Concat(h.servers[i:], h.servers[:i])
@@ -237,7 +238,7 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	if r == nil {
 		r = &reached{began: time.Now()}
 		var err error
-		if r.conn, err = s.cfg.dial(s.dialing, network, address, timeout); err != nil {
+		if r.conn, err = s.cfg.dial(s.dialing, &s.hosts.addresses, network, address, timeout); err != nil {
 			s.failed(address, err)
 			return nil, err
 		}

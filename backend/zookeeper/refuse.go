@@ -24,6 +24,9 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 	if denied(err) {
 		return fmt.Errorf("%s: %w", path, as(backend.ErrDenied, err))
 	}
+	if why := mean(err).Sentinel; why == errors.ErrUnsupported {
+		return as(why, err)
+	}
 	if errors.Is(err, zk.ErrBadArguments) || errors.Is(err, zk.ErrInvalidPath) {
 		return as(backend.ErrBadKey, err) // a path that the server cannot store
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 var (
 	errExpired      = errors.New("expired, or replaced by another session")
 	errShorter      = errors.New("the server now grants a shorter timeout")
+	errLocal        = errors.New("expired when it made its first entry, right after it was opened: " + words[-120])
 	errNotConfirmed = errors.New("the server did not confirm: entries stay until the session times out")
 )
 
@@ -30,10 +32,13 @@ type session struct {
 	driver.Life
 	cfg   *Config
 	asked time.Duration
+	born  time.Time
 	hosts *hosts
 	pin   *wire.Pin
-	// ballot is shared by all sessions of a Backend.
+	// These are shared by all sessions of a Backend.
 	ballot *ballot
+	locals *atomic.Int32 // sessions in a row that were lost with errLocal
+	global atomic.Bool   // it has made an entry
 
 	first   *reached      // by Open, for the first dial of the client library's loop; nil once used
 	started chan struct{} // closed when conn and events are set
@@ -61,6 +66,8 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 	s := &session{
 		cfg:     cfg,
 		ballot:  ballot,
+		locals:  new(atomic.Int32),
+		born:    time.Now(),
 		asked:   ttl,
 		hosts:   newHosts(cfg.Servers, cfg.Heartbeat == HeartbeatPing),
 		started: make(chan struct{}),
@@ -141,6 +148,25 @@ func (s *session) event(e zk.Event) {
 	case zk.StateExpired:
 		s.Lose(errExpired)
 	}
+}
+
+// localsMost is how many sessions in a row are lost with errLocal before that is final: an operator may have
+// ended one.
+const localsMost = 3
+
+// disowned handles a multi that was refused because the leader does not know the session. So it refuses the
+// first entry of a session that only the link's server knows, and that is not made global. No other session
+// can have expired so soon. It returns nil if that is no reason.
+func (s *session) disowned() error {
+	if s.global.Load() || time.Since(s.born) > s.TTL() {
+		return nil
+	}
+	s.Lose(errLocal)
+	if s.locals.Add(1) < localsMost {
+		return s.LostError()
+	}
+	s.locals.Store(0) // the servers' settings may change
+	return fmt.Errorf("%w: %w", errors.ErrUnsupported, errLocal)
 }
 
 // isOpen reports whether the session was granted, and is live or was.

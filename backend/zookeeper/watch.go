@@ -28,8 +28,9 @@ import (
 // when the asking goroutine notes the reply. The event may belong to an older watch; then a read is wasted.
 //
 // A link's watches end with it: a new generation makes all watches void, and all waiting calls read again. A
-// watch cannot be removed at the server. A watch that nobody waits for stays until it fires or the link ends,
-// and is used again.
+// watch that nobody waits for stays until it fires or the link ends, and is used again. A session that lives
+// for long would leave more and more of them, one for each election that it took part in and that is gone. So
+// only the latest unusedMost stay; others are removed at the server.
 type registry struct {
 	s *session
 
@@ -38,7 +39,10 @@ type registry struct {
 	gen     uint64
 	pos     uint64
 	watches map[watchKey]*watch
+	unused  []*watch // that nobody waited for when they were noted, oldest first
 }
+
+const unusedMost = 256
 
 type watchKind uint8
 
@@ -65,7 +69,9 @@ const (
 type watch struct {
 	key     watchKey
 	status  watchStatus
-	pending int           // pending requests that set it
+	pending int           // pending requests that set it, or remove it
+	listed  bool          // among registry.unused
+	removed bool          // its removal is pending: nobody may read
 	events  uint64        // counts events that may make their replies outdated
 	reads   uint64        // counts reads that have begun
 	entry   backend.Entry // what was read; without Rev if nothing existed
@@ -106,9 +112,40 @@ func (r *registry) leave(w driver.Waker, t *watch) {
 }
 
 func (r *registry) sweep(t *watch) {
-	if len(t.waiters) == 0 && t.pending == 0 && !t.valid() {
+	switch {
+	case len(t.waiters) > 0 || t.pending > 0:
+	case !t.valid():
 		delete(r.watches, t.key)
+	case !t.listed:
+		t.listed = true
+		r.unused = append(r.unused, t)
+		for len(r.unused) > unusedMost {
+			oldest := r.unused[0]
+			r.unused = r.unused[1:]
+			oldest.listed = false
+			r.remove(oldest)
+		}
 	}
+}
+
+// remove removes a watch at the server, if nobody waits for it. Until that has replied, nobody uses the watch
+// or sets it again: the request to set it might be done before this one. If the server refuses, the watch
+// stays there, which is harmless. The caller holds mu.
+func (r *registry) remove(t *watch) {
+	if r.watches[t.key] != t || len(t.waiters) > 0 || t.pending > 0 || !t.valid() || !r.up || !r.s.Begin() {
+		return
+	}
+	t.removed = true
+	go func(began reading) {
+		defer r.s.Done()
+		r.s.leave(began.gen, r.s.unwatch(t.key))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		t.pending--
+		t.removed = false
+		t.notify()
+		r.sweep(t)
+	}(r.begin(t))
 }
 
 func (t *watch) notify() {
@@ -273,6 +310,18 @@ func (s *session) existsW(path string) (bool, error) {
 	defer s.pin.Watching(wire.OpExists, path)()
 	exists, _, err := s.conn.Exists(path)
 	return exists, err
+}
+
+// unwatch removes a watch at the server.
+func (s *session) unwatch(key watchKey) error {
+	on := byte(wire.OnNode)
+	if key.kind == childWatch {
+		on = wire.OnChildren
+	}
+	ask, done := s.pin.Unwatch(on, key.path)
+	defer done()
+	_, err := s.conn.Sync(ask)
+	return err
 }
 
 // childrenW lists a node's children and sets a watch on the list.

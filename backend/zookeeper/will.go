@@ -61,7 +61,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	refused := false // by a server, which is asked again: see hosts.Next
 	for seen := int64(0); ; {
 		server, _ := hosts.Next()
-		over, zxid, err := b.executeAt(ctx, server, hosts.pause(), w.TTL, id, password, seen)
+		over, zxid, err := b.executeAt(ctx, &hosts.addresses, server, hosts.pause(), w.TTL, id, password, seen)
 		seen = max(seen, zxid)
 		switch {
 		case over:
@@ -82,7 +82,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 // executeAt asks one server, after a pause. over reports that the session is known to be over. seen is
 // the zxid of a transaction that a quorum has agreed to since a server did not know the session, or 0;
 // the returned zxid is of the same kind.
-func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.Duration, id int64, password []byte, seen int64) (over bool, zxid int64, err error) {
+func (b *Backend) executeAt(ctx context.Context, a *addresses, server string, pause, ttl time.Duration, id int64, password []byte, seen int64) (over bool, zxid int64, err error) {
 	select {
 	case <-time.After(pause):
 	case <-ctx.Done():
@@ -93,7 +93,7 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		began := time.Now()
-		conn, err := b.cfg.dial(ctx, "tcp", server, patience)
+		conn, err := b.cfg.dial(ctx, a, "tcp", server, patience)
 		if err != nil {
 			return false, 0, err
 		}

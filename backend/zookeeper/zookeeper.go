@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -30,6 +31,7 @@ const sendSlack = 64
 type Backend struct {
 	cfg    Config
 	ballot ballot
+	locals atomic.Int32 // see session.locals
 }
 
 // New returns a Backend. It reports all errors in cfg at once, and does not connect.
@@ -52,7 +54,7 @@ func (b *Backend) Limits() backend.Limits {
 // session. It is for four-letter words. It blocks until ctx ends, or for as long as a session with the
 // default timeout tries one server. The caller closes the connection.
 func (b *Backend) Dial(ctx context.Context, address string) (net.Conn, error) {
-	return b.cfg.dial(ctx, "tcp", address, b.cfg.connectTimeout(b.cfg.SessionTimeout))
+	return b.cfg.dial(ctx, new(addresses), "tcp", address, b.cfg.connectTimeout(b.cfg.SessionTimeout))
 }
 
 // Conn returns the native connection of a session of this package, for the user's own transactions, or
@@ -90,6 +92,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		return nil, fmt.Errorf("Config.Margin of %v is too long for a TTL of %v: it must be at most %v", b.cfg.Margin, ttl, most)
 	}
 	s := newSession(&b.cfg, &b.ballot, ttl)
+	s.locals = &b.locals
 	first, err := s.hosts.reach(ctx, &b.cfg, b.cfg.connectTimeout(ttl))
 	if err != nil {
 		return nil, err

@@ -32,7 +32,8 @@ type Authority struct {
 func New() (*Authority, error) {
 	a := new(Authority)
 	made, err := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: "certtest"}, KeyUsage: x509.KeyUsageCertSign,
+		// ZooKeeper's servers keep one authority of each name.
+		Subject: pkix.Name{CommonName: fmt.Sprint("certtest ", time.Now().UnixNano())}, KeyUsage: x509.KeyUsageCertSign,
 		BasicConstraintsValid: true, IsCA: true,
 	})
 	if err != nil {
@@ -58,14 +59,14 @@ func Expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 // Elsewhere makes a certificate for another host.
 func Elsewhere(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"elsewhere.example"} }
 
-// Issue makes a certificate with this common name for clients, and for servers at 127.0.0.1 and localhost.
+// Issue makes a certificate with this common name for clients, and for servers at 127.0.0.1, ::1 and localhost.
 func (a *Authority) Issue(name string, changes ...Change) (tls.Certificate, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	return a.sign(template, changes...)
 }

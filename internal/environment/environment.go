@@ -4,12 +4,13 @@ package environment
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/elector-go/elector/tlsfiles"
 )
 
 // A Reader reads what does not belong in a URL, and collects all errors. No error contains a secret.
@@ -89,55 +90,37 @@ func (c Certificates) Set() bool {
 }
 
 // TLS returns nil if TLS is not wanted. It is wanted if the URL says so, or, where the URL says nothing (nil),
-// if there are certificates.
-func (e *Reader) TLS(wanted *bool, names Certificates) *tls.Config {
+// if there are certificates. Otherwise it returns a function that reads the files for each connection.
+func (e *Reader) TLS(wanted *bool, names Certificates) func() (*tls.Config, error) {
 	if wanted != nil && !*wanted || wanted == nil && !names.Set() {
 		return nil
 	}
-	return e.TLSConfig(names)
+	return e.Files(names).Config
 }
 
-// TLSConfig returns the configuration for TLS.
-func (e *Reader) TLSConfig(names Certificates) *tls.Config {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if path := os.Getenv(names.CA); path != "" {
-		config.RootCAs = x509.NewCertPool()
-		if text, ok := e.Read(names.CA); ok && !config.RootCAs.AppendCertsFromPEM(text) {
-			e.Fault("%s: the file %s has no certificate in it: it takes PEM, which has a line -----BEGIN CERTIFICATE-----", names.CA, path)
-		}
-	}
-	config.GetClientCertificate = e.clientCertificate(names)
-	return config
-}
-
-// clientCertificate checks a certificate and its key, and returns a function that reads them for each
-// connection: both may be renewed while the process runs. It returns nil if there is none.
-func (e *Reader) clientCertificate(names Certificates) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	cert, key := os.Getenv(names.Cert), os.Getenv(names.Key)
+// Files checks the files, and returns their paths.
+func (e *Reader) Files(names Certificates) tlsfiles.Files {
+	f := tlsfiles.Files{CA: os.Getenv(names.CA), Cert: os.Getenv(names.Cert), Key: os.Getenv(names.Key)}
 	for _, half := range [][2]string{{names.Cert, names.Key}, {names.Key, names.Cert}} {
 		if os.Getenv(half[0]) != "" && os.Getenv(half[1]) == "" {
 			e.Fault("%s is set, and %s is not: a certificate takes its key; set both, or unset both", half[0], half[1])
 		}
 	}
-	if cert == "" || key == "" {
-		return nil
-	}
-	certPEM, ok := e.Read(names.Cert)
-	keyPEM, both := e.Read(names.Key)
-	if !ok || !both {
-		return nil
-	}
-	bad := func(err error) error {
-		return fmt.Errorf("%s and %s: the files %s and %s are no certificate and its key in PEM: %w", names.Cert, names.Key, cert, key, err)
-	}
-	if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
-		e.errs = append(e.errs, bad(err))
-	}
-	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, bad(err)
+	check := func(names string, read bool, f tlsfiles.Files) {
+		if read {
+			if _, err := f.Config(); err != nil {
+				e.Fault("%s: %w", names, err)
+			}
 		}
-		return &pair, nil
 	}
+	if f.CA != "" {
+		_, ok := e.Read(names.CA)
+		check(names.CA, ok, tlsfiles.Files{CA: f.CA})
+	}
+	if f.Cert != "" && f.Key != "" {
+		_, ok := e.Read(names.Cert)
+		_, both := e.Read(names.Key)
+		check(names.Cert+" and "+names.Key, ok && both, tlsfiles.Files{Cert: f.Cert, Key: f.Key})
+	}
+	return f
 }

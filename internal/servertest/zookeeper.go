@@ -16,7 +16,8 @@ import (
 // that start or end the process exclude each other.
 type ZooKeeper struct {
 	*Server
-	id int
+	id   int
+	line string
 }
 
 // StartZooKeeper starts a standalone server and blocks until it serves. The caller closes it.
@@ -53,7 +54,7 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int,
 	}
 	err = errors.Join(
 		os.Mkdir(tmpDir, 0o755),
-		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, at.IP, ports[0], peers)), 0o644),
+		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, at.IP, ports[0], id, peers)), 0o644),
 		os.WriteFile(jaasFile, []byte(cfg.JAAS), 0o600),
 	)
 	if err != nil {
@@ -73,6 +74,9 @@ func (z *ZooKeeper) makeData() error {
 // ID returns the server's number in its ensemble, from 1, or 0 if it is standalone.
 func (z *ZooKeeper) ID() int { return z.id }
 
+// Line returns what reconfig takes to add the server to its ensemble.
+func (z *ZooKeeper) Line() string { return z.line }
+
 // Ensemble is a group of ZooKeeper servers that replicate each other.
 type Ensemble = Cluster[*ZooKeeper]
 
@@ -86,16 +90,20 @@ func StartZooKeeperEnsemble(n int, cfg ZooKeeperConfig) (*Ensemble, error) {
 		}
 		var peers []peer
 		for i, p := range ports {
-			peers = append(peers, peer{id: i + 1, ip: sites[i].IP, quorumPort: p[1], electPort: p[2]})
+			peers = append(peers, peer{id: cfg.FirstID + i, ip: sites[i].IP, quorumPort: p[1], electPort: p[2], observes: i >= n-cfg.Observers})
 		}
-		return newZooKeeper(cfg, i+1, sites[i], ports[i], peers)
+		z, err := newZooKeeper(cfg, cfg.FirstID+i, sites[i], ports[i], peers[:max(n-cfg.Joining, i+1)])
+		if err == nil {
+			z.line = fmt.Sprintf("%s;%s:%d", peers[i], sites[i].IP, ports[i][0])
+		}
+		return z, err
 	})
 }
 
 // leads derives the term from the latest zxid: its upper half is the leader's epoch.
 func (z *ZooKeeper) leads() (uint64, error) {
 	info, err := z.info(answerTimeout)
-	if err != nil || info["Mode"] == ModeFollower {
+	if err != nil || info["Mode"] == ModeFollower || info["Mode"] == ModeObserver {
 		return 0, err
 	}
 	zxid, err := parseZxid(info)

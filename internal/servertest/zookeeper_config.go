@@ -39,6 +39,17 @@ type ZooKeeperConfig struct {
 	// since the kernel has the data.
 	NoSync bool
 
+	// Observers are how many of the last servers of an ensemble are observers, which do not vote.
+	Observers int
+
+	// Joining are how many of the last servers of an ensemble the others do not know: they vote once they
+	// are added, by reconfig and their Line.
+	Joining int
+
+	// FirstID is the number of an ensemble's first server, 1 by default. From 128 on the sessions' numbers
+	// are negative.
+	FirstID int
+
 	// Extra lines are appended to zoo.cfg. The last value of a repeated key counts, so they override this
 	// package's own.
 	Extra []string
@@ -66,6 +77,7 @@ func (c ZooKeeperConfig) withDefaults() ZooKeeperConfig {
 	if c.HeapMB <= 0 {
 		c.HeapMB = 256
 	}
+	c.FirstID = max(c.FirstID, 1)
 	return c
 }
 
@@ -75,10 +87,21 @@ type peer struct {
 	ip         string
 	quorumPort int
 	electPort  int
+	observes   bool
 }
 
-// file returns the contents of zoo.cfg, for a standalone server if there are no peers.
-func (c ZooKeeperConfig) file(dataDir, ip string, port int, peers []peer) string {
+// String returns the peer's line in zoo.cfg.
+func (p peer) String() string {
+	role := "participant"
+	if p.observes {
+		role = "observer"
+	}
+	return fmt.Sprintf("server.%d=%s:%d:%d:%s", p.id, p.ip, p.quorumPort, p.electPort, role)
+}
+
+// file returns the contents of zoo.cfg of a server: number id among peers, or a standalone one if there are
+// no peers.
+func (c ZooKeeperConfig) file(dataDir, ip string, port, id int, peers []peer) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("tickTime=%d", c.TickTime.Milliseconds())
@@ -100,7 +123,10 @@ func (c ZooKeeperConfig) file(dataDir, ip string, port int, peers []peer) string
 		line("initLimit=%d", initLimit)
 		line("syncLimit=%d", syncLimit)
 		for _, p := range peers {
-			line("server.%d=%s:%d:%d", p.id, p.ip, p.quorumPort, p.electPort)
+			line("%s", p)
+			if p.id == id && p.observes {
+				line("peerType=observer")
+			}
 		}
 	}
 	for _, extra := range c.Extra {

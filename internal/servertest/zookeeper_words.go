@@ -14,6 +14,7 @@ const (
 	ModeStandalone = "standalone"
 	ModeLeader     = "leader"
 	ModeFollower   = "follower"
+	ModeObserver   = "observer"
 )
 
 // Command sends a four-letter word such as "ruok", "srvr", "mntr" or "wchp" and returns the answer. It

@@ -26,6 +26,8 @@ package dialnats
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -72,7 +74,7 @@ func secured(t *dial.Target) ([]nats.Option, error) {
 	var env environment.Reader
 	var options []nats.Option
 	if config := env.TLS(t.TLS, environment.Certificates{CA: "NATS_CA", Cert: "NATS_CERT", Key: "NATS_KEY"}); config != nil {
-		options = append(options, nats.Secure(config))
+		options = append(options, rereading(config))
 	}
 	var set []string
 	for _, name := range []string{creds, nkey, user} {
@@ -104,6 +106,34 @@ func secured(t *dial.Target) ([]nats.Option, error) {
 		options = append(options, nats.Token(name))
 	}
 	return options, env.Err()
+}
+
+// rereading is nats.Secure with files that are read again for each connection.
+func rereading(config func() (*tls.Config, error)) nats.Option {
+	return func(o *nats.Options) error {
+		first, err := config()
+		if err != nil {
+			return err
+		}
+		if first.GetClientCertificate != nil {
+			first.GetClientCertificate = func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				now, err := config()
+				if err != nil {
+					return nil, err
+				}
+				return now.GetClientCertificate(request)
+			}
+		}
+		o.Secure, o.TLSConfig = true, first
+		o.RootCAsCB = func() (*x509.CertPool, error) {
+			now, err := config()
+			if err != nil {
+				return nil, err
+			}
+			return now.RootCAs, nil
+		}
+		return nil
+	}
 }
 
 // A link is a connection that is made when it is wanted.

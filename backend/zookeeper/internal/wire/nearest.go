@@ -43,13 +43,7 @@ func (l *Link) forDirectory(p []byte, path string) []byte {
 	path = strings.TrimSuffix(path, nearestMark)
 	slash := strings.LastIndexByte(path, '/')
 	dir, own := path[:slash], path[slash+1:]
-	xid := int32(binary.BigEndian.Uint32(p[4:]))
-	l.mu.Lock()
-	// It has just been noted. But a server that replies to no request may have caused its removal.
-	if i := len(l.outstanding) - 1; i >= 0 && l.outstanding[i].xid == xid {
-		l.outstanding[i].own = own
-	}
-	l.mu.Unlock()
+	l.noted(p, func(f *sentFrame) { f.own = own })
 	request := appendBytes(slices.Clone(p[4:requestHead]), []byte(dir))
 	return appendBytes(nil, append(request, 0)) // no watch
 }

@@ -19,6 +19,7 @@ const (
 	OpChildren   = 12 // getChildren2
 	OpCheck      = 13
 	OpMulti      = 14
+	OpUnwatch    = 18 // removeWatches
 	OpAuth       = 100
 	OpSetWatches = 101
 	OpSASL       = 102

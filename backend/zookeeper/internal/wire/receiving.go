@@ -83,8 +83,13 @@ func (l *Link) nextFrame() error {
 	if request.own != "" {
 		return l.passNearest(length, request.own)
 	}
-	if request.op == OpMulti {
+	switch request.op {
+	case OpMulti:
 		return l.multi(length)
+	case OpUnwatch: // the library waits for a sync's reply, with a path
+		l.instead = appendBytes(nil, append(slices.Clone(frame[4:4+answerHead]), 0, 0, 0, 0))
+		l.skip = 4 + length
+		return nil
 	}
 	l.frameLeft = 4 + length
 	return nil

@@ -77,6 +77,10 @@ func (l *Link) amended(op int32, p []byte) []byte {
 			p = slices.Clone(p)
 			binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
 		}
+	case OpSync:
+		if len(body) >= 4 && l.pin.watched.has(OpUnwatch, string(body[4:])) {
+			return l.unwatch(p, string(body[4:]))
+		}
 	case OpExists, OpGetData, OpChildren:
 		// The path's length, the path, and whether to set a watch.
 		const length, mark = 4, 1
@@ -86,6 +90,9 @@ func (l *Link) amended(op int32, p []byte) []byte {
 		path := string(body[length : len(body)-mark])
 		if op == OpChildren && l.pin.watched.has(opNearest, path) {
 			return l.forDirectory(p, path)
+		}
+		if body[len(body)-mark] != 0 {
+			l.pin.watched.noteUser(op, path)
 		}
 		if l.pin.watched.has(op, path) {
 			p = slices.Clone(p)

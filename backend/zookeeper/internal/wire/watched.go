@@ -1,6 +1,11 @@
 package wire
 
-import "sync"
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"sync"
+)
 
 // watched are the pending reads that must set a watch. The client library's own calls for that make a
 // channel for each watch, on each link. Somebody would have to receive from it, and it cannot be given
@@ -8,6 +13,7 @@ import "sync"
 type watched struct {
 	mu    sync.Mutex
 	reads map[watchedPath]int // the number of calls
+	users map[string]struct{} // what the user has watched, by the library: as Unwatch asks
 }
 
 type watchedPath struct {
@@ -32,6 +38,71 @@ func (p *Pin) Watching(op int32, path string) (done func()) {
 		if w.reads[read]--; w.reads[read] == 0 {
 			delete(w.reads, read)
 		}
+	}
+}
+
+// What a watch is on, as servers number it.
+const (
+	OnChildren = 1
+	OnNode     = 2 // its data, or its existence
+)
+
+// The client library knows no request to remove a watch. So the link makes one of a sync, whose path nobody
+// else asks for while the call lasts.
+var unwatchMarks = map[byte]string{OnChildren: "/unwatch-children", OnNode: "/unwatch-node"}
+
+// Unwatch makes a sync of ask a request to remove a path's watch, until done is called.
+func (p *Pin) Unwatch(on byte, path string) (ask string, done func()) {
+	ask = path + unwatchMarks[on]
+	return ask, p.Watching(OpUnwatch, ask)
+}
+
+// unwatch returns the request for a watch's removal, as it is sent, and notes that for its reply.
+func (l *Link) unwatch(p []byte, path string) []byte {
+	for on, mark := range unwatchMarks {
+		node, is := strings.CutSuffix(path, mark)
+		if !is {
+			continue
+		}
+		if l.pin.watched.byUser(path) {
+			break // the server has one watch for both
+		}
+		l.noted(p, func(f *sentFrame) { f.op = OpUnwatch })
+		request := binary.BigEndian.AppendUint32(slices.Clone(p[4:8]), OpUnwatch)
+		return appendBytes(nil, append(appendBytes(request, []byte(node)), 0, 0, 0, on))
+	}
+	return p
+}
+
+// noteUser notes that the library itself sets a watch with a read.
+func (w *watched) noteUser(op int32, path string) {
+	on := byte(OnNode)
+	if op == OpChildren {
+		on = OnChildren
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.users == nil {
+		w.users = make(map[string]struct{})
+	}
+	w.users[path+unwatchMarks[on]] = struct{}{}
+}
+
+func (w *watched) byUser(ask string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, is := w.users[ask]
+	return is
+}
+
+// noted changes what is noted of the request that is being sent. A server that replies to no request may have
+// caused its removal.
+func (l *Link) noted(p []byte, change func(*sentFrame)) {
+	xid := int32(binary.BigEndian.Uint32(p[4:]))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := len(l.outstanding) - 1; i >= 0 && l.outstanding[i].xid == xid {
+		change(&l.outstanding[i])
 	}
 }
 

@@ -187,6 +187,38 @@ func TestKeepers(t *testing.T) {
 	}
 }
 
+// What a server says of itself is judged.
+func TestZooKeeperSaysOfItself(t *testing.T) {
+	t.Parallel()
+	for srvr, want := range map[string]Finding{
+		"Mode: read-only":                 {Check: "role", Level: Warn, Says: "read-only mode: it has lost touch"},
+		"Mode: observer":                  {Check: "role", Level: Unknown, Says: "observer"},
+		"Mode: leader\nZxid: 0x1fffffff0": {Check: "zxid", Level: Warn, Says: "15 transactions are left"},
+	} {
+		addr := answers(t, func(conn net.Conn, _ []byte) {
+			_, _ = io.WriteString(conn, "Zookeeper version: 3.8.0-1\n"+srvr+"\n")
+		})
+		says(t, check(t, "zk://"+addr, "/").Servers[0].Findings, want.Check, want.Level, want.Says)
+	}
+}
+
+// Settings under which candidates can do nothing are named.
+func TestZooKeeperSettings(t *testing.T) {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true,
+		Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=digest"}})
+	says(t, check(t, "zk://"+server.Addr(), "/").Service, "rights", Fail, "clients that do not authenticate")
+	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:secret")
+	says(t, check(t, "zk://"+server.Addr(), "/").Service, "rights", OK, "create")
+
+	t.Run("local sessions", func(t *testing.T) {
+		c := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true,
+			Extra: []string{"localSessionsEnabled=true", "localSessionsUpgradingEnabled=false"}})
+		for _, addr := range c.Addrs() {
+			says(t, check(t, "zk://"+addr, "/").Service, "rights", Fail, "localSessionsUpgradingEnabled=true")
+		}
+	})
+}
+
 // A server that answers no four-letter word except srvr is no worse for it. An interrupt leaves nothing behind.
 func TestZooKeeperWithoutWords(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -42,7 +43,11 @@ func (s *Server) zooKeeper(ctx context.Context, b *zookeeper.Backend) {
 	default:
 		s.Findings.add("product", OK, "", "Apache ZooKeeper, which is supported")
 		s.tellVersion(version, 3, 5)
-		s.Findings.add("role", OK, "", "%.60s", srvr["Mode"])
+		s.zooKeeperRole(srvr["Mode"])
+		s.zxids(srvr["Zxid"])
+	}
+	if s.use != nil {
+		return
 	}
 
 	answer, err = s.word(ctx, b, "conf")
@@ -66,6 +71,26 @@ func (s *Server) zooKeeper(ctx context.Context, b *zookeeper.Backend) {
 		return
 	}
 	s.Findings.add("settings", OK, "", says, values...)
+}
+
+// zooKeeperRole tells what a server is in its ensemble.
+func (s *Server) zooKeeperRole(role string) {
+	switch role {
+	case "read-only":
+		s.unfit("role", "see its log: fewer than half of the ensemble may be up", "is in read-only mode: it has lost touch with the other servers")
+	case "observer":
+		s.Findings.add("role", Unknown, "leave it out of the URL if it follows another follower (observerMasterPort in zoo.cfg): trust windows would be too long", "observer")
+	default:
+		s.Findings.add("role", OK, "", "%.60s", role)
+	}
+}
+
+// zxids tells how many transactions are left until the ensemble elects a leader again.
+func (s *Server) zxids(latest string) {
+	zxid, err := strconv.ParseUint(latest, 0, 64)
+	if left := math.MaxUint32 - uint32(zxid); err == nil && zxid>>32 > 0 && left < math.MaxUint32/16 {
+		s.Findings.add("zxid", Warn, "restart the leader when it suits", "%d transactions are left until the ensemble elects a leader again, which suspends all sessions for a moment", left)
+	}
 }
 
 // unlisted notes that a server does not answer to a word, which is no fault.

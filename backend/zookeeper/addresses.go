@@ -1,0 +1,80 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// addresses are those of the servers' names. A name may have several: of one server, or of an ensemble's
+// servers, as the name of a headless service has. net.Dialer would try them in an order that is always the
+// same, and give each two seconds at least. So a server that accepts connections and is frozen would hide
+// all others, and one that drops packets, too, where the session timeout is short.
+type addresses struct {
+	mu    sync.Mutex
+	known map[string][]string // by name; the one that was used last is the last
+}
+
+// dial connects to a server, given as "host:port", at the address that was not used for the longest time. It
+// divides the time among them.
+func (a *addresses) dial(ctx context.Context, network, server string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	end, _ := ctx.Deadline()
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return nil, err
+	}
+	ips, err := a.lookUp(ctx, host, timeout)
+	var errs []error
+	for i, ip := range ips {
+		share := time.Until(end) / time.Duration(len(ips)-i)
+		conn, err := (&net.Dialer{Timeout: share}).DialContext(ctx, network, net.JoinHostPort(ip, port))
+		if err == nil {
+			a.note(host, slices.Concat(ips[i+1:], ips[:i+1]))
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(append(errs, err)...)
+}
+
+// lookUp returns the addresses of a name. Known ones are used while names cannot be resolved, but not if
+// there is no such name.
+func (a *addresses) lookUp(ctx context.Context, host string, timeout time.Duration) ([]string, error) {
+	a.mu.Lock()
+	known := a.known[host]
+	a.mu.Unlock()
+	if len(known) > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout/2)
+		defer cancel()
+	}
+	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	var lookup *net.DNSError
+	switch {
+	case errors.As(err, &lookup) && lookup.IsNotFound:
+		return nil, err
+	case err != nil:
+		return known, err
+	}
+	var ips []string
+	for _, i := range rand.Perm(len(found)) {
+		ips = append(ips, found[i].String())
+	}
+	slices.SortStableFunc(ips, func(x, y string) int { return slices.Index(known, x) - slices.Index(known, y) }) // new ones first
+	return ips, nil
+}
+
+func (a *addresses) note(host string, known []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil {
+		a.known = make(map[string][]string)
+	}
+	a.known[host] = known
+}
