@@ -206,7 +206,7 @@ func TestZooKeeperSaysOfItself(t *testing.T) {
 func TestZooKeeperSettings(t *testing.T) {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true,
 		Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=digest"}})
-	says(t, check(t, "zk://"+server.Addr(), "/").Service, "rights", Fail, "clients that do not authenticate")
+	says(t, check(t, "zk://"+server.Addr(), "/").Service, "rights", Fail, "clients that authenticate")
 	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:secret")
 	says(t, check(t, "zk://"+server.Addr(), "/").Service, "rights", OK, "create")
 
