@@ -21,7 +21,7 @@ import (
 func as(sentinel, native error) error {
 	if errors.Is(native, zk.ErrNoAuth) {
 		// The server accepts a wrong password, and then treats the client as another user.
-		return fmt.Errorf("%w: the ACL gives the right to none of Config.Auth, and not to a client certificate; or a password is wrong: %w", sentinel, native)
+		return fmt.Errorf("%w: the ACL gives the right to none of Config.Auth, Config.SASL and a client certificate; or a password of Config.Auth is wrong: %w", sentinel, native)
 	}
 	if code, ok := codeOf(native); ok && words[code] != "" {
 		return fmt.Errorf("%w: %s: %w", sentinel, words[code], native)
@@ -33,7 +33,7 @@ func as(sentinel, native error) error {
 var words = map[int32]string{
 	-119: "the server is in read-only mode: it has lost touch with the others",
 	-120: "the servers' sessions are local, and can hold no entry: set localSessionsUpgradingEnabled=true in their zoo.cfg",
-	-124: "the server wants clients that authenticate, such as by Config.SASL",
+	-124: "the server wants clients that authenticate: give it Config.SASL or Config.Auth (in the environment ZOOKEEPER_AUTH_FILE)",
 	-125: "a quota on the path, or on one above it, is used up",
 	-127: "the server throttles requests",
 }

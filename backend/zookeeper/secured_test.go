@@ -65,7 +65,7 @@ func TestACLOfACertificate(t *testing.T) {
 	for name, other := range map[string]*backend.Session{"of bob": open(acl, &bobs), "without a certificate": open(nil, nil)} {
 		err := create(other, "/anns/"+name[:1])
 		assert.ErrorIs(t, err, backend.ErrDenied, name)
-		assert.ErrorContains(t, err, "none of Config.Auth, and not to a client certificate", name)
+		assert.ErrorContains(t, err, "none of Config.Auth, Config.SASL and a client certificate", name)
 	}
 	assert.ErrorIs(t, create(open(zk.AuthACL(zk.PermAll), nil), "/nobodys"), backend.ErrDenied)
 }

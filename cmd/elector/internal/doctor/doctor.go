@@ -204,7 +204,7 @@ func (s *Server) check(ctx context.Context, url string, opens bool) {
 	case errors.Is(err, backend.ErrDenied):
 		s.Findings.add("session", Warn, lackRights, "%v", err) // the check of the service will tell
 	case err != nil:
-		s.unfit("session", "see its log; has it lost touch with the other servers?", "answers, and grants no session: %v", err)
+		s.unfit("session", "if the cause is not named, see its log: it may have lost touch with the other servers", "answers, and grants no session: %v", err)
 	default:
 		s.Findings.add("session", OK, "", "grants sessions")
 		closing(ctx, session)

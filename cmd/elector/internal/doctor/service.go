@@ -26,7 +26,7 @@ const (
 	// drift is the difference of the rates of two clocks that no sound pair has. Trust windows bear an eighth.
 	drift = 0.01
 
-	lackRights = "see the rights in docs/settings.md, Secured services; give this command the path of your elections"
+	lackRights = "see the rights in docs/settings.md, Secured services (ZooKeeper: docs/secured-zookeeper.md); give this command the path of your elections"
 )
 
 // checkService does what a candidate does, below dir.
