@@ -112,6 +112,9 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case errors.Is(err, errApart):
 		c.fence = ""
 		return nil, false, nil
+	case errors.Is(err, errUnsent):
+		c.fence, c.late = "", errors.Is(err, context.DeadlineExceeded)
+		return nil, false, c.again(ctx, err)
 	case err == nil && answer.Succeeded:
 		out := p.made(answer)
 		c.wrote(out)

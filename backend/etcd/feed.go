@@ -91,11 +91,8 @@ func (r *registry) attach(f *feed, t *watch) (fed bool, unread, err error) {
 		}
 		return false, nil, errWatchEnded
 	}
-	since := f.pos
-	if t.met { // by an earlier feed, perhaps in another history
-		since = max(since, t.rev+1)
-	}
-	t.feed, t.inbox, t.met = f, nil, false
+	since := t.since(f.pos)
+	t.feed, t.inbox = f, nil
 	f.fed++
 	r.mu.Unlock()
 	unread = r.meet(t, since)
@@ -112,6 +109,15 @@ func (r *registry) attach(f *feed, t *watch) (fed bool, unread, err error) {
 	r.apply(t, t.inbox)
 	t.inbox = nil
 	return true, nil, nil
+}
+
+// since returns the revision as of which a watch must know what exists when its next source begins at pos. What it
+// knows from an earlier feed may be of another history. Caller holds registry.mu.
+func (t *watch) since(pos int64) int64 {
+	if t.met {
+		pos, t.met = max(pos, t.rev+1), false
+	}
+	return pos
 }
 
 // detach ends the feeding of a watch. Caller holds mu.

@@ -216,6 +216,48 @@ func TestRestoredUnderManyWaits(t *testing.T) {
 	}
 }
 
+// When a feed has ended, its watches read again, also if too few are left for another feed: the service may have been
+// restored meanwhile, with as many revisions as before.
+func TestRestoredUnderAFormerFeed(t *testing.T) {
+	t.Parallel()
+	p := newPast(t)
+	p.Enqueue(p.S)
+	p.backUp()
+	p.beats()
+	const seats, gone = 12, 9
+	other := p.another(60 * time.Second)
+	first := p.elections(seats, other.S)
+	var second []backend.Entry
+	var all []<-chan wait.Result[[]backend.Entry]
+	for i, e := range first {
+		second = append(second, p.Commit(other.S, backend.Enqueue(backend.Parent(e.Key), nil))[0])
+		all = append(all, p.Awaits(p.S, e, second[i]))
+	}
+	for _, waiting := range all {
+		wait.Pending(t, waiting)
+	}
+	operator := p.operator()
+	for i := range gone {
+		must.Get(operator.Delete(p.Ctx, first[i].Key))(t)
+		p.Told(all[i], backend.Entry{}, second[i])
+	}
+	time.Sleep(200 * time.Millisecond) // the calls have left
+	var now *clientv3.DeleteResponse
+	for i := range gone { // nobody awaits these any more
+		now = must.Get(operator.Delete(p.Ctx, second[i].Key))(t)
+	}
+	time.Sleep(200 * time.Millisecond)
+	p.restore(func(operator *clientv3.Client) {
+		for until := true; until; {
+			made := must.Get(operator.Put(p.Ctx, "others", ""))(t)
+			until = made.Header.Revision < now.Header.Revision
+		}
+	})
+	for _, waiting := range all[gone:] {
+		p.Told(waiting, backend.Entry{}, backend.Entry{})
+	}
+}
+
 // Two terms are valid at most until the first heartbeat after the service was restored.
 func TestTermAfterARestore(t *testing.T) {
 	t.Parallel()

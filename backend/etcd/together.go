@@ -29,7 +29,7 @@ const (
 )
 
 // together sends requests of one kind.
-type together[R any] struct {
+type together[R comparable] struct {
 	// take moves requests that may go together from those that wait, in their order, and drops those that were given up.
 	take func(waiting []R) (batch, left []R)
 	// send sends requests, and tells each sender when they are answered.
@@ -75,6 +75,18 @@ func (t *together[R]) next() (batch []R) {
 	}
 	return batch
 }
+
+// withdraw takes a request back, and reports whether it still waited.
+func (t *together[R]) withdraw(r R) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.waiting)
+	t.waiting = slices.DeleteFunc(t.waiting, func(o R) bool { return o == r })
+	return len(t.waiting) < n
+}
+
+// errUnsent: the time of a request was over while it waited for others.
+var errUnsent = errors.New("not sent in time, behind others")
 
 // errApart: nothing was done, and the reason may be another request of the transaction. Each is made by itself.
 var errApart = errors.New("not together with others")
@@ -185,7 +197,15 @@ func (s *session) writeTogether(ctx context.Context, p *plan, gets []clientv3.Op
 	select {
 	case <-w.done:
 		return w.answer, w.err
-	case <-ctx.Done(): // if it is sent nevertheless, its fence tells
+	case <-ctx.Done():
+	}
+	if s.writes.withdraw(w) {
+		return nil, as(errUnsent, ctx.Err())
+	}
+	select {
+	case <-w.done:
+		return w.answer, w.err
+	default: // it may be on its way: its fence tells
 		return nil, ctx.Err()
 	}
 }
@@ -196,8 +216,10 @@ func (s *session) takeWrites(waiting []*writing) (batch, left []*writing) {
 	touched := make(map[string]bool) // by key: whether it is written
 	most, size := 0, 0
 	for i, w := range waiting {
-		if w.ctx.Err() != nil {
-			continue // its sender has given up
+		if err := w.ctx.Err(); err != nil { // its sender gives up
+			w.err = as(errUnsent, err)
+			close(w.done)
+			continue
 		}
 		most, size = max(most, len(w.p.cmps), len(w.p.then), len(w.gets)), size+w.p.size
 		switch {

@@ -142,6 +142,39 @@ func TestCommitsGoTogether(t *testing.T) {
 	}
 }
 
+// A commit that has waited for others and was never sent is not in doubt.
+func TestCommitThatWasNeverSent(t *testing.T) {
+	t.Parallel()
+	var gate txnGate
+	f := setUp(t, 30*time.Second, gate.client)
+	entries := f.elections(6, f.S)
+	var all []<-chan wait.Result[[]backend.Entry]
+	gate.mu.Lock()
+	before := gate.sent
+	gate.mu.Unlock()
+	sent := gate.during(func() {
+		for _, e := range entries[:4] {
+			all = append(all, f.Commits(f.S, backend.Update(e, nil)))
+		}
+		wait.For(t, "four commits", func() bool {
+			gate.mu.Lock()
+			defer gate.mu.Unlock()
+			return gate.sent == before+4
+		})
+		ctx, cancel := context.WithTimeout(f.Ctx, 10*time.Millisecond)
+		defer cancel()
+		_, err := f.S.Commit(ctx, nil, backend.Update(entries[4], []byte("never")))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotErrorIs(t, err, backend.ErrIndeterminate)
+	}, func() {
+		for _, updating := range all {
+			wait.Value(t, updating)
+		}
+	})
+	assert.Equal(t, 4, sent)
+	f.Stands(f.S, entries[4])
+}
+
 // Commits on one key do not go together: etcd puts a key once in a transaction.
 func TestCommitsOnOneKeyGoApart(t *testing.T) {
 	t.Parallel()

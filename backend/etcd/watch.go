@@ -391,6 +391,7 @@ func (r *registry) meet(t *watch, rev int64) error {
 	if r.spent != nil && r.spent != t {
 		r.drop(r.spent)
 	}
+	rev = t.since(rev)
 	unwanted := t.now == nil && len(t.waiters) == 0 && !t.spare
 	if unwanted {
 		r.drop(t)
