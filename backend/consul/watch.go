@@ -179,7 +179,7 @@ func (r *registry) ensure(t *watch) {
 	if t.of != nil && !t.known {
 		r.detach(t)
 	}
-	if t.running || t.of != nil || t.dropped || r.attach(t) || !r.s.Begin() {
+	if t.running || t.of != nil || t.dropped || r.attach(t) || t.running || !r.s.Begin() { // attach may have made it run
 		return
 	}
 	t.running = true
