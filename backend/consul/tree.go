@@ -71,7 +71,7 @@ func (r *registry) attach(t *watch) bool {
 			r.detach(t)
 			return false
 		}
-		r.show(t)
+		r.show(t, 0)
 	}
 	return t.of != nil
 }
@@ -159,7 +159,7 @@ func (r *registry) harvest(g *watch, a answer) {
 	r.s.learned.saw(a.index)
 	for _, t := range r.watches {
 		if t.of == g {
-			r.show(t)
+			r.show(t, a.sure)
 		}
 	}
 }
@@ -172,15 +172,16 @@ func (g *watch) shown(t *watch) (backend.Entry, uint64) {
 	return backend.Entry{Key: t.key}, g.index
 }
 
-// show makes t show what its tree shows, if that is later. Caller holds mu.
-func (r *registry) show(t *watch) {
+// show makes t show what its tree shows, if that is later. What the session has seen up to the index sure cannot be
+// later, unless the service was restored. Caller holds mu.
+func (r *registry) show(t *watch, sure uint64) {
 	g := t.of
 	e, index := g.shown(t)
 	switch {
 	case t.known && e.Same(t.entry) && t.floor <= max(index, t.index):
 		return
 	case index > t.index && index >= t.floor && (t.known || !e.Exists()):
-	case t.known && max(t.index, t.floor) > g.index:
+	case t.known && max(t.index, t.floor) > max(g.index, sure):
 		return // the tree has yet to show that
 	default: // another call has shown it to be gone, or the service was restored: read it
 		t.known = false
@@ -259,7 +260,7 @@ func (g *watch) size() int { return g.planted + g.members }
 // lookAt is the look at what a tree watches: it reads all of it.
 func (r *registry) lookAt(ctx context.Context, g *watch) error {
 	r.mu.Lock()
-	since := g.index
+	since, sure := g.index, r.s.learned.newest.Load()
 	r.mu.Unlock()
 	pairs, index, err := r.s.b.kvList(path(g.key), consistent(ctx))
 	if err != nil {
@@ -274,7 +275,7 @@ func (r *registry) lookAt(ctx context.Context, g *watch) error {
 	case index < since: // the service was restored, or has forgotten deletions
 		g.known = false
 	default:
-		r.harvest(g, answer{pairs: pairs, index: index})
+		r.harvest(g, answer{pairs: pairs, index: index, sure: sure})
 	}
 	if hangs && g.stop != nil {
 		g.stop()

@@ -265,6 +265,7 @@ type answer struct {
 	entry   backend.Entry
 	listing backend.Listing
 	pairs   api.KVPairs // of a tree
+	sure    uint64      // a consistent read shows all up to this index
 	index   uint64
 	late    bool // time was up
 }
@@ -360,6 +361,9 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 	o = o.WithContext(ctx)
 	var a answer
 	var err error
+	if since == 0 {
+		a.sure = r.s.learned.newest.Load()
+	}
 	switch {
 	case t.tree:
 		a.pairs, a.index, err = r.askTree(t, o)
