@@ -49,6 +49,9 @@ func (t *watch) waits() bool {
 	return !t.tree && !t.list && (t.of != nil || t.running && t.since != 0)
 }
 
+// unread reports whether a watch relies on a tree that is yet to be read.
+func (t *watch) unread() bool { return t.of != nil && !t.of.known }
+
 // attach makes a tree watch for t, if there is one, or should be. What the tree has shown counts if it is later.
 // Caller holds mu.
 func (r *registry) attach(t *watch) bool {
@@ -264,10 +267,17 @@ func (r *registry) lookAt(ctx context.Context, g *watch) error {
 	r.mu.Unlock()
 	pairs, index, err := r.s.b.kvList(path(g.key), consistent(ctx))
 	if err != nil {
-		return r.unseen(silent(ctx, err))
+		err = r.unseen(silent(ctx, err))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if err != nil && !g.dropped {
+			r.miss(g, err)
+		}
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	g.missed = 0
 	hangs := index != g.index
 	switch {
 	case g.dropped, !g.known, index >= since && index < g.index: // it was answered meanwhile
@@ -281,6 +291,17 @@ func (r *registry) lookAt(ctx context.Context, g *watch) error {
 		g.stop()
 	}
 	return nil
+}
+
+// miss is for a look that could not read a tree. Until it is read again, looks are at what it watches. If it cannot be
+// read in the time for a look, while all else can, it must not end the session. Caller holds mu.
+func (r *registry) miss(g *watch, why error) {
+	g.known = false
+	if g.missed++; g.missed > 1 {
+		r.fell(g, why)
+	} else if g.stop != nil {
+		g.stop()
+	}
 }
 
 // breathe waits before a tree that is large asks again: then more changes come at once.

@@ -69,6 +69,7 @@ type watch struct {
 	members int                    // how many have none
 	pairs   map[string]*api.KVPair // what a tree has shown
 	fits    bool                   // it does not bring too much; only its goroutine uses this
+	missed  int                    // looks in a row that could not read it
 }
 
 // join makes w a waiter of a watch. A new watch shows known, at index, unless that is 0. Caller holds
@@ -275,10 +276,11 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	switch {
 	case t.dropped, r.s.Ctx.Err() != nil:
 		return true
-	case t.tree && (forbidden(err) || errors.Is(err, errWide)):
+	case t.tree && (errors.Is(err, errWide) || forbidden(err) && (t.pairs == nil || t.refused.denied.Over(mostRefused))):
 		r.fell(t, err)
 		return true
 	case interrupted, t.rides(r.s, err, since):
+		t.known = t.known && !(t.tree && forbidden(err)) // nor can looks read it: see look
 		return false
 	case err != nil && t.tree:
 		r.fell(t, err)
