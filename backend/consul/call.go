@@ -49,15 +49,20 @@ func (s *session) enter(ctx context.Context, turns chan struct{}) error {
 	return s.Over(ctx)
 }
 
+// inLine is the error of a request that was given up before it was sent.
+type inLine struct{ error }
+
+func (e inLine) Unwrap() error { return e.error }
+
 // once runs one request of the session, which may still be answered for a grace period after the
 // session has ended. The reply to a request that was in time is returned in any case.
 func once[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := s.Over(ctx); err != nil {
-		return zero, err
+		return zero, inLine{err}
 	}
 	if err := s.enter(ctx, s.requests); err != nil {
-		return zero, err
+		return zero, inLine{err}
 	}
 	defer func() { <-s.requests }()
 	own, cancel := context.WithCancel(ctx)

@@ -165,7 +165,7 @@ const tooManyConnections = "too many concurrent connections"
 // unsent reports whether a request cannot have reached a server.
 func unsent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, new(inLine)) || errors.As(err, &op) && op.Op == "dial"
 }
 
 // code returns the status of an error that is a server's reply, or 0.

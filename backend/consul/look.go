@@ -43,9 +43,9 @@ func (r *registry) look(ctx context.Context) error {
 	for _, t := range r.watches {
 		q := query{watch: t, since: t.since, empty: len(t.listing.Keys) == 0}
 		switch {
-		case t.tree:
+		case t.tree && t.known:
 			trees = append(trees, t)
-		case !t.running || t.since == 0 || len(t.waiters) == 0:
+		case t.tree, len(t.waiters) == 0, !t.unread() && (!t.running || t.since == 0):
 		case !t.known: // another call has shown that it is out of date
 			stale = append(stale, q)
 		case t.list:
@@ -125,7 +125,10 @@ func (r *registry) look(ctx context.Context) error {
 	r.mu.Lock()
 	hangs := false
 	for _, q := range stale {
-		if q.watch.running && q.watch.since == q.since { // it was not answered meanwhile
+		if q.watch.unread() {
+			q.watch.known = false
+			r.ensure(q.watch)
+		} else if q.watch.running && q.watch.since == q.since { // it was not answered meanwhile
 			q.watch.known, q.watch.refused = false, bout{}
 			if q.watch.crowded && q.watch.stop != nil {
 				q.watch.stop()

@@ -49,6 +49,9 @@ func (t *watch) waits() bool {
 	return !t.tree && !t.list && (t.of != nil || t.running && t.since != 0)
 }
 
+// unread reports whether a watch relies on a tree that is yet to be read.
+func (t *watch) unread() bool { return t.of != nil && !t.of.known }
+
 // attach makes a tree watch for t, if there is one, or should be. What the tree has shown counts if it is later.
 // Caller holds mu.
 func (r *registry) attach(t *watch) bool {
@@ -71,7 +74,7 @@ func (r *registry) attach(t *watch) bool {
 			r.detach(t)
 			return false
 		}
-		r.show(t)
+		r.show(t, 0)
 	}
 	return t.of != nil
 }
@@ -159,7 +162,7 @@ func (r *registry) harvest(g *watch, a answer) {
 	r.s.learned.saw(a.index)
 	for _, t := range r.watches {
 		if t.of == g {
-			r.show(t)
+			r.show(t, a.sure)
 		}
 	}
 }
@@ -172,15 +175,16 @@ func (g *watch) shown(t *watch) (backend.Entry, uint64) {
 	return backend.Entry{Key: t.key}, g.index
 }
 
-// show makes t show what its tree shows, if that is later. Caller holds mu.
-func (r *registry) show(t *watch) {
+// show makes t show what its tree shows, if that is later. What the session has seen up to the index sure cannot be
+// later, unless the service was restored. Caller holds mu.
+func (r *registry) show(t *watch, sure uint64) {
 	g := t.of
 	e, index := g.shown(t)
 	switch {
 	case t.known && e.Same(t.entry) && t.floor <= max(index, t.index):
 		return
 	case index > t.index && index >= t.floor && (t.known || !e.Exists()):
-	case t.known && max(t.index, t.floor) > g.index:
+	case t.known && max(t.index, t.floor) > max(g.index, sure):
 		return // the tree has yet to show that
 	default: // another call has shown it to be gone, or the service was restored: read it
 		t.known = false
@@ -259,14 +263,21 @@ func (g *watch) size() int { return g.planted + g.members }
 // lookAt is the look at what a tree watches: it reads all of it.
 func (r *registry) lookAt(ctx context.Context, g *watch) error {
 	r.mu.Lock()
-	since := g.index
+	since, sure := g.index, r.s.learned.newest.Load()
 	r.mu.Unlock()
 	pairs, index, err := r.s.b.kvList(path(g.key), consistent(ctx))
 	if err != nil {
-		return r.unseen(silent(ctx, err))
+		err = r.unseen(silent(ctx, err))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if err != nil && !g.dropped {
+			r.miss(g, err)
+		}
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	g.missed = 0
 	hangs := index != g.index
 	switch {
 	case g.dropped, !g.known, index >= since && index < g.index: // it was answered meanwhile
@@ -274,12 +285,23 @@ func (r *registry) lookAt(ctx context.Context, g *watch) error {
 	case index < since: // the service was restored, or has forgotten deletions
 		g.known = false
 	default:
-		r.harvest(g, answer{pairs: pairs, index: index})
+		r.harvest(g, answer{pairs: pairs, index: index, sure: sure})
 	}
 	if hangs && g.stop != nil {
 		g.stop()
 	}
 	return nil
+}
+
+// miss is for a look that could not read a tree. Until it is read again, looks are at what it watches. If it cannot be
+// read in the time for a look, while all else can, it must not end the session. Caller holds mu.
+func (r *registry) miss(g *watch, why error) {
+	g.known = false
+	if g.missed++; g.missed > 1 {
+		r.fell(g, why)
+	} else if g.stop != nil {
+		g.stop()
+	}
 }
 
 // breathe waits before a tree that is large asks again: then more changes come at once.

@@ -69,6 +69,7 @@ type watch struct {
 	members int                    // how many have none
 	pairs   map[string]*api.KVPair // what a tree has shown
 	fits    bool                   // it does not bring too much; only its goroutine uses this
+	missed  int                    // looks in a row that could not read it
 }
 
 // join makes w a waiter of a watch. A new watch shows known, at index, unless that is 0. Caller holds
@@ -179,7 +180,7 @@ func (r *registry) ensure(t *watch) {
 	if t.of != nil && !t.known {
 		r.detach(t)
 	}
-	if t.running || t.of != nil || t.dropped || r.attach(t) || !r.s.Begin() {
+	if t.running || t.of != nil || t.dropped || r.attach(t) || t.running || !r.s.Begin() { // attach may have made it run
 		return
 	}
 	t.running = true
@@ -265,6 +266,7 @@ type answer struct {
 	entry   backend.Entry
 	listing backend.Listing
 	pairs   api.KVPairs // of a tree
+	sure    uint64      // a consistent read shows all up to this index
 	index   uint64
 	late    bool // time was up
 }
@@ -274,10 +276,11 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	switch {
 	case t.dropped, r.s.Ctx.Err() != nil:
 		return true
-	case t.tree && (forbidden(err) || errors.Is(err, errWide)):
+	case t.tree && (errors.Is(err, errWide) || forbidden(err) && (t.pairs == nil || t.refused.denied.Over(mostRefused))):
 		r.fell(t, err)
 		return true
 	case interrupted, t.rides(r.s, err, since):
+		t.known = t.known && !(t.tree && forbidden(err)) // nor can looks read it: see look
 		return false
 	case err != nil && t.tree:
 		r.fell(t, err)
@@ -360,6 +363,9 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 	o = o.WithContext(ctx)
 	var a answer
 	var err error
+	if since == 0 {
+		a.sure = r.s.learned.newest.Load()
+	}
 	switch {
 	case t.tree:
 		a.pairs, a.index, err = r.askTree(t, o)

@@ -1,0 +1,151 @@
+package consul_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/wait"
+)
+
+// recursive matches reads of trees.
+var recursive = both(under("kv"), asks("recurse"))
+
+// toldWithin is Told with a time limit.
+func (f *fixture) toldWithin(limit time.Duration, waiting waiting, want ...backend.Entry) {
+	f.T.Helper()
+	select {
+	case now := <-waiting:
+		again := make(chan wait.Result[[]backend.Entry], 1)
+		again <- now
+		f.Told(again, want...)
+	case <-time.After(limit):
+		f.T.Fatalf("nothing was told within %v", limit)
+	}
+}
+
+// A restored service has not what was made since the backup, and a tree's index is then below that of what was
+// awaited.
+func TestTreeRestored(t *testing.T) {
+	t.Parallel()
+	f := setUpOn(t, brief, consultest.Single(t).Members[0])
+	o := f.another()
+	before, mine := makeMany(f, o, many)
+	awaitMany(f, before, mine)
+	restore := snapshot(t, f.operator())
+	root := backend.Parent(backend.Parent(before[0].Key))
+	for _, seen := range []bool{true, false} { // by the tree
+		late := f.another()
+		seat := f.Commit(late.S, backend.CreateEphemeral(root+"/seat", nil))[0]
+		pass := func() {}
+		if !seen {
+			pass = f.HoldWakeups()
+		}
+		waiting := f.Awaits(f.S, f.Get(f.S, seat.Key))
+		time.Sleep(100 * time.Millisecond) // until it waits
+		restore()
+		pass()
+		f.toldWithin(2*ttl, waiting, nothing)
+	}
+	assert.NotEqual(t, backend.Lost, f.S.State())
+}
+
+// While a tree has not been read yet, looks show what it will watch.
+func TestTreeUnread(t *testing.T) {
+	t.Parallel()
+	f := setUpBrief(t)
+	o := f.another()
+	before, mine := makeMany(f, o, many)
+	f.handle(both(under("kv"), asks("keys")), hang)
+	var all []waiting
+	for i := range before {
+		if i == few {
+			time.Sleep(time.Second)
+		}
+		all = append(all, f.Awaits(f.S, mine[i], before[i]))
+	}
+	time.Sleep(time.Second)
+	require.NoError(t, o.S.Discard(o.Ctx, before[many-1]))
+	f.toldWithin(ttl, all[many-1], mine[many-1], nothing)
+}
+
+// A tree that looks cannot read does not end the session: each entry then has its own query.
+func TestTreeCannotBeLookedAt(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why string
+		h   consultest.Handler
+	}{
+		{"too slow", hang},
+		{"refused by a proxy", answer(http.StatusBadGateway, "too large")},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			t.Parallel()
+			f := setUpBrief(t)
+			o := f.another()
+			before, mine := makeMany(f, o, many)
+			all, _ := awaitMany(f, before, mine)
+			f.handle(both(recursive, not(blocking)), row.h)
+			time.Sleep(2 * ttl)
+			f.AwaitState(f.S, backend.Live)
+			require.NoError(t, o.S.Discard(o.Ctx, before[many-1]))
+			f.toldWithin(ttl, all[many-1], mine[many-1], nothing)
+		})
+	}
+}
+
+// A tree that is refused for a moment stays: as many queries as there are entries would take all connections.
+func TestTreeRefusedForAMoment(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	before, mine := makeMany(f, o, many)
+	all, asked := awaitMany(f, before, mine)
+	f.first(1, both(recursive, blocking), answer(http.StatusForbidden, "ACL not found"))
+	for i := range 3 { // the second one meets the refusal
+		require.NoError(t, o.S.Discard(o.Ctx, before[i]))
+		f.toldWithin(5*time.Second, all[i], mine[i], nothing)
+	}
+	assert.Less(t, asked.Load(), int64(many))
+}
+
+// What an entry is known to be may be wrong: it is read once.
+func TestTreeReadsOnce(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	before, mine := makeMany(f, o, many)
+	last := many - 1
+	awaitMany(f, before[:last], mine[:last])
+	wrong := before[last]
+	wrong.Version++
+	reads, _ := f.count(both(under("kv"+wrong.Key), not(blocking)))
+	f.Told(f.Awaits(f.S, wrong), before[last])
+	time.Sleep(100 * time.Millisecond)
+	assert.Equal(t, int64(1), reads.Load())
+}
+
+// A commit that was still in line has not been done.
+func TestGivenUpInLine(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	f.handle(query("recurse", false), hang)
+	var gets []<-chan wait.Result[backend.Entry]
+	asked, _ := f.count(query("recurse", false))
+	for range 40 {
+		gets = append(gets, f.Gets(f.S, f.Dir+"/x"))
+	}
+	wait.For(t, "32 requests", func() bool { return asked.Load() >= 32 })
+	ctx, cancel := context.WithTimeout(f.Ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err := f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, backend.ErrIndeterminate)
+	_ = gets
+}
