@@ -65,6 +65,9 @@ func TestSASLOfUsersWithErrors(t *testing.T) {
 			s.pin.Cut()
 			wait.For(t, "it says why", func() bool { return strings.Contains(fmt.Sprint(s.hosts.failure()), try.says) })
 			assert.Equal(t, backend.Suspended, s.State())
+			deadline := s.Deadline()
+			time.Sleep(300 * time.Millisecond)
+			assert.Equal(t, deadline, s.Deadline(), "no link that has not authenticated moves the window")
 			require.Error(t, s.Close(ctx))
 			require.NoError(t, ctx.Err(), "Close hangs")
 
