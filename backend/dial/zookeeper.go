@@ -23,7 +23,10 @@ func openZooKeeper(t *Target) (backend.Backend, func() error, error) {
 	var env environment.Reader
 	config := env.TLS(t.TLS, environment.Certificates{CA: "ZOOKEEPER_CACERT", Cert: "ZOOKEEPER_CERT", Key: "ZOOKEEPER_KEY"})
 	auth, sasl := readAuth(&env)
-	if name, given := t.Params["sasl"]; given {
+	switch name, given := t.Params["sasl"]; {
+	case given && !plain(name): // it may have a password
+		env.Fault("the URL's sasl is no name of a mechanism; users and passwords have no place in a URL: set %s or %s_FILE", authVariable, authVariable)
+	case given:
 		if sasl != nil {
 			env.Fault("%s has credentials for SASL, and the URL says sasl=%s: leave one of them out", authVariable, name)
 		}

@@ -143,8 +143,8 @@ func hasToken(list, token string) bool {
 	return false
 }
 
-// directives parses name=value,name="value". Of a name that is given more than once, the first counts: a
-// server may offer several realms.
+// directives parses name=value,name="value". A server may offer several realms: the first counts. Nothing else may be
+// given twice.
 func directives(s string) (map[string]string, error) {
 	all := make(map[string]string)
 	for s = strings.TrimLeft(s, ", \t\r\n"); s != ""; s = strings.TrimLeft(s, ", \t\r\n") {
@@ -171,8 +171,12 @@ func directives(s string) (map[string]string, error) {
 		} else {
 			value, s = strings.TrimSpace(rest), ""
 		}
-		if _, twice := all[name]; !twice {
+		_, twice := all[name]
+		switch {
+		case !twice:
 			all[name] = value
+		case name != "realm":
+			return nil, fmt.Errorf("it has %.40q twice", name)
 		}
 	}
 	return all, nil

@@ -49,6 +49,8 @@ func TestDigestMD5Refuses(t *testing.T) {
 		`nonce="n\`:                            "does not end",
 		`nonce="n",algorithm=md5`:              "none of DIGEST-MD5",
 		`algorithm=md5-sess`:                   "none of DIGEST-MD5",
+		good + `,nonce="m"`:                    `"nonce" twice`,
+		good + `,charset=utf-8`:                `"charset" twice`,
 		good + `,qop="auth-int,auth-conf"`:     `"auth-int,auth-conf"`,
 		"\x60\x48\x06\x09\x2a\x86\x48\x86\xf7": "no list of name=value",
 	} {

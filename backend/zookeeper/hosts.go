@@ -161,6 +161,13 @@ func (h *hosts) inVain() error {
 	return as(backend.ErrUnavailable, err)
 }
 
+// refuse reports whether all servers have been asked twice, and some refuse Config.SASL.
+func (h *hosts) refuse() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tried >= 2*len(h.servers) && h.refused() > 0
+}
+
 // refused returns how many servers refuse Config.SASL. The caller holds mu.
 func (h *hosts) refused() (n int) {
 	for _, why := range h.failures {

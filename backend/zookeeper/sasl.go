@@ -44,11 +44,40 @@ func (c *Config) startSASL(ctx context.Context, address string, began time.Time,
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, began.Add(patience*3/4), fmt.Errorf("not ready within %v", patience*3/4))
 	defer cancel()
-	x, err := c.SASL.Start(ctx, host)
+	x, err := c.start(ctx, host)
+	if err == nil && x == nil { // else nobody would authenticate
+		err = errors.New("Start has returned neither an Exchange nor an error")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("SASL with %v: %w", c.SASL, err)
 	}
 	return x, nil
+}
+
+// start calls SASL.Start on a goroutine of its own: it may ignore ctx, or end the goroutine, and no session ends before
+// it has returned. Once ctx has ended, Start has a moment to say what it has waited for.
+func (c *Config) start(ctx context.Context, host string) (Exchange, error) {
+	type answer struct {
+		x   Exchange
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		a := answer{err: errors.New("Start has ended its goroutine (runtime.Goexit, or FailNow of a test)")}
+		defer func() { answered <- a }()
+		a.x, a.err = c.SASL.Start(ctx, host)
+	}()
+	select {
+	case a := <-answered:
+		return a.x, a.err
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-answered:
+		return a.x, a.err
+	case <-time.After(100 * time.Millisecond):
+		return nil, context.Cause(ctx)
+	}
 }
 
 // A refusal is why a server cannot be used: it refuses Config.SASL. It hides backend.ErrDenied, because

@@ -58,7 +58,6 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 		return err
 	}
 	hosts := newHosts(b.cfg.Servers, true)
-	refused := false // by a server, which is asked again: see hosts.Next
 	for seen := int64(0); ; {
 		server, _ := hosts.Next()
 		over, zxid, err := b.executeAt(ctx, &hosts.addresses, server, hosts.pause(), w.TTL, id, password, seen)
@@ -68,13 +67,13 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 			return nil
 		case ctx.Err() != nil:
 			return hosts.over(ctx)
-		case errors.Is(err, wire.ErrRefused) && !refused:
-			refused = true
-			hosts.note(server, err)
 		case errors.Is(err, backend.ErrDenied), errors.Is(err, errors.ErrUnsupported):
 			return fmt.Errorf("%s: %w", server, err)
 		case err != nil:
 			hosts.note(server, err)
+			if hosts.refuse() { // each attempt at a server that refuses has it keep the session for another timeout
+				return as(backend.ErrDenied, hosts.failure())
+			}
 		}
 	}
 }
@@ -100,7 +99,7 @@ func (b *Backend) executeAt(ctx context.Context, a *addresses, server string, pa
 		defer func() { _ = conn.Close() }() // nothing is left to send
 		x, err := b.cfg.startSASL(ctx, server, began, patience)
 		if err != nil {
-			return false, 0, err
+			return false, 0, refusedBy(err)
 		}
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends reads and writes
 		t := wire.Talk{Conn: conn}
@@ -108,11 +107,8 @@ func (b *Backend) executeAt(ctx context.Context, a *addresses, server string, pa
 			return false, 0, err
 		}
 		if x != nil {
-			switch err = t.SASL(x); {
-			case errors.Is(err, wire.ErrRefused):
-				return false, 0, fmt.Errorf("%w: %w", backend.ErrDenied, err)
-			case err != nil:
-				return false, 0, err
+			if err = t.SASL(x); err != nil {
+				return false, 0, refusedBy(err)
 			}
 		}
 		for _, auth := range b.cfg.Auth {

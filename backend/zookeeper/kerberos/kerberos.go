@@ -28,6 +28,7 @@ package kerberos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -156,7 +157,7 @@ func (m *mechanism) begin(principal string) *fetch {
 	f := &fetch{done: make(chan struct{})}
 	m.fetching[principal] = f
 	go func() {
-		f.ticket, f.err = m.fetch(principal)
+		f.ticket, f.err = m.fetched(principal)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if f.err == nil {
@@ -166,4 +167,14 @@ func (m *mechanism) begin(principal string) *fetch {
 		close(f.done)
 	}()
 	return f
+}
+
+// fetched calls fetch. The library may crash on what comes from the network in the KDC's name.
+func (m *mechanism) fetched(principal string) (t *ticket, err error) {
+	defer func() {
+		if recover() != nil {
+			t, err = nil, errors.New("the KDC's reply is malformed")
+		}
+	}()
+	return m.fetch(principal)
 }

@@ -53,9 +53,21 @@ func (l *Link) authenticate() error {
 // SASL runs an exchange.
 func (t *Talk) SASL(x Exchange) error { return runExchange(x, t.Conn, t.Conn) }
 
-// runExchange runs an exchange on a connection on which nothing else is pending. The server replies to each
-// token before it looks at anything else.
-func runExchange(x Exchange, to io.Writer, from io.Reader) (err error) {
+// runExchange runs an exchange on a connection on which nothing else is pending, on a goroutine of its own: an
+// Exchange is the user's code, and may end it, and the client library's goroutine must go on.
+func runExchange(x Exchange, to io.Writer, from io.Reader) error {
+	err := errors.New("SASL: the Exchange has ended its goroutine (runtime.Goexit, or FailNow of a test)")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = exchange(x, to, from)
+	}()
+	<-ended
+	return err
+}
+
+// exchange does it. The server replies to each token before it looks at anything else.
+func exchange(x Exchange, to io.Writer, from io.Reader) (err error) {
 	defer func() {
 		if told, ok := x.(interface{ Refused() }); ok && errors.Is(err, ErrRefused) {
 			told.Refused()
