@@ -63,9 +63,11 @@ type goRequest struct {
 
 // draft is what the leader's entry is to hold.
 type draft struct {
-	writing   chan struct{} // held while the entry is written; guards all
+	writing   chan struct{} // held while the entry is written; guards published and post
 	published bool          // the entry has been written in this term
-	post      post          // what was written last, or must be written first
+	awaited   chan struct{} // closed, by await, when somebody waits for a write of it: the mark hurries then
+	await     sync.Once
+	post      post // what was written last, or must be written first
 }
 
 // A post is the content of a leader's entry.
@@ -81,7 +83,7 @@ func newTenure(ctx context.Context, a *attempt) *tenure {
 		e: a.e, session: a.session, dir: a.dir, claim: a.claim,
 		told: make(chan struct{}), done: make(chan struct{}), handing: make(chan struct{}, 1),
 		life:  life{entry: a.claim.Entry, value: value, began: time.Now()},
-		draft: draft{writing: make(chan struct{}, 1), post: post{value: value}},
+		draft: draft{writing: make(chan struct{}, 1), awaited: make(chan struct{}), post: post{value: value}},
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.request.asked, t.request.ask = context.WithCancel(context.Background())
@@ -478,6 +480,9 @@ func (t *tenure) proclaim(ctx context.Context, value []byte) error {
 // term, it does nothing unless must is set.
 func (t *tenure) revise(ctx context.Context, must bool, change func(*post)) error {
 	d := &t.draft
+	if must {
+		d.await.Do(func() { close(d.awaited) })
+	}
 	select {
 	case d.writing <- struct{}{}:
 		defer func() { <-d.writing }()
@@ -563,7 +568,7 @@ func (t *tenure) republish(ctx context.Context) error {
 
 // announce writes the leader's mark with the elector's own value, unless the user has already proclaimed one.
 func (t *tenure) announce() {
-	if err := t.revise(unhurried.Context(t.ctx), false, func(*post) {}); err != nil && t.ctx.Err() == nil {
+	if err := t.revise(unhurried.Context(t.ctx, t.draft.awaited), false, func(*post) {}); err != nil && t.ctx.Err() == nil {
 		// The leader leads anyway. Its successor will have to look around when its time comes.
 		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
 	}

@@ -117,32 +117,37 @@ const (
 	longestStuck = time.Second
 )
 
-// take waits in line, and reports whether the caller must call give when its request is done. If ten
-// thousand elections asked at once, each would hold what a request needs until all are answered. If they all
-// have a new leader at once, their marks would keep some from learning that they lead.
-func (s *shared) take(ctx context.Context, line chan struct{}) bool {
+// take waits in line, and returns the line that the caller must give back to when its request is done, or nil.
+// If ten thousand elections asked at once, each would hold what a request needs until all are answered. If they
+// all have a new leader at once, their marks would keep some from learning that they lead.
+func (s *shared) take(ctx context.Context) (line chan struct{}) {
+	if awaited := unhurried.Awaited(ctx); awaited != nil {
+		select {
+		case s.unhurried <- struct{}{}:
+			return s.unhurried
+		case <-awaited:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	select {
-	case line <- struct{}{}:
-		return true
+	case s.line <- struct{}{}:
+		return s.line
 	default:
 	}
-	var stuck <-chan time.Time
-	if line == s.line {
-		t := time.NewTicker(longestStuck)
-		defer t.Stop()
-		stuck = t.C
-	}
+	stuck := time.NewTicker(longestStuck)
+	defer stuck.Stop()
 	for given := s.given.Load(); ; {
 		select {
-		case line <- struct{}{}:
-			return true
-		case <-stuck:
+		case s.line <- struct{}{}:
+			return s.line
+		case <-stuck.C:
 			last := given
 			if given = s.given.Load(); given == last {
-				return false
+				return nil
 			}
 		case <-ctx.Done():
-			return false
+			return nil
 		}
 	}
 }
@@ -263,12 +268,10 @@ func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) e
 func (h *handle) ask(ctx context.Context, c *Call, next func(context.Context) error) error {
 	return h.bound(ctx, func(ctx context.Context) error {
 		removes := slices.ContainsFunc(c.Ops, func(o Op) bool { return o.Kind == OpDelete })
-		line := h.of.line
-		if unhurried.Is(ctx) {
-			line = h.of.unhurried
-		}
-		if !removes && h.of.take(ctx, line) {
-			defer h.of.give(line)
+		if !removes {
+			if line := h.of.take(ctx); line != nil {
+				defer h.of.give(line)
+			}
 		}
 		if c.Kind == CallCommit {
 			return h.commit(ctx, c, next)

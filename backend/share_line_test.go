@@ -26,7 +26,7 @@ func TestShareLine(t *testing.T) {
 		b := backend.Intercept(memory.New(memory.Options{}), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 			if c.Kind == backend.CallGet {
 				pending.Add(1)
-				if unhurried.Is(ctx) {
+				if unhurried.Awaited(ctx) != nil {
 					<-end // their line does not move
 				} else {
 					select {
@@ -49,7 +49,7 @@ func TestShareLine(t *testing.T) {
 			synctest.Wait()
 		}
 
-		ask(unhurried.Context(t.Context()))
+		ask(unhurried.Context(t.Context(), end))
 		assert.Equal(t, few, pending.Load())
 		ask(t.Context())
 		assert.Equal(t, few+most, pending.Load())

@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -68,6 +69,9 @@ func Dialer(dial func(ctx context.Context, network, address string) (net.Conn, e
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		now, err := config()
+		if err == nil && now == nil {
+			err = errors.New("there is no configuration for TLS")
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -282,7 +282,11 @@ func (c *Config) dial(ctx context.Context, a *addresses, network, address string
 	var conn net.Conn
 	var err error
 	if c.GetTLS != nil {
-		if config, err = c.GetTLS(); err != nil {
+		config, err = c.GetTLS()
+		if err == nil && config == nil { // never without TLS
+			err = errors.New("Config.GetTLS has returned no configuration")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

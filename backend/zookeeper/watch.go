@@ -143,6 +143,7 @@ func (r *registry) remove(t *watch) {
 		defer r.mu.Unlock()
 		t.pending--
 		t.removed = false
+		t.events, t.status = t.events+1, idle // a list that its caller left behind may have set it, too, too early
 		t.notify()
 		r.sweep(t)
 	}(r.begin(t))

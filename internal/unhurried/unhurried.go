@@ -5,8 +5,13 @@ import "context"
 
 type key struct{}
 
-// Context returns a ctx for such requests.
-func Context(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, true) }
+// Context returns a ctx for such requests. When awaited is closed, somebody waits for them after all.
+func Context(ctx context.Context, awaited <-chan struct{}) context.Context {
+	return context.WithValue(ctx, key{}, awaited)
+}
 
-// Is reports whether ctx is for such requests.
-func Is(ctx context.Context) bool { return ctx.Value(key{}) != nil }
+// Awaited returns the channel of a ctx for such requests, or nil for any other.
+func Awaited(ctx context.Context) <-chan struct{} {
+	awaited, _ := ctx.Value(key{}).(<-chan struct{})
+	return awaited
+}
