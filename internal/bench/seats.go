@@ -53,18 +53,7 @@ type seatsRow struct {
 	Unserved          int           // seats that had no next leader within patience
 }
 
-func seatsPart(ctx context.Context, l *lab) (s section, err error) {
-	if l.facts.limits != "" {
-		cfg, outer := l.cfg, l
-		cfg.stock = true
-		if l, err = onService(ctx, cfg, l.kind, l.log); err != nil {
-			return s, err
-		}
-		defer func() {
-			err = errors.Join(err, l.service.Close())
-			outer.sums = append(outer.sums, l.sums...)
-		}()
-	}
+func seatsPart(ctx context.Context, l *lab) (section, error) {
 	ttl := max(plainTTL, l.facts.minTTL)
 	t := table{
 		About: fmt.Sprintf("One process leads N elections on one session (backend.Share, fair, a session timeout of %v, with a companion), another stands in all of them by one session, both of their own, and nothing happens for a second. Beside it the same with %s, each of an election of its own, on one session of one client, which times out after %v. All lead: from just before the process is started, with its companion. RSS: VmRSS beyond that before the first election, each. First, last: from just before kill -9, or just before the process begins to close all, all at once, until the standby has the first seat and the last. CPU and requests (besides heartbeats; in brackets watches): of the standby, until it has nothing to do again. One run each. %s",
@@ -77,12 +66,31 @@ func seatsPart(ctx context.Context, l *lab) (s section, err error) {
 	}
 	for _, n := range numbers {
 		for _, own := range []bool{true, false} {
-			if err := l.seatsOf(ctx, n, own, ttl, &t); err != nil {
-				return s, fmt.Errorf("%d seats, candidates: %v: %w", n, own, err)
+			if err := l.limited(ctx, func(l *lab) error { return l.seatsOf(ctx, n, own, ttl, &t) }); err != nil {
+				return section{}, fmt.Errorf("%d seats, candidates: %v: %w", n, own, err)
 			}
 		}
 	}
 	return section{l.facts.title + ": many seats at once", []table{t}}, nil
+}
+
+// limited calls do with a server of its own if the service limits connections: an agent of Consul counts those of a
+// process that was killed until their queries have ended.
+func (l *lab) limited(ctx context.Context, do func(*lab) error) (err error) {
+	if l.facts.limits == "" {
+		return do(l)
+	}
+	cfg := l.cfg
+	cfg.stock = true
+	own, err := onService(ctx, cfg, l.kind, l.log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, own.service.Close())
+		l.sums = append(l.sums, own.sums...)
+	}()
+	return do(own)
 }
 
 // seatsOf adds a row: of candidates, or of the client library's own election.
