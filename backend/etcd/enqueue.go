@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -79,15 +78,10 @@ func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3
 		then: append([]clientv3.Op{clientv3.OpPut(ordered, string(e.Value), clientv3.WithLease(n.lease)), clientv3.OpDelete(e.Key)}, also...),
 	}
 	gets := []clientv3.Op{clientv3.OpGet(ordered, clientv3.WithKeysOnly())}
-	var tried atomic.Bool
-	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		if !tried.Swap(true) { // the entry has its ticket already
-			if answer, err := s.writeTogether(ctx, p, gets); !errors.Is(err, errApart) {
-				return answer, err
-			}
-		}
-		return s.write(ctx, p, gets)
-	})
+	answer, err := try(ctx, s, togetherFirst( // the entry has its ticket already
+		func(ctx context.Context) (*clientv3.TxnResponse, error) { return s.writeTogether(ctx, p, gets) },
+		func(ctx context.Context) (*clientv3.TxnResponse, error) { return s.write(ctx, p, gets) },
+	))
 	if err != nil {
 		return false, 0, nil, err
 	}

@@ -3,10 +3,8 @@ package etcd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,19 +14,10 @@ import (
 
 // snapshot does some gets at one revision.
 func (s *session) snapshot(ctx context.Context, gets ...clientv3.Op) ([][]*mvccpb.KeyValue, int64, error) {
-	var tried atomic.Bool
-	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		if !tried.Swap(true) {
-			if answer, err := s.readTogether(ctx, gets); !errors.Is(err, errApart) {
-				return answer, err
-			}
-		}
-		answer, err := s.client.KV.Txn(ctx).Then(gets...).Commit()
-		if err == nil {
-			err = whole(answer.Header, len(ranges(answer)), len(gets))
-		}
-		return answer, err
-	})
+	answer, err := try(ctx, s, togetherFirst(
+		func(ctx context.Context) (*clientv3.TxnResponse, error) { return s.readTogether(ctx, gets) },
+		func(ctx context.Context) (*clientv3.TxnResponse, error) { return s.readAlone(ctx, gets) },
+	))
 	if err != nil {
 		return nil, 0, err
 	}

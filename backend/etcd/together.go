@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -91,6 +92,20 @@ var errUnsent = errors.New("not sent in time, behind others")
 // errApart: nothing was done, and the reason may be another request of the transaction. Each is made by itself.
 var errApart = errors.New("not together with others")
 
+// togetherFirst returns a function for try: its first call makes a request together with others, and the next ones, or
+// one that must go apart, by itself.
+func togetherFirst(together, alone func(context.Context) (*clientv3.TxnResponse, error)) func(context.Context) (*clientv3.TxnResponse, error) {
+	var tried atomic.Bool
+	return func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		if !tried.Swap(true) {
+			if answer, err := together(ctx); !errors.Is(err, errApart) {
+				return answer, err
+			}
+		}
+		return alone(ctx)
+	}
+}
+
 // A reading is some gets at one revision.
 type reading struct {
 	ctx    context.Context // the sender's
@@ -100,10 +115,14 @@ type reading struct {
 	done   chan struct{}
 }
 
+func newReading(ctx context.Context, gets []clientv3.Op) reading {
+	return reading{ctx: ctx, gets: gets, done: make(chan struct{})}
+}
+
 // readTogether does gets, with those of others that are ready.
 func (s *session) readTogether(ctx context.Context, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
-	r := &reading{ctx: ctx, gets: gets, done: make(chan struct{})}
-	s.reads.do(r)
+	r := newReading(ctx, gets)
+	s.reads.do(&r)
 	select {
 	case <-r.done:
 		return r.answer, r.err
@@ -137,10 +156,7 @@ func (s *session) sendReads(batch []*reading) {
 			gets = append(gets, r.gets...)
 		}
 	}
-	answer, err := s.client.KV.Txn(ctx).Then(gets...).Commit()
-	if err == nil {
-		err = whole(answer.Header, len(ranges(answer)), len(gets))
-	}
+	answer, err := s.readAlone(ctx, gets)
 	if err != nil && len(batch) > 1 {
 		err = errApart
 	}
@@ -154,14 +170,19 @@ func (s *session) sendReads(batch []*reading) {
 	}
 }
 
-// A writing is one attempt of a commit.
+// readAlone does gets by themselves.
+func (s *session) readAlone(ctx context.Context, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
+	answer, err := s.client.KV.Txn(ctx).Then(gets...).Commit()
+	if err == nil {
+		err = whole(answer.Header, len(ranges(answer)), len(gets))
+	}
+	return answer, err
+}
+
+// A writing is one attempt of a commit, with the gets for the case that its conditions are not met.
 type writing struct {
-	ctx    context.Context // the sender's
-	p      *plan
-	gets   []clientv3.Op
-	answer *clientv3.TxnResponse
-	err    error
-	done   chan struct{}
+	reading
+	p *plan
 }
 
 // changes reports whether a commit only changes or deletes entries. Commits that do may be made in one transaction:
@@ -192,7 +213,7 @@ func (s *session) enter(ctx context.Context) (leave func(), err error) {
 
 // writeTogether makes an attempt, with those of others that are ready.
 func (s *session) writeTogether(ctx context.Context, p *plan, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
-	w := &writing{ctx: ctx, p: p, gets: gets, done: make(chan struct{})}
+	w := &writing{newReading(ctx, gets), p}
 	s.writes.do(w)
 	select {
 	case <-w.done:
