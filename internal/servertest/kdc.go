@@ -24,14 +24,14 @@ type KDC struct {
 
 // StartKDC starts a KDC of a realm, whose tickets live so long, and blocks until it serves. The caller closes it.
 func StartKDC(realm string, life time.Duration) (*KDC, error) {
-	if _, err := kerberosProgram("krb5kdc"); err != nil {
+	path, err := kerberosProgram("krb5kdc")
+	if err != nil {
 		return nil, err
 	}
 	ports, err := loopback.Ports(1)
 	if err != nil {
 		return nil, err
 	}
-	path, _ := kerberosProgram("krb5kdc")
 	s, err := newServer("kdc", process.Spec{Name: "KDC", Path: path, Args: []string{"-n", "-r", realm}}, networktest.Local, ports)
 	if err != nil {
 		loopback.Release(ports...)
