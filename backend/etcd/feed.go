@@ -25,24 +25,24 @@ type feed struct {
 	made   chan struct{} // closed when the etcd watch is made
 
 	// Guarded by registry.mu.
-	pos  int64 // all that was done up to this revision has been delivered
-	fed  int   // how many watches it feeds
-	vain int   // events since from that nobody awaits, without those of the session's own entries
-	from time.Time
+	pos       int64 // all that was done up to this revision has been delivered
+	fed       int   // how many watches it feeds
+	unawaited int   // events since from that nobody awaits, without those of the session's own entries
+	from      time.Time
 }
 
 const (
 	// fewFed is in how many directories below a path a session waits before it has a feed there.
 	fewFed = 8
-	// vainPeriod and mostVain bound what a feed may hear in vain: mostVain events in a period, and some more for
+	// unawaitedPeriod and mostUnawaited bound what a feed may hear that nobody awaits: mostUnawaited events in a period, and some more for
 	// each of its watches, as others may come to all elections at once.
-	vainPeriod      = 10 * time.Second
-	mostVain        = 1000
-	mostVainPerEach = 8
-	vainBytes       = 1 << 10 // a longer value counts as several events
+	unawaitedPeriod      = 10 * time.Second
+	mostUnawaited        = 1000
+	mostUnawaitedPerEach = 8
+	unawaitedBytes       = 1 << 10 // a longer value counts as several events
 )
 
-var errVain = errors.New("too much of what is heard is not awaited")
+var errUnawaited = errors.New("too much of what is heard is not awaited")
 
 // feedPath returns the path of a feed that may feed a watch: the parent of the election in whose directory its keys are.
 // "/" has everything, and counts as none.
@@ -87,7 +87,7 @@ func (r *registry) attach(f *feed, t *watch) (fed bool, unread, err error) {
 	if f.ctx.Err() != nil || t.ctx.Err() != nil {
 		defer r.mu.Unlock()
 		if r.unfed[f.path] {
-			return false, nil, errVain
+			return false, nil, errUnawaited
 		}
 		return false, nil, errWatchEnded
 	}
@@ -149,7 +149,7 @@ func (r *registry) supply(f *feed) {
 	if isForbidden(err) {
 		r.s.streams.key.Store(key) // which may be read
 	}
-	if errors.Is(err, errVain) || isForbidden(err) {
+	if errors.Is(err, errUnawaited) || isForbidden(err) {
 		r.unfed[f.path] = true
 	}
 	r.close(f)
@@ -216,19 +216,19 @@ func (r *registry) deliver(f *feed, events []*clientv3.Event) error {
 			}
 		}
 		if name, _ := parseName(key); r.byKey[key] == nil && name.lease != r.s.lease {
-			f.vain += 1 + len(event.Kv.Value)/vainBytes
+			f.unawaited += 1 + len(event.Kv.Value)/unawaitedBytes
 		}
 	}
 	for _, t := range to {
 		r.apply(t, t.inbox)
 		t.inbox = nil
 	}
-	if time.Since(f.from) < vainPeriod {
+	if time.Since(f.from) < unawaitedPeriod {
 		return nil
 	}
-	if f.vain > mostVain+mostVainPerEach*f.fed {
-		return errVain
+	if f.unawaited > mostUnawaited+mostUnawaitedPerEach*f.fed {
+		return errUnawaited
 	}
-	f.vain, f.from = 0, time.Now()
+	f.unawaited, f.from = 0, time.Now()
 	return nil
 }

@@ -10,20 +10,20 @@ import (
 )
 
 // A feed ends if it hears for a while of more than it is worth, but not because of the session's own entries.
-func TestFeedHearsInVain(t *testing.T) {
+func TestFeedHearsWhatNobodyAwaits(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		events int
 		lease  clientv3.LeaseID
 		size   int
 		age    time.Duration
-		vain   bool
+		ends   bool
 	}{
-		{"few", mostVain, 2, 0, time.Hour, false},
-		{"many", mostVain + 1, 2, 0, time.Hour, true},
-		{"many at once", 10 * mostVain, 2, 0, 0, false},
-		{"own", 10 * mostVain, 1, 0, time.Hour, false},
-		{"large", 100, 2, 20 * vainBytes, time.Hour, true},
+		{"few", mostUnawaited, 2, 0, time.Hour, false},
+		{"many", mostUnawaited + 1, 2, 0, time.Hour, true},
+		{"many at once", 10 * mostUnawaited, 2, 0, 0, false},
+		{"own", 10 * mostUnawaited, 1, 0, time.Hour, false},
+		{"large", 100, 2, 20 * unawaitedBytes, time.Hour, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := started(t, &clientv3.LeaseGrantResponse{ID: 1, TTL: 600}, time.Now())
@@ -33,7 +33,7 @@ func TestFeedHearsInVain(t *testing.T) {
 				key := aloneKey("/p/e/d", formatSession(test.lease), fmt.Sprintf("%016x", i))
 				events = append(events, &clientv3.Event{Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: int64(i + 1), Value: make([]byte, test.size)}})
 			}
-			if err := s.watches.deliver(f, events); (err != nil) != test.vain {
+			if err := s.watches.deliver(f, events); (err != nil) != test.ends {
 				t.Error(err)
 			}
 			if f.pos != int64(test.events) {

@@ -311,7 +311,7 @@ func (r *registry) follow(t *watch) {
 			if fed, unread, err = r.attach(f, t); fed {
 				return // supply calls run again when the feed ends
 			}
-			if errors.Is(err, errVain) {
+			if errors.Is(err, errUnawaited) {
 				continue
 			}
 		} else {

@@ -149,9 +149,9 @@ func (h *hosts) note(server string, err error) {
 	h.failures[server] = err
 }
 
-// inVain returns the error of a search that has tried all servers in vain: backend.ErrDenied if all of them
-// refuse Config.SASL.
-func (h *hosts) inVain() error {
+// noSession returns the error of a search in which no server has granted a session: backend.ErrDenied if all of
+// them refuse Config.SASL.
+func (h *hosts) noSession() error {
 	err := h.failure()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -26,7 +26,7 @@ func (f *fixture) watchCount() int {
 }
 
 // A session that lives for long leaves no more than some hundred watches that nobody waits for: of keys that
-// it waited for in vain, and of directories. A wait for one of them that was removed still learns of changes.
+// it waited for without a change, and of directories. A wait for one of them that was removed still learns of changes.
 func TestUnusedWatchesAreRemoved(t *testing.T) {
 	t.Parallel()
 	f := setUpOn(t, servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}), pings)
@@ -89,7 +89,7 @@ func TestUnusedWatchesAreRemovedUnderWaits(t *testing.T) {
 		all.Go(func() {
 			known := backend.Entry{Key: key}
 			for round := range rounds {
-				for range 5 { // waits that end in vain
+				for range 5 { // waits that end without a change
 					ctx, cancel := context.WithTimeout(f.Ctx, time.Duration(i%7)*time.Millisecond)
 					_, _ = f.S.Await(ctx, known)
 					_, _ = f.S.AwaitList(ctx, backend.Listing{Dir: key, Rev: known.Rev})

@@ -138,7 +138,7 @@ func (s *session) establish(ctx context.Context) error {
 			s.BeatBy(0, func() time.Duration { return s.beat(&r) })
 		}
 	case <-s.hosts.exhausted:
-		return s.notOpened(s.hosts.inVain())
+		return s.notOpened(s.hosts.noSession())
 	case <-s.Ctx.Done():
 		return s.notOpened(s.LostError())
 	case <-ctx.Done():

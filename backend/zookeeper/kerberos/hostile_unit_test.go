@@ -109,7 +109,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// An offer of another key is refused without the checksum that it should have had: whoever forges it may read the log.
+// An offer of another key is refused without the checksum that it should have had: a forger may read the log.
 func TestForgedOffer(t *testing.T) {
 	x := atOffer(t)
 	good := offerOf(t, x, nil, 1, 0, 0, 0)
