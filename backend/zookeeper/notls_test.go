@@ -23,7 +23,7 @@ func TestGetTLSReturnsNone(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	none := func() (*tls.Config, error) { return nil, nil }
 	b := must.Get(zookeeper.New(zookeeper.Config{Servers: []string{listener.Addr().String()}, GetTLS: none}))(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	err := must.Err(b.Open(ctx, backend.OpenOptions{}))
 	require.ErrorContains(t, err, "GetTLS")

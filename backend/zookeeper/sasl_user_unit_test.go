@@ -49,16 +49,16 @@ func TestSASLOfUsersWithErrors(t *testing.T) {
 			hang := make(chan struct{})
 			t.Cleanup(func() { close(hang) })
 			var wrong atomic.Bool
-			b := must.Get(New(Config{Servers: []string{server}, ConnectTimeout: 200 * time.Millisecond, Heartbeat: HeartbeatPing,
+			b := must.Get(New(Config{Servers: []string{server}, ConnectTimeout: 3 * time.Second, Heartbeat: HeartbeatPing,
 				SASL: ticketed(func(context.Context, string) (Exchange, error) {
 					if wrong.Load() {
 						return try.start(hang)
 					}
 					return once{}, nil
 				})}))(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 			defer cancel()
-			s, err := b.open(ctx, 10*time.Second)
+			s, err := b.open(ctx, time.Minute)
 			require.NoError(t, err)
 			wrong.Store(true)
 			before := others.Load()
@@ -71,7 +71,7 @@ func TestSASLOfUsersWithErrors(t *testing.T) {
 			require.Error(t, s.Close(ctx))
 			require.NoError(t, ctx.Err(), "Close hangs")
 
-			_, err = b.open(ctx, 10*time.Second)
+			_, err = b.open(ctx, time.Minute)
 			require.ErrorIs(t, err, backend.ErrUnavailable)
 			require.ErrorContains(t, err, try.says)
 			require.NoError(t, ctx.Err(), "open hangs")

@@ -57,7 +57,7 @@ func TestWillAtAFrozenServer(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, sessionTimeout(time.Minute))
 	w := must.Get(f.S.Will())(t)
-	by := process(t, []string{f.server.Addr(), f.server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 200 * time.Millisecond })
+	by := process(t, []string{f.server.Addr(), f.server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 3 * time.Second })
 	by.Proxies[0].Stall()
 	require.NoError(t, backend.Execute(f.Ctx, by.Backend, w))
 }

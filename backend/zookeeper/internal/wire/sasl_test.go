@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire/wiretest"
 	"github.com/elector-go/elector/internal/must"
-	"github.com/elector-go/elector/internal/wait"
 )
 
 // turns is an Exchange that sends "token 0", "token 1" and so on, and notes what it is told. After the last
@@ -211,30 +211,32 @@ func TestSASLOnEachLink(t *testing.T) {
 // The time for the handshake bounds the exchange, and Hurry shortens it, no matter what the client library
 // sets meanwhile.
 func TestSASLTakesTheTimeOfTheHandshake(t *testing.T) {
-	for _, hurry := range []bool{false, true} {
-		ours, theirs := net.Pipe()
-		defer theirs.Close()
-		handshake := 50 * time.Millisecond
-		if hurry {
-			handshake = time.Hour
-		}
-		l := must.Get(listen(new(wireEvents)).Attach(ours, handshake))(t)
-		l.Authenticate(new(turns), func(error) {})
-		go func() {
-			wiretest.ReadFrame(theirs)
-			_, _ = theirs.Write(connectResponse(5, 4000))
-			wiretest.ReadFrame(theirs) // and never replies
+	for limit, hurry := range map[time.Duration]bool{4 * time.Second: false, 5 * time.Second: true} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			handshake := limit
 			if hurry {
-				l.Hurry(time.Now().Add(10 * time.Millisecond))
+				handshake = time.Hour
 			}
-		}()
-		say(t, l, connectRequest(0))
-		require.NoError(t, l.SetReadDeadline(time.Time{}))
-		began := time.Now()
-		var network net.Error
-		require.ErrorAs(t, must.Err(l.Read(make([]byte, 100))), &network)
-		assert.True(t, network.Timeout())
-		assert.Less(t, time.Since(began), wait.Patience)
+			l := must.Get(listen(new(wireEvents)).Attach(ours, handshake))(t)
+			l.Authenticate(new(turns), func(error) {})
+			go func() {
+				wiretest.ReadFrame(theirs)
+				_, _ = theirs.Write(connectResponse(5, 4000))
+				wiretest.ReadFrame(theirs) // and never replies
+				if hurry {
+					l.Hurry(time.Now().Add(limit))
+				}
+			}()
+			say(t, l, connectRequest(0))
+			require.NoError(t, l.SetReadDeadline(time.Time{}))
+			began := time.Now()
+			var network net.Error
+			require.ErrorAs(t, must.Err(l.Read(make([]byte, 100))), &network)
+			assert.True(t, network.Timeout())
+			assert.Equal(t, limit, time.Since(began))
+		})
 	}
 }
 
