@@ -148,7 +148,7 @@ func TestSASLRefusedInMidTerm(t *testing.T) {
 	server := secured(t, required...)
 	f := setUpOn(t, server, func(cfg *zookeeper.Config) {
 		as("ann", "S3cr3t")(cfg)
-		cfg.SessionTimeout = 8 * time.Second
+		cfg.SessionTimeout = 30 * time.Second
 	})
 	e := f.Enqueue(f.S)
 	restart := func(text string) {
