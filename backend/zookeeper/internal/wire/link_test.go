@@ -171,8 +171,10 @@ func TestWireHostile(t *testing.T) {
 		"stat cut off":         {OpExists, join(connected, answerTo(1, 0, make([]byte, 67)...))},
 		"created path cut off": {OpCreate, join(connected, answerTo(1, 0, 0, 0, 0, 5, '/'))},
 		"multi without end":    {OpMulti, join(connected, answerTo(1, 0, 0, 0, 0, 5))},
+		"created without stat": {OpCreate, join(connected, answerTo(1, 0, join([]byte{0, 0, 0, 1, '/'}, make([]byte, 67))...))},
+		"huge created path":    {OpCreate, join(connected, frame(int32(1), int64(7), int32(0), int32(1), make([]byte, maxWhole)))},
 		"long multi cut off":   {OpMulti, join(connected, answerTo(1, 0, longMulti()[:3000]...))},
-		"huge multi":           {OpMulti, join(connected, frame(int32(1), int64(7), int32(0), make([]byte, maxMulti)))},
+		"huge multi":           {OpMulti, join(connected, frame(int32(1), int64(7), int32(0), make([]byte, maxWhole)))},
 		"very long multi cut":  {OpMulti, join(connected, answerTo(1, 0, join(longMulti()[:3626], longMulti()[:7246-3626])...))},
 		"multi of a long path": {OpMulti, join(connected, answerTo(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff))},
 	} {

@@ -69,7 +69,8 @@ func (l *Link) writeConnect(p []byte, now time.Time) (int, error) {
 }
 
 // amended returns a request as it is sent. A request that sets watches again (these are the user's own)
-// gets the zxid that the link began with. A read whose path is watched gets a watch.
+// gets the zxid that the link began with. A read whose path is watched gets a watch. A create asks for the new
+// node's Stat, too: see Created.
 func (l *Link) amended(op int32, p []byte) []byte {
 	switch body := p[requestHead:]; op {
 	case OpSetWatches:
@@ -82,6 +83,9 @@ func (l *Link) amended(op int32, p []byte) []byte {
 			return l.unwatch(p, string(body[4:]))
 		}
 	case OpExists, OpGetData, OpChildren:
+	case OpCreate:
+		p = slices.Clone(p)
+		binary.BigEndian.PutUint32(p[requestHead-4:], opCreate2)
 		// The path's length, the path, and whether to set a watch.
 		const length, mark = 4, 1
 		if len(body) < length+mark {
