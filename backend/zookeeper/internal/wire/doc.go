@@ -15,6 +15,7 @@
 //     library races with itself there, and loses events.
 //   - A reply that is too long becomes an error, [CodeTooLong]: to break the link would fail all that
 //     is pending on it, and a repeated request would break the next link.
+//   - A ping is left out if the session has just sent something else: see [Pin.Beats].
 //   - The library's buffers start small, and grow with the traffic: see [Pin.WithBuffer].
 //
 // # What it adds

@@ -209,13 +209,13 @@ func (l *Link) connected(frame []byte) error {
 		return err
 	}
 	p.mu.Lock()
-	l.opened = p.session == 0
+	l.opened, l.timeout = p.session == 0, time.Duration(timeout)*time.Millisecond
 	p.session, p.link = id, l
 	if p.password == nil {
 		p.password = bytes.Clone(password)
 	}
 	p.mu.Unlock()
-	if err := p.events.Granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
+	if err := p.events.Granted(id, l.timeout, at); err != nil {
 		return err
 	}
 	p.mu.Lock()
