@@ -248,7 +248,7 @@ func TestPitfall20VoteBeforeResolving(t *testing.T) {
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
 	f.Enqueue(f.S)
 	assert.Equal(t, []int32{
-		proxytest.OpMulti, proxytest.OpConnect,
+		proxytest.OpCreate2, proxytest.OpConnect,
 		proxytest.OpMulti, proxytest.OpChildren2, proxytest.OpGetData,
 	}, requests()[:5]) // then it looks for what was done late
 }

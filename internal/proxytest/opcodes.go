@@ -17,6 +17,7 @@ const (
 	OpChildren2  int32 = 12
 	OpCheck      int32 = 13
 	OpMulti      int32 = 14
+	OpCreate2    int32 = 15
 	OpSetWatches int32 = 101
 )
 

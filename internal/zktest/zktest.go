@@ -114,8 +114,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 		}
 		if len(s.Members) == 1 {
 			svc.UseUp = func(dir string, left int) error {
-				// An Enqueue makes two nodes: the entry, and one that reports the zxid.
-				return s.Members[0].SetCounter(dir, math.MaxInt32-2*int32(left))
+				return s.Members[0].SetCounter(dir, math.MaxInt32-int32(left))
 			}
 		}
 		process := func(t testing.TB) *Process { return NewProcess(t, s.Addrs(), nil) }

@@ -3,9 +3,11 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -84,6 +86,8 @@ func (l *Link) nextFrame() error {
 		return l.passNearest(length, request.own)
 	}
 	switch request.op {
+	case OpCreate:
+		return l.created(length)
 	case OpMulti:
 		return l.multi(length)
 	case OpUnwatch: // the library waits for a sync's reply, with a path
@@ -97,11 +101,8 @@ func (l *Link) nextFrame() error {
 
 // multi passes on the reply to a multi once it is whole.
 func (l *Link) multi(length int) error {
-	if length > maxMulti {
-		return fmt.Errorf("%w: answer of %d bytes to a multi", ErrProtocol, length)
-	}
-	frame := make([]byte, 4+length)
-	if _, err := io.ReadFull(l.in, frame); err != nil {
+	frame, err := l.whole(length)
+	if err != nil {
 		return err
 	}
 	if !wholeMulti(frame[4+answerHead:]) {
@@ -109,6 +110,40 @@ func (l *Link) multi(length int) error {
 	}
 	l.instead = frame
 	return nil
+}
+
+// created passes on the reply to a create, which has a path and a Stat, with the zxid behind the path.
+func (l *Link) created(length int) error {
+	frame, err := l.whole(length)
+	if err != nil {
+		return err
+	}
+	head, body := frame[4:4+answerHead], frame[4+answerHead:]
+	length = int(binary.BigEndian.Uint32(body)) // the body has as many bytes, and a Stat: see fits
+	path, stat := body[4:4+length], body[4+length:]
+	l.instead = appendBytes(nil, appendBytes(slices.Clone(head), hex.AppendEncode(slices.Clone(path), stat[:zxidLength])))
+	return nil
+}
+
+// zxidLength is the size of a zxid, with which a Stat begins: that of the node's creation.
+const zxidLength = 8
+
+// Created takes the result of the client library's Create apart, which a Link makes of the path and of the zxid of
+// the creation. The library's own request would not tell that.
+func Created(result string) (path string, zxid int64) {
+	at := max(len(result)-hex.EncodedLen(zxidLength), 0)
+	zxid, _ = strconv.ParseInt(result[at:], 16, 64) // with an error there is no result
+	return result[:at], zxid
+}
+
+// whole reads a frame of which only the head has been looked at.
+func (l *Link) whole(length int) ([]byte, error) {
+	if length > maxWhole {
+		return nil, fmt.Errorf("%w: answer of %d bytes to a write", ErrProtocol, length)
+	}
+	frame := make([]byte, 4+length)
+	_, err := io.ReadFull(l.in, frame)
+	return frame, err
 }
 
 // tooLong passes on an error in place of a reply that is longer than maxAnswer.
@@ -174,13 +209,13 @@ func (l *Link) connected(frame []byte) error {
 		return err
 	}
 	p.mu.Lock()
-	l.opened = p.session == 0
+	l.opened, l.timeout = p.session == 0, time.Duration(timeout)*time.Millisecond
 	p.session, p.link = id, l
 	if p.password == nil {
 		p.password = bytes.Clone(password)
 	}
 	p.mu.Unlock()
-	if err := p.events.Granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
+	if err := p.events.Granted(id, l.timeout, at); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -256,7 +291,9 @@ func fits(op int32, beginning []byte, size int) bool {
 	switch op {
 	case OpExists, OpSetData:
 		return size >= statLength
-	case OpCreate, OpSync: // a path
+	case OpCreate: // a path and a Stat
+		return 0 <= number && number <= size-4-statLength
+	case OpSync: // a path
 		return 0 <= number && number <= size-4
 	case OpGetData: // a value; -1 means none
 		return -1 <= number && max(number, 0) <= size-4-statLength
