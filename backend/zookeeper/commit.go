@@ -138,7 +138,9 @@ func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
 	if len(m.parts) == 1 {
 		switch r := m.parts[0].request.(type) {
 		case *zk.CreateRequest:
-			made, err := s.conn.Create(r.Path, r.Data, r.Flags, r.Acl)
+			ask, done := s.pin.Telling(r.Path)
+			defer done()
+			made, err := s.conn.Create(ask, r.Data, r.Flags, r.Acl)
 			path, zxid := wire.Created(made)
 			return []zk.MultiResponse{{String: path, Stat: &zk.Stat{Mzxid: zxid}, Error: err}}, err
 		case *zk.DeleteRequest:

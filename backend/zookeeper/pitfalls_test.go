@@ -60,6 +60,8 @@ func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 		return opcode == proxytest.OpConnect && strings.HasPrefix(string(payload[16:]), strings.Repeat("\x00", 8))
 	})
 	conn := zookeeper.Conn(f.S)
+	made := must.Get(conn.Create(f.Dir+"/users", nil, 0, zk.WorldACL(zk.PermAll)))(t)
+	assert.Equal(t, f.Dir+"/users", made, "what a session changes in its own creates, it leaves in a user's")
 	f.Expire()
 	wait.For(t, "the session is lost", func() bool { return f.S.State() == backend.Lost })
 	_, err := conn.Create(f.Dir+"/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))

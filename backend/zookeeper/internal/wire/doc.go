@@ -9,7 +9,7 @@
 //
 //   - A read gets a watch where the session wants one: see [Pin.Watching].
 //   - A sync of a certain path becomes a request to remove a watch: see [Pin.Unwatch].
-//   - A create also asks for the zxid of the creation: see [Created].
+//   - A create asks for the zxid of the creation where the session wants it: see [Pin.Telling].
 //   - A listing is cut down to the names that the session wants: see [Pin.Nearest].
 //   - Replies come to the library without zxids, and requests get theirs from the Pin: v1.0.4 of the
 //     library races with itself there, and loses events.

@@ -171,8 +171,8 @@ func TestWireHostile(t *testing.T) {
 		"value cut off":        {OpGetData, join(connected, answerTo(1, 0, make([]byte, 71)...))},
 		"stat cut off":         {OpExists, join(connected, answerTo(1, 0, make([]byte, 67)...))},
 		"created path cut off": {OpCreate, join(connected, answerTo(1, 0, 0, 0, 0, 5, '/'))},
-		"created without stat": {OpCreate, join(connected, answerTo(1, 0, join([]byte{0, 0, 0, 1, '/'}, make([]byte, 67))...))},
-		"huge created path":    {OpCreate, join(connected, frame(int32(1), int64(7), int32(0), int32(1), make([]byte, maxWhole)))},
+		"created without stat": {opCreate2, join(connected, answerTo(1, 0, join([]byte{0, 0, 0, 1, '/'}, make([]byte, 67))...))},
+		"huge created path":    {opCreate2, join(connected, frame(int32(1), int64(7), int32(0), int32(1), make([]byte, maxWhole)))},
 		"multi without end":    {OpMulti, join(connected, answerTo(1, 0, 0, 0, 0, 5))},
 		"long multi cut off":   {OpMulti, join(connected, answerTo(1, 0, longMulti()[:3000]...))},
 		"huge multi":           {OpMulti, join(connected, frame(int32(1), int64(7), int32(0), make([]byte, maxWhole)))},
@@ -180,9 +180,14 @@ func TestWireHostile(t *testing.T) {
 		"multi of a long path": {OpMulti, join(connected, answerTo(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var e wireEvents
-			l, _ := wiretest.Attach(t, listen(&e).Attach, try.reads, nil)
-			say(t, l, connectRequest(0), frame(int32(1), try.op), frame(int32(2), int32(6)))
+			p := listen(new(wireEvents))
+			l, _ := wiretest.Attach(t, p.Attach, try.reads, nil)
+			first := frame(int32(1), try.op)
+			if try.op == opCreate2 {
+				ask, _ := p.Telling("/")
+				first = frame(int32(1), int32(OpCreate), int32(len(ask)), []byte(ask))
+			}
+			say(t, l, connectRequest(0), first, frame(int32(2), int32(6)))
 			require.ErrorIs(t, must.Err(io.ReadAll(l)), ErrProtocol)
 		})
 	}

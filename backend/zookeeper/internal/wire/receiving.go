@@ -3,11 +3,9 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -86,7 +84,7 @@ func (l *Link) nextFrame() error {
 		return l.passNearest(length, request.own)
 	}
 	switch request.op {
-	case OpCreate:
+	case opCreate2:
 		return l.created(length)
 	case OpMulti:
 		return l.multi(length)
@@ -110,30 +108,6 @@ func (l *Link) multi(length int) error {
 	}
 	l.instead = frame
 	return nil
-}
-
-// created passes on the reply to a create, which has a path and a Stat, with the zxid behind the path.
-func (l *Link) created(length int) error {
-	frame, err := l.whole(length)
-	if err != nil {
-		return err
-	}
-	head, body := frame[4:4+answerHead], frame[4+answerHead:]
-	length = int(binary.BigEndian.Uint32(body)) // the body has as many bytes, and a Stat: see fits
-	path, stat := body[4:4+length], body[4+length:]
-	l.instead = appendBytes(nil, appendBytes(slices.Clone(head), hex.AppendEncode(slices.Clone(path), stat[:zxidLength])))
-	return nil
-}
-
-// zxidLength is the size of a zxid, with which a Stat begins: that of the node's creation.
-const zxidLength = 8
-
-// Created takes the result of the client library's Create apart, which a Link makes of the path and of the zxid of
-// the creation. The library's own request would not tell that.
-func Created(result string) (path string, zxid int64) {
-	at := max(len(result)-hex.EncodedLen(zxidLength), 0)
-	zxid, _ = strconv.ParseInt(result[at:], 16, 64) // with an error there is no result
-	return result[:at], zxid
 }
 
 // whole reads a frame of which only the head has been looked at.
@@ -291,9 +265,9 @@ func fits(op int32, beginning []byte, size int) bool {
 	switch op {
 	case OpExists, OpSetData:
 		return size >= statLength
-	case OpCreate: // a path and a Stat
+	case opCreate2: // a path and a Stat
 		return 0 <= number && number <= size-4-statLength
-	case OpSync: // a path
+	case OpCreate, OpSync: // a path
 		return 0 <= number && number <= size-4
 	case OpGetData: // a value; -1 means none
 		return -1 <= number && max(number, 0) <= size-4-statLength

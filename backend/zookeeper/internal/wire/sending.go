@@ -74,8 +74,8 @@ func (l *Link) writeConnect(p []byte, now time.Time) (int, error) {
 }
 
 // amended returns a request as it is sent. A request that sets watches again (these are the user's own)
-// gets the zxid that the link began with. A read whose path is watched gets a watch. A create asks for the new
-// node's Stat, too: see Created.
+// gets the zxid that the link began with. A read whose path is watched gets a watch. A create may ask for
+// the new node's Stat, too: see Pin.Telling.
 func (l *Link) amended(op int32, p []byte) []byte {
 	switch body := p[requestHead:]; op {
 	case OpSetWatches:
@@ -84,8 +84,12 @@ func (l *Link) amended(op int32, p []byte) []byte {
 			binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
 		}
 	case OpCreate:
-		p = slices.Clone(p)
-		binary.BigEndian.PutUint32(p[requestHead-4:], opCreate2)
+		if len(body) < 4 {
+			break
+		}
+		if length := int(binary.BigEndian.Uint32(body)); length <= len(body)-4 {
+			return l.telling(p, string(body[4:4+length]), body[4+length:])
+		}
 	case OpSync:
 		if len(body) >= 4 && l.pin.watched.has(OpUnwatch, string(body[4:])) {
 			return l.unwatch(p, string(body[4:]))
