@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -44,6 +45,9 @@ func TestZooKeeperDigest(t *testing.T) {
 		_, err := stand(t, other, "/jobs/one", elector.Hooks{}).Campaign(t.Context())
 		assert.ErrorIs(t, err, backend.ErrDenied)
 		assert.ErrorContains(t, err, "the ACL gives the right to none of Config.Auth")
+		if auth != "" {
+			assert.ErrorContains(t, err, "this client has Auth of the scheme digest")
+		}
 		fmt.Fprintln(said, err)
 	}
 	assert.True(t, term.Valid(), "%v", context.Cause(term.Context()))
@@ -99,4 +103,24 @@ func TestZooKeeperSASL(t *testing.T) {
 		require.ErrorContains(t, err, says)
 		fmt.Fprintln(said, err)
 	}
+}
+
+// A new password needs no restart: the next link finds it in the file.
+func TestZooKeeperNewPassword(t *testing.T) {
+	servertest.Long(t, "a server that is started again")
+	jaas := func(password string) string {
+		return "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"" + password + "\";\n};\n"
+	}
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, JAAS: jaas("old")})
+	path := file(t, "sasl:ann:old\n")
+	setenv(t, "ZOOKEEPER_AUTH_FILE", path)
+	b, _ := secured(t, fmt.Sprintf("zk://%s/secure?timeout=30s", server.Addr()))
+	term := must.Get(stand(t, b, "/jobs/one", elector.Hooks{}).Campaign(t.Context()))(t)
+	require.NoError(t, os.WriteFile(path, []byte("Client { DigestLoginModule required username=\"ann\" password=\"new\"; };"), 0o600))
+	require.NoError(t, server.SetJAAS(jaas("new")))
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Start())
+	require.NoError(t, term.Proclaim(t.Context(), []byte("still here")))
+	require.True(t, term.Valid(), "%v", context.Cause(term.Context()))
+	require.NoError(t, term.Resign(t.Context()))
 }
