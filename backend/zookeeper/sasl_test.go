@@ -66,6 +66,7 @@ func TestSASLDigestMD5(t *testing.T) {
 	bob.S = bob.open()
 	_, err = bob.S.Get(f.Ctx, e.Key)
 	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, `this client has SASL with DIGEST-MD5 for "bob"`)
 
 	again := f.another(as("ann", "S3cr3t"))
 	f.Same(e, again.Get(again.S, e.Key))
@@ -89,8 +90,12 @@ func TestSASLACL(t *testing.T) {
 	bob := f.another(as("bob", "b-b"))
 	bob.Same(e, bob.Get(bob.S, e.Key))
 	bob.Refused(bob.S, backend.Update(e, []byte("w")), backend.ErrDenied)
+	_, err := bob.S.Commit(f.Ctx, nil, backend.Update(e, []byte("w")))
+	require.ErrorContains(t, err, `this client has SASL with DIGEST-MD5 for "bob"`)
 	nobody := f.another(nil)
-	require.ErrorIs(t, must.Err(nobody.S.Get(f.Ctx, e.Key)), backend.ErrDenied)
+	err = must.Err(nobody.S.Get(f.Ctx, e.Key))
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, "this client has no credentials")
 }
 
 // On each new link the session authenticates before anything else. So it keeps its rights, can be closed on a new

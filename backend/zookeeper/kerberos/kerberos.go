@@ -104,10 +104,10 @@ func New(c Config) (zookeeper.SASL, error) {
 
 type mechanism struct {
 	config Config
-	who    string
 	fetch  func(principal string) (*ticket, error) // replaced by tests
 
 	mu       sync.Mutex
+	who      string             // the client, as far as it is known
 	tickets  map[string]*ticket // by the servers' principals
 	fetching map[string]*fetch
 }
@@ -119,7 +119,13 @@ type fetch struct {
 	err    error
 }
 
-func (m *mechanism) String() string   { return "GSSAPI for " + m.who }
+// String names the client of a cache once a ticket has been fetched.
+func (m *mechanism) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return "GSSAPI for " + m.who
+}
+
 func (m *mechanism) GoString() string { return m.String() }
 
 // Start implements zookeeper.SASL.
@@ -161,7 +167,7 @@ func (m *mechanism) begin(principal string) *fetch {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if f.err == nil {
-			m.tickets[principal] = f.ticket
+			m.tickets[principal], m.who = f.ticket, f.ticket.user()
 		}
 		delete(m.fetching, principal)
 		close(f.done)
