@@ -76,7 +76,11 @@ func (b *Backend) destroy(ctx context.Context, id string, l lease) error {
 				err = errUnread
 			}
 		}
-		if !transient(err) || forbidden(err) && denied.Over(refusedFor(l.ttl)) || !pause.Wait(ctx) {
+		if !transient(err) || forbidden(err) && denied.Over(refusedFor(l.ttl)) {
+			return err
+		}
+		driver.Tried(ctx, err)
+		if !pause.Wait(ctx) {
 			return err
 		}
 	}
