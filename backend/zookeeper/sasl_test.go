@@ -185,7 +185,7 @@ func TestSASLEnsemble(t *testing.T) {
 	f.begin()
 	e := f.Stand(elector.Config{Backend: f.Backend, Strategy: fair.Strategy{}, Election: f.Dir + "/e"})
 	term := f.Campaign(e)
-	tokens := f.counts(proxytest.MatchOp(102))
+	tokens := f.counts(proxytest.MatchOp(proxytest.OpSASL))
 	for range 3 {
 		at := -1
 		for i, p := range f.Proxies {

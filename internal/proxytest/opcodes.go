@@ -18,6 +18,7 @@ const (
 	OpCheck      int32 = 13
 	OpMulti      int32 = 14
 	OpSetWatches int32 = 101
+	OpSASL       int32 = 102
 )
 
 // MatchOp matches requests with any of the opcodes.

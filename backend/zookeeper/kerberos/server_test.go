@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -192,5 +193,51 @@ func held(t *testing.T, life time.Duration) (kdc *servertest.KDC, each func()) {
 			require.True(t, term.Valid(), "%v", context.Cause(term.Context()))
 		}
 		require.NoError(t, term.Resign(t.Context()))
+	}
+}
+
+// A client of another realm is known by its principal there, once the servers' realm trusts that realm.
+func TestTrust(t *testing.T) {
+	servers, cfg, ann := realmOf(t, time.Hour)
+	server := servertest.ZooKeeperForTest(t, cfg)
+	kdc := servertest.KDCForTest(t, "CLIENTS.TEST", time.Hour)
+	ann.Keytab, ann.Krb5Conf = must.Get(kdc.Add("ann"))(t), filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(ann.Krb5Conf, fmt.Appendf(nil, "include %s\ninclude %s\n[domain_realm]\n 127.0.0.1 = %s\n", kdc.Conf(), servers.Conf(), realm), 0o600))
+	b := backendOf(t, ann, server.Addr())
+	_, err := open(t, b)
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, "correct [domain_realm] in "+ann.Krb5Conf)
+
+	require.NoError(t, servers.Trusts(kdc))
+	s := must.Get(open(t, b))(t)
+	must.Get(s.Commit(t.Context(), nil, backend.CompareAndSet("/e", nil, 0)))(t)
+	acl, _, err := zookeeper.Conn(s).GetACL("/e")
+	require.NoError(t, err)
+	assert.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "ann@CLIENTS.TEST"}}, acl)
+}
+
+// The client's clock differs from the KDC's, or later from the server's. It is that of a bubble, in which time moves on at
+// once; the others are not in it.
+func TestClocks(t *testing.T) {
+	kdc, cfg, ann := realmOf(t, time.Hour)
+	server := servertest.ZooKeeperForTest(t, cfg)
+	now := time.Now()
+	says := "this machine's clock and the KDC's differ"
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			is := func(at time.Time) { time.Sleep(time.Until(at)) }
+			m := must.Get(kerberos.New(ann))(t)
+			start := func() error { return must.Err(m.Start(t.Context(), "127.0.0.1")) }
+			is(now.Add(-10 * time.Minute))
+			require.ErrorContains(t, start(), says)
+			is(now.Add(2 * time.Minute))
+			require.NoError(t, start())
+			is(now.Add(10 * time.Minute)) // the ticket still lives, and the server refuses it
+			b := must.Get(zookeeper.New(zookeeper.Config{Servers: []string{server.Addr()}, SASL: m}))(t)
+			_, err := b.Open(t.Context(), backend.OpenOptions{})
+			require.ErrorIs(t, err, backend.ErrUnavailable)
+			require.ErrorContains(t, err, says)
+		})
+		require.NoError(t, kdc.RequirePreauth("ann")) // then the KDC finds it, otherwise the client
 	}
 }
