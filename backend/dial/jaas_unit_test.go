@@ -28,14 +28,14 @@ Client {
 };`: {"sasl", `ann:a "b" \ $ ; } = //`, nil, ""},
 		"Client{com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab=\"/etc/ann keytab\"\n\tprincipal=\"ann@R\" debug=false;};": {
 			"", "", map[string]string{"useKeyTab": "true", "keyTab": "/etc/ann keytab", "principal": "ann@R", "debug": "false"}, ""},
-		"Client { a.Krb5LoginModule required; };":                                   {"", "", map[string]string{}, ""},
-		"Client { a.DigestLoginModule required username=\"ann\" password=s3cr3t }":  {err: "semicolon"},
-		"Client { a.DigestLoginModule required username=\"ann\" password=\"s3cr3t":  {err: "semicolon"},
-		"Client { a.DigestLoginModule username=\"ann\" password=\"s3cr3t\"; };":     {err: "not MODULE"},
-		"Client { a.DigestLoginModule required username ann \"s3cr3t\"; };": {err: "not name=value"},
-		"Client { a.DigestLoginModule required username=\"ann\"; };":                {err: "sasl:user:password"},
-		"Client { a.PlainLoginModule required password=\"s3cr3t\"; };":              {err: "another module"},
-		"Server { a.DigestLoginModule required user_ann=\"s3cr3t\"; };":             {err: "section Client"},
+		"Client { a.Krb5LoginModule required; };":                                  {"", "", map[string]string{}, ""},
+		"Client { a.DigestLoginModule required username=\"ann\" password=s3cr3t }": {err: "semicolon"},
+		"Client { a.DigestLoginModule required username=\"ann\" password=\"s3cr3t": {err: "semicolon"},
+		"Client { a.DigestLoginModule username=\"ann\" password=\"s3cr3t\"; };":    {err: "not MODULE"},
+		"Client { a.DigestLoginModule required username ann \"s3cr3t\"; };":        {err: "not name=value"},
+		"Client { a.DigestLoginModule required username=\"ann\"; };":               {err: "sasl:user:password"},
+		"Client { a.PlainLoginModule required password=\"s3cr3t\"; };":             {err: "another module"},
+		"Server { a.DigestLoginModule required user_ann=\"s3cr3t\"; };":            {err: "section Client"},
 		"Client {": {err: "semicolon"},
 	} {
 		scheme, credentials, kerberos, err := parseAuth(text)

@@ -71,7 +71,7 @@ func (x *exchange) Refused() { x.refused() }
 func (x *exchange) Next(challenge []byte) (response []byte, done bool, err error) {
 	defer func() {
 		if recover() != nil { // the library looks at what a server has sent
-			response, done, err = nil, false, errors.New("the server's token is malformed")
+			response, done, err = nil, false, crashed("the server's token is malformed")
 		}
 	}()
 	switch x.step {

@@ -28,6 +28,7 @@ package kerberos
 import (
 	"cmp"
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"os"
@@ -36,6 +37,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 )
 
@@ -175,11 +177,19 @@ func (m *mechanism) begin(principal string) *fetch {
 	return f
 }
 
+// crashed returns why the library has crashed.
+func crashed(otherwise string) error {
+	if fips140.Enforced() {
+		return fmt.Errorf("%w: this program's FIPS 140-only mode allows no encryption type with SHA-1: have the KDC and krb5.conf use aes256-cts-hmac-sha384-192", backend.ErrDenied)
+	}
+	return errors.New(otherwise)
+}
+
 // fetched calls fetch. The library may crash on what comes from the network in the KDC's name.
 func (m *mechanism) fetched(principal string) (t *ticket, err error) {
 	defer func() {
 		if recover() != nil {
-			t, err = nil, errors.New("the KDC's reply is malformed")
+			t, err = nil, crashed("the KDC's reply is malformed")
 		}
 	}()
 	return m.fetch(principal)

@@ -278,6 +278,7 @@ func (c *Config) explain(err error, user, server string) error {
 		{"KDC_ERR_PREAUTH_FAILED", "the KDC has another key of " + user + ": the keytab is old, or of another one", true},
 		{"integrity verification failed", "the KDC has another key of " + user + ": the keytab is old, or of another one", true},
 		{"matching key not found in keytab", "the keytab has no key of " + user + " of an encryption type that the KDC takes", true},
+		{"KDC_ERR_ETYPE_NOSUPP", "the KDC has no key of an encryption type that " + c.Krb5Conf + " and this client take, which is AES, for " + user + " or " + server, true},
 		{"KDC_ERR_WRONG_REALM", "the KDC is not of the realm of " + user + ": check the realm, and krb5.conf", true},
 		{"KDC_ERR_CLIENT_REVOKED", "the KDC has locked " + user, true},
 		{"KDC_ERR_KEY_EXPIRED", "the key of " + user + " has expired", true},
