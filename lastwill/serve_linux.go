@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 )
 
 const (
@@ -251,7 +250,7 @@ func (s *server) execute(c *client, w backend.Will, died time.Time) {
 	defer time.AfterFunc(patience, func() {
 		log.Warn("the session of a dead process is not ended yet: trying on", "err", last.Load())
 	}).Stop()
-	ctx = driver.WithTried(ctx, func(err error) { last.Store(err.Error()) })
+	ctx = backend.WithTried(ctx, func(err error) { last.Store(err.Error()) })
 	level := slog.LevelWarn // only once
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		tried := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
 
@@ -79,7 +80,7 @@ func (b *Backend) destroy(ctx context.Context, id string, l lease) error {
 		if !transient(err) || forbidden(err) && denied.Over(refusedFor(l.ttl)) {
 			return err
 		}
-		driver.Tried(ctx, err)
+		backend.Tried(ctx, err)
 		if !pause.Wait(ctx) {
 			return err
 		}

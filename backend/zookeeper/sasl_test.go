@@ -38,6 +38,9 @@ func secured(t *testing.T, extra ...string) *servertest.ZooKeeper {
 // required makes a server close the link of a client at the first request that comes without SASL.
 var required = []string{"enforce.auth.enabled=true", "enforce.auth.schemes=sasl"}
 
+// sessionRequired is the older setting for that.
+const sessionRequired = "sessionRequireClientSASLAuth=true"
+
 func as(user, password string) func(*zookeeper.Config) {
 	return func(cfg *zookeeper.Config) { cfg.SASL = zookeeper.DigestMD5(user, password) }
 }
@@ -102,7 +105,7 @@ func TestSASLACL(t *testing.T) {
 // link, and its will can be executed.
 func TestSASLOnNewLinks(t *testing.T) {
 	t.Parallel()
-	f := setUpOn(t, secured(t, required...), as("ann", "S3cr3t"))
+	f := setUpOn(t, secured(t, sessionRequired), as("ann", "S3cr3t"))
 	e := f.Enqueue(f.S)
 	for range 3 {
 		sent := f.requests()
@@ -141,8 +144,12 @@ func TestSASLNotTaken(t *testing.T) {
 	require.ErrorContains(t, f.denied(), "zookeeper.allowSaslFailedClients")
 
 	// And a server that wants SASL of a client that has none.
-	f = process(t, []string{secured(t, required...).Addr()}, func(cfg *zookeeper.Config) { cfg.Chroot = "/a" })
-	require.ErrorContains(t, f.denied(), "Config.SASL")
+	for _, server := range []*servertest.ZooKeeper{secured(t, required...), secured(t, sessionRequired)} {
+		for _, auth := range [][]zookeeper.Auth{nil, {zookeeper.Digest("ann", "S3cr3t")}} {
+			f = process(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.Chroot, cfg.Auth = "/a", auth })
+			require.ErrorContains(t, f.denied(), "Config.SASL")
+		}
+	}
 }
 
 // A server that no longer knows the user takes no link of the session. The term lasts as long as its window, and says

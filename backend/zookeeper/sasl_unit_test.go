@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire/wiretest"
 	"github.com/elector-go/elector/internal/must"
@@ -164,7 +163,7 @@ func TestSASLOfAWill(t *testing.T) {
 	require.ErrorContains(t, err, "such as a wrong password")
 	assert.Zero(t, more.Load())
 	var tried []string
-	_ = b.Execute(driver.WithTried(t.Context(), func(err error) { tried = append(tried, err.Error()) }), aWill)
+	_ = b.Execute(backend.WithTried(t.Context(), func(err error) { tried = append(tried, err.Error()) }), aWill)
 	require.NotEmpty(t, tried)
 	assert.Contains(t, tried[0], "such as a wrong password", "before it gives up")
 	require.ErrorIs(t, must.Get(New(Config{Servers: []string{server}, SASL: ticketed(func(context.Context, string) (Exchange, error) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
@@ -72,7 +71,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 			return fmt.Errorf("%s: %w", server, err)
 		case err != nil:
 			hosts.note(server, err)
-			driver.Tried(ctx, hosts.failure())
+			backend.Tried(ctx, hosts.failure())
 			if hosts.refuse() { // each attempt at a server that refuses has it keep the session for another timeout
 				return as(backend.ErrDenied, hosts.failure())
 			}

@@ -22,7 +22,7 @@
 // # What it does not
 //
 // It reads credential caches in files (FILE:) only, and renews none: kinit -R, k5start or sssd do that. It has no
-// encryption types but AES, and no security layer: use TLS. Trust between realms is untested.
+// encryption types but AES, and no security layer: use TLS.
 package kerberos
 
 import (
@@ -61,7 +61,7 @@ type Config struct {
 	Cache string
 
 	// Krb5Conf is the path of krb5.conf, by default the first of those in the environment variable KRB5_CONFIG that
-	// there is, or /etc/krb5.conf.
+	// there is, or /etc/krb5.conf. What it includes is read, too.
 	Krb5Conf string
 }
 
