@@ -80,7 +80,7 @@ func (s *session) explain(err error) error {
 	switch code, _ := codeOf(err); code {
 	case wire.CodeTooLong:
 		return fmt.Errorf("an answer was over Config.MaxResponse (%d bytes): %w", s.cfg.MaxResponse, err)
-	case codeNoAuth:
+	case -102: // NOAUTH
 		return fmt.Errorf("this client has %s: %w", s.cfg.credentials(), err)
 	}
 	return err

@@ -29,8 +29,6 @@ func as(sentinel, native error) error {
 	return fmt.Errorf("%w: %w", sentinel, native)
 }
 
-const codeNoAuth = -102
-
 // words say what the client library has only a number for.
 var words = map[int32]string{
 	-119: "the server is in read-only mode: it has lost touch with the others",
@@ -44,38 +42,38 @@ var words = map[int32]string{
 // expired session ends a session: heartbeats ride out all others, until the trust window ends. A code
 // in the reply to a multi's part says that nothing of the multi was done.
 var codeAnswers = map[int32]driver.Meaning{
-	-1:         driver.Unknown,                     // SYSTEMERROR
-	-2:         driver.Unknown,                     // RUNTIMEINCONSISTENCY; of a multi's part: another one has failed
-	-3:         driver.Unknown,                     // DATAINCONSISTENCY
-	-4:         driver.Unknown,                     // CONNECTIONLOSS
-	-5:         driver.NotDone,                     // MARSHALLINGERROR: all failures before a transaction is proposed
-	-6:         driver.Final,                       // UNIMPLEMENTED: the server is too old
-	-7:         driver.Unknown,                     // OPERATIONTIMEOUT
-	-8:         driver.Final.As(backend.ErrBadKey), // BADARGUMENTS
-	-12:        driver.Unknown,                     // UNKNOWNSESSION
-	-13:        driver.Unknown,                     // NEWCONFIGNOQUORUM, to operators
-	-14:        driver.Unknown,                     // RECONFIGINPROGRESS, to operators
-	-100:       driver.Unknown,                     // APIERROR
-	-101:       driver.Final,                       // NONODE
-	codeNoAuth: driver.Final.As(backend.ErrDenied), // NOAUTH
-	-103:       driver.Final,                       // BADVERSION
-	-108:       driver.Final,                       // NOCHILDRENFOREPHEMERALS
-	-110:       driver.Final,                       // NODEEXISTS
-	-111:       driver.Final,                       // NOTEMPTY
-	-112:       driver.Over,                        // SESSIONEXPIRED: the session decides what it means, and is lost
-	-113:       driver.Unknown,                     // INVALIDCALLBACK
-	-114:       driver.Final.As(backend.ErrDenied), // INVALIDACL
-	-115:       driver.Final.As(backend.ErrDenied), // AUTHFAILED
-	-116:       driver.Over,                        // CLOSING
-	-117:       driver.Unknown,                     // NOTHING
-	-118:       driver.Over,                        // SESSIONMOVED: it came in on the session's old link, and the server closes that
-	-119:       driver.NotDone,                     // NOTREADONLY: the server has no quorum, another one may
-	-121:       driver.Final,                       // NOWATCHER
-	-122:       driver.Unknown,                     // REQUESTTIMEOUT
-	-123:       driver.Final,                       // RECONFIGDISABLED
-	-124:       driver.Final.As(backend.ErrDenied), // SESSIONCLOSEDREQUIRESASLAUTH
-	-125:       driver.NotDone.AtOnce(),            // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
-	-127:       driver.NotDone,                     // THROTTLEDOP: it waited for too long in the server's queue, and was removed
+	-1:   driver.Unknown,                     // SYSTEMERROR
+	-2:   driver.Unknown,                     // RUNTIMEINCONSISTENCY; of a multi's part: another one has failed
+	-3:   driver.Unknown,                     // DATAINCONSISTENCY
+	-4:   driver.Unknown,                     // CONNECTIONLOSS
+	-5:   driver.NotDone,                     // MARSHALLINGERROR: all failures before a transaction is proposed
+	-6:   driver.Final,                       // UNIMPLEMENTED: the server is too old
+	-7:   driver.Unknown,                     // OPERATIONTIMEOUT
+	-8:   driver.Final.As(backend.ErrBadKey), // BADARGUMENTS
+	-12:  driver.Unknown,                     // UNKNOWNSESSION
+	-13:  driver.Unknown,                     // NEWCONFIGNOQUORUM, to operators
+	-14:  driver.Unknown,                     // RECONFIGINPROGRESS, to operators
+	-100: driver.Unknown,                     // APIERROR
+	-101: driver.Final,                       // NONODE
+	-102: driver.Final.As(backend.ErrDenied), // NOAUTH
+	-103: driver.Final,                       // BADVERSION
+	-108: driver.Final,                       // NOCHILDRENFOREPHEMERALS
+	-110: driver.Final,                       // NODEEXISTS
+	-111: driver.Final,                       // NOTEMPTY
+	-112: driver.Over,                        // SESSIONEXPIRED: the session decides what it means, and is lost
+	-113: driver.Unknown,                     // INVALIDCALLBACK
+	-114: driver.Final.As(backend.ErrDenied), // INVALIDACL
+	-115: driver.Final.As(backend.ErrDenied), // AUTHFAILED
+	-116: driver.Over,                        // CLOSING
+	-117: driver.Unknown,                     // NOTHING
+	-118: driver.Over,                        // SESSIONMOVED: it came in on the session's old link, and the server closes that
+	-119: driver.NotDone,                     // NOTREADONLY: the server has no quorum, another one may
+	-121: driver.Final,                       // NOWATCHER
+	-122: driver.Unknown,                     // REQUESTTIMEOUT
+	-123: driver.Final,                       // RECONFIGDISABLED
+	-124: driver.Final.As(backend.ErrDenied), // SESSIONCLOSEDREQUIRESASLAUTH
+	-125: driver.NotDone.AtOnce(),            // QUOTAEXCEEDED: an operator makes room, which takes longer than a call should wait in silence
+	-127: driver.NotDone,                     // THROTTLEDOP: it waited for too long in the server's queue, and was removed
 	// EPHEMERALONLOCALSESSION: the servers do not make it global.
 	-120: driver.Final.As(errors.ErrUnsupported),
 	// Our own code, see package wire. A write was done.
@@ -84,7 +82,7 @@ var codeAnswers = map[int32]driver.Meaning{
 
 // libraryCodes are the codes for which the client library has its own errors.
 var libraryCodes = map[error]int32{
-	zk.ErrAPIError: -100, zk.ErrNoNode: -101, zk.ErrNoAuth: codeNoAuth, zk.ErrBadVersion: -103, zk.ErrNoChildrenForEphemerals: -108,
+	zk.ErrAPIError: -100, zk.ErrNoNode: -101, zk.ErrNoAuth: -102, zk.ErrBadVersion: -103, zk.ErrNoChildrenForEphemerals: -108,
 	zk.ErrNodeExists: -110, zk.ErrNotEmpty: -111, zk.ErrSessionExpired: -112, zk.ErrInvalidACL: -114, zk.ErrAuthFailed: -115,
 	zk.ErrClosing: -116, zk.ErrNothing: -117, zk.ErrSessionMoved: -118, zk.ErrReconfigDisabled: -123, zk.ErrBadArguments: -8,
 }

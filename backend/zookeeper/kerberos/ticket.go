@@ -277,8 +277,8 @@ func (c *Config) explain(err error, user, server string) error {
 		{"KRB_AP_ERR_SKEW", "this machine's clock and the KDC's differ by too much: see that NTP runs on both", false},
 		{"clock skew", "this machine's clock and the KDC's differ by too much: see that NTP runs on both", false},
 		{"KRB_AP_ERR_TKT_EXPIRED", "the ticket of " + user + " has ended: call kinit, or see what should renew it", false},
-		{"no KDCs defined", c.Krb5Conf + " names no KDC of the realm of " + user, true},
-		{"no KDC SRV records", "neither " + c.Krb5Conf + " nor DNS names a KDC of the realm of " + user, false},
+		{"no KDCs defined", c.Krb5Conf + " names no KDC", true},
+		{"no KDC SRV records", "neither " + c.Krb5Conf + " nor DNS names a KDC", false},
 	} {
 		if strings.Contains(text, known.contains) {
 			if known.final {
