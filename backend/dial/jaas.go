@@ -31,7 +31,7 @@ func parseJAAS(text string) (module string, options map[string]string, err error
 		}
 		token := s.TokenText()
 		if kind == scanner.String {
-			token = escape.ReplaceAllString(token[1:len(token)-1], "$1")
+			token = escape.ReplaceAllString(strings.TrimSuffix(token[1:], `"`), "$1")
 		}
 		tokens = append(tokens, token)
 	}

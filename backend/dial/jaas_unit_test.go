@@ -36,7 +36,8 @@ Client {
 		"Client { a.DigestLoginModule required username=\"ann\"; };":               {err: "sasl:user:password"},
 		"Client { a.PlainLoginModule required password=\"s3cr3t\"; };":             {err: "another module"},
 		"Server { a.DigestLoginModule required user_ann=\"s3cr3t\"; };":            {err: "section Client"},
-		"Client {": {err: "semicolon"},
+		"Client {":    {err: "semicolon"},
+		"Client { \"": {err: "semicolon"},
 	} {
 		scheme, credentials, kerberos, err := parseAuth(text)
 		if want.err != "" {
@@ -71,4 +72,16 @@ func TestPasswordFile(t *testing.T) {
 		responses[string(response)] = true
 	}
 	assert.Len(t, responses, 2)
+}
+
+// No text crashes the process, or gives credentials without a scheme.
+func FuzzJAAS(f *testing.F) {
+	f.Add("Client { a.DigestLoginModule required username=\"ann\" password='x' /* */ ; };")
+	f.Add("sasl:ann:word")
+	f.Fuzz(func(t *testing.T, text string) {
+		scheme, credentials, kerberos, err := parseAuth(text)
+		if err == nil && kerberos == nil && scheme == "" {
+			t.Fatalf("%q: %q", text, credentials)
+		}
+	})
 }
