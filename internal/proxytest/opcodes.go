@@ -19,6 +19,7 @@ const (
 	OpMulti      int32 = 14
 	OpCreate2    int32 = 15
 	OpSetWatches int32 = 101
+	OpSASL       int32 = 102
 )
 
 // MatchOp matches requests with any of the opcodes.

@@ -240,7 +240,7 @@ func (p *Process) LoseRequest(match proxytest.Match) { p.DropRequest(match, 1) }
 func (p *Process) Throttle() (release func() int) {
 	const throttledOp = -127
 	return p.TurnAway(func(opcode int32, _ []byte) bool {
-		return opcode != proxytest.OpPing && opcode != proxytest.OpConnect && opcode != proxytest.OpClose
+		return opcode != proxytest.OpPing && opcode != proxytest.OpConnect && opcode != proxytest.OpClose && opcode != proxytest.OpSASL
 	}, throttledOp)
 }
 
@@ -250,7 +250,7 @@ func (p *Process) Deny() (release func()) {
 	const noAuth = -102
 	end := p.TurnAway(func(opcode int32, payload []byte) bool {
 		switch opcode {
-		case proxytest.OpPing, proxytest.OpConnect, proxytest.OpClose, proxytest.OpSync, proxytest.OpSetWatches:
+		case proxytest.OpPing, proxytest.OpConnect, proxytest.OpClose, proxytest.OpSync, proxytest.OpSetWatches, proxytest.OpSASL:
 			return false
 		case proxytest.OpMulti:
 			return !MatchVote(opcode, payload)
