@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/credentials"
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
@@ -169,17 +170,20 @@ func parsed[T any](path string, load func(string) (T, error)) (v T, err error) {
 	return v, nil
 }
 
-// fetch fetches a ticket.
+// fetch fetches a ticket. The library's client is used for one ticket only: it would keep a goroutine, which renews
+// what nobody may want any more.
 func (c *Config) fetch(principal string) (*ticket, error) {
 	conf, err := c.krb5Conf()
 	if err != nil {
 		return nil, err
 	}
-	l, err := c.login(conf)
+	cl, tgt, key, err := c.login(conf)
 	if err != nil {
 		return nil, err
 	}
-	t := &ticket{client: l.client, realm: l.realm}
+	defer cl.Destroy()
+	t := &ticket{client: cl.Credentials.CName(), realm: cl.Credentials.Domain()}
+	user := t.user()
 	name, realm, given := strings.Cut(principal, "@")
 	if !given {
 		_, host, _ := strings.Cut(name, "/")
@@ -187,15 +191,15 @@ func (c *Config) fetch(principal string) (*ticket, error) {
 	}
 	if realm != t.realm {
 		other := types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}
-		reply, err := l.ticketFor(conf, other, t.realm)
+		_, reply, err := cl.TGSREQGenerateAndExchange(other, t.realm, tgt, key, false)
 		if err != nil {
-			return nil, c.explain(err, t.user(), "krbtgt/"+realm+"@"+t.realm)
+			return nil, c.explain(err, user, "krbtgt/"+realm+"@"+t.realm)
 		}
-		l.ticket, l.key = reply.Ticket, reply.DecryptedEncPart.Key
+		tgt, key = reply.Ticket, reply.DecryptedEncPart.Key
 	}
-	reply, err := l.ticketFor(conf, types.NewPrincipalName(nametype.KRB_NT_SRV_HST, name), realm)
+	_, reply, err := cl.TGSREQGenerateAndExchange(types.NewPrincipalName(nametype.KRB_NT_SRV_HST, name), realm, tgt, key, false)
 	if err != nil {
-		return nil, c.explain(err, t.user(), name+"@"+realm)
+		return nil, c.explain(err, user, name+"@"+realm)
 	}
 	part := reply.DecryptedEncPart
 	t.message, t.key, t.start, t.end = reply.Ticket, part.Key, part.StartTime, part.EndTime
@@ -211,43 +215,50 @@ func (c *Config) fetch(principal string) (*ticket, error) {
 }
 
 // login gets a ticket for tickets.
-func (c *Config) login(conf *config.Config) (*login, error) {
+func (c *Config) login(conf *config.Config) (cl *client.Client, tgt messages.Ticket, key types.EncryptionKey, err error) {
 	if c.Keytab == "" {
-		return c.cached()
+		return c.cached(conf)
 	}
 	k, err := c.key()
 	if err != nil {
-		return nil, err
+		return nil, tgt, key, err
 	}
-	l, err := k.login(conf)
+	cl = client.NewWithKeytab(k.name, k.realm, k.keytab, conf)
+	request, err := messages.NewASReqForTGT(k.realm, conf, cl.Credentials.CName())
 	if err != nil {
-		return nil, c.explain(err, k.String(), "krbtgt/"+k.realm+"@"+k.realm)
+		return nil, tgt, key, err
 	}
-	return l, nil
+	reply, err := cl.ASExchange(k.realm, request, 0)
+	if err != nil {
+		return nil, tgt, key, c.explain(err, k.String(), "krbtgt/"+k.realm+"@"+k.realm)
+	}
+	return cl, reply.Ticket, reply.DecryptedEncPart.Key, nil
 }
 
 // cached reads the credential cache.
-func (c *Config) cached() (*login, error) {
+func (c *Config) cached(conf *config.Config) (cl *client.Client, tgt messages.Ticket, key types.EncryptionKey, err error) {
 	bad := func(err error) error {
 		return fmt.Errorf("kerberos: credential cache %s: %w: call kinit, or set KRB5CCNAME to the one that is renewed", c.Cache, err)
 	}
 	cache, err := parsed(c.Cache, credentials.LoadCCache)
 	if err != nil {
-		return nil, bad(err)
+		return nil, tgt, key, bad(err)
 	}
-	l := &login{client: cache.GetClientPrincipalName(), realm: cache.GetClientRealm()}
-	credential, ok := cache.GetEntry(types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", l.realm}})
+	realm := cache.GetClientRealm()
+	credential, ok := cache.GetEntry(types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}})
 	if !ok {
-		return nil, bad(errors.New("it has no ticket of the client's realm"))
+		return nil, tgt, key, bad(errors.New("it has no ticket of the client's realm"))
 	}
 	if time.Now().After(credential.EndTime) {
-		return nil, bad(fmt.Errorf("its ticket has ended at %v", credential.EndTime.Local().Format(time.DateTime)))
+		return nil, tgt, key, bad(fmt.Errorf("its ticket has ended at %v", credential.EndTime.Local().Format(time.DateTime)))
 	}
-	if err := l.ticket.Unmarshal(credential.Ticket); err != nil {
-		return nil, bad(err)
+	if err := tgt.Unmarshal(credential.Ticket); err != nil {
+		return nil, tgt, key, bad(err)
 	}
-	l.key = credential.Key
-	return l, nil
+	if cl, err = client.NewFromCCache(cache, conf); err != nil {
+		return nil, tgt, key, bad(err)
+	}
+	return cl, tgt, credential.Key, nil
 }
 
 // explain says what the library's error means. The library reports the KDC's codes in texts.
@@ -279,6 +290,7 @@ func (c *Config) explain(err error, user, server string) error {
 		{"KRB_AP_ERR_TKT_EXPIRED", "the ticket of " + user + " has ended: call kinit, or see what should renew it", false},
 		{"no KDCs defined", c.Krb5Conf + " names no KDC", true},
 		{"no KDC SRV records", "neither " + c.Krb5Conf + " nor DNS names a KDC", false},
+		{"communicat", "no KDC answers", false},
 	} {
 		if strings.Contains(text, known.contains) {
 			if known.final {
