@@ -199,6 +199,9 @@ func serviceNoQuorum(r *run) {
 	s.ranOut()
 	r.FailIf(s.Deadline().After(alone.Add(s.TTL())), "the window was open until %v after the quorum had gone, and the timeout is %v", s.Deadline().Sub(alone), s.TTL())
 	waiting.fails("await without a quorum", backend.ErrSessionLost)
+	if e, err := read.result(); err == nil && e.Same(own) { // the member had not noticed yet
+		read = s.getting(read.what, own.Key)
+	}
 	read.fails(read.what, backend.ErrSessionLost)
 	write.fails(write.what, backend.ErrSessionLost)
 	_, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
