@@ -52,7 +52,7 @@ SERVICES = $(filter-out dial driver memory meter register nats kubernetes,$(notd
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)) || ok=false; done; $$ok
 
 .PHONY: test test-memory test-backends test-elections test-served test-modules test-kubernetes test-kerberos $(SERVICES:%=test-%) \
-	test-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules \
+	test-all all-memory all-explorer all-backends all-races all-clusters all-last all-rest all-modules \
 	setup setup-packages setup-all setup-all-packages $(sort $(BUILT:%=setup-%) $(SERVICES:%=setup-%)) doctor \
 	lint bench compare fuzz load quickstart fencing mutants prove chaos release dist
 
@@ -128,8 +128,8 @@ test-kerberos: setup-all-packages
 of = (?i)^Test($(subst $(space),|,$(strip $(1))))
 space = $(subst ,, )
 
-# All there is, one after the other: "make -k test-all" goes on after one that fails.
-test-all: setup-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules
+# All there is, one after the other, the last two side by side: "make -k test-all" goes on after one that fails.
+test-all: setup-all all-memory all-explorer all-backends all-races all-clusters all-last
 
 all-memory: setup-all
 	$(TEST) -race $(RACED) ./backend/register
@@ -146,6 +146,10 @@ all-races: setup-all
 
 all-clusters: setup-all
 	$(TEST) -count=1 -parallel 24 -skip '^TestMemory|$(call of,$(SERVICES))$$' ./internal/elections
+
+# These mostly wait for sessions to end.
+all-last: setup-all
+	@$(MAKE) --no-print-directory -k -j2 -Oline all-rest all-modules
 
 all-rest: setup-all
 	$(TEST) -count=1 -parallel 12 -p 1 $(SERVED)
