@@ -130,7 +130,7 @@ func TestTreeIsBehind(t *testing.T) {
 // A tree that hangs is noticed by the next look.
 func TestTreeHangs(t *testing.T) {
 	t.Parallel()
-	f := setUpBrief(t)
+	f := setUpOn(t, looking, sharedServer(t))
 	o := f.another()
 	before, mine := makeMany(f, o, many)
 	remove := f.handle(both(blocking, asks("recurse")), hang)

@@ -10,12 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
 // recursive matches reads of trees.
 var recursive = both(under("kv"), asks("recurse"))
+
+// looking has sessions that look every seven seconds, and that a stalled machine does not end.
+var looking = consultest.Options{Config: consul.Config{SessionTimeout: 2 * ttl}}
 
 // toldByALook is Told, and sooner than the end of a query that hangs.
 func (f *fixture) toldByALook(waiting waiting, want ...backend.Entry) {
@@ -34,7 +38,7 @@ func (f *fixture) toldByALook(waiting waiting, want ...backend.Entry) {
 // awaited.
 func TestTreeRestored(t *testing.T) {
 	t.Parallel()
-	f := setUpOn(t, brief, consultest.Single(t).Members[0])
+	f := setUpOn(t, looking, consultest.Single(t).Members[0])
 	o := f.another()
 	before, mine := makeMany(f, o, many)
 	awaitMany(f, before, mine)
@@ -59,7 +63,7 @@ func TestTreeRestored(t *testing.T) {
 // While a tree has not been read yet, looks show what it will watch.
 func TestTreeUnread(t *testing.T) {
 	t.Parallel()
-	f := setUpBrief(t)
+	f := setUpOn(t, looking, sharedServer(t))
 	o := f.another()
 	before, mine := makeMany(f, o, many)
 	f.handle(both(under("kv"), asks("keys")), hang)
@@ -87,12 +91,12 @@ func TestTreeCannotBeLookedAt(t *testing.T) {
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			t.Parallel()
-			f := setUpBrief(t)
+			f := setUpOn(t, looking, sharedServer(t))
 			o := f.another()
 			before, mine := makeMany(f, o, many)
-			all, _ := awaitMany(f, before, mine)
+			all, asked := awaitMany(f, before, mine)
 			f.handle(both(recursive, not(blocking)), row.h)
-			time.Sleep(2 * ttl)
+			wait.For(t, "each entry has its own query", func() bool { return asked.Load() >= many })
 			f.AwaitState(f.S, backend.Live)
 			require.NoError(t, o.S.Discard(o.Ctx, before[many-1]))
 			f.toldByALook(all[many-1], mine[many-1], nothing)
