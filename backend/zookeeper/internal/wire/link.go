@@ -166,6 +166,7 @@ type sentFrame struct {
 	xid, op int32
 	at      time.Time
 	own     string // of a listing: only the nearest names before this one are wanted
+	user    string // it sets a watch of the user: as Unwatch asks
 }
 
 // Opened reports whether the session was made on the link, which has been greeted.
