@@ -21,7 +21,7 @@ type addresses struct {
 
 // dial connects to a server, given as "host:port", at the address that was not used for the longest time. It
 // divides the time among them.
-func (a *addresses) dial(ctx context.Context, network, server string, timeout time.Duration) (net.Conn, error) {
+func (a *addresses) dial(ctx context.Context, all *book, network, server string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	end, _ := ctx.Deadline()
@@ -29,7 +29,7 @@ func (a *addresses) dial(ctx context.Context, network, server string, timeout ti
 	if err != nil {
 		return nil, err
 	}
-	ips, err := a.lookUp(ctx, host, timeout)
+	ips, err := a.lookUp(ctx, all, host, timeout)
 	var errs []error
 	for i, ip := range ips {
 		share := time.Until(end) / time.Duration(len(ips)-i)
@@ -45,26 +45,26 @@ func (a *addresses) dial(ctx context.Context, network, server string, timeout ti
 
 // lookUp returns the addresses of a name. Known ones are used while names cannot be resolved, but not if
 // there is no such name.
-func (a *addresses) lookUp(ctx context.Context, host string, timeout time.Duration) ([]string, error) {
+func (a *addresses) lookUp(ctx context.Context, all *book, host string, timeout time.Duration) ([]string, error) {
 	a.mu.Lock()
 	known := a.known[host]
 	a.mu.Unlock()
-	if len(known) > 0 {
+	otherwise := known
+	if len(otherwise) == 0 {
+		otherwise = all.of(host)
+	}
+	if len(otherwise) > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout/2)
 		defer cancel()
 	}
-	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	ips, err := all.lookUp(ctx, host)
 	var lookup *net.DNSError
 	switch {
 	case errors.As(err, &lookup) && lookup.IsNotFound:
 		return nil, err
 	case err != nil:
-		return known, err
-	}
-	var ips []string
-	for _, i := range rand.Perm(len(found)) {
-		ips = append(ips, found[i].String())
+		return otherwise, err
 	}
 	slices.SortStableFunc(ips, func(x, y string) int { return slices.Index(known, x) - slices.Index(known, y) }) // new ones first
 	return ips, nil
@@ -77,4 +77,58 @@ func (a *addresses) note(host string, known []string) {
 		a.known = make(map[string][]string)
 	}
 	a.known[host] = known
+}
+
+// A book has the addresses of all servers' names, as they were last found: a session resolves only the names of
+// servers that it has tried, and when it must try the others, DNS may be away. All sessions of a Backend share it.
+type book struct {
+	mu      sync.Mutex
+	found   map[string][]string // by name
+	updated time.Time
+}
+
+// due reports whether update is to be called: not within a minute of the last time.
+func (b *book) due() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	due := time.Since(b.updated) > time.Minute
+	if due {
+		b.updated = time.Now()
+	}
+	return due
+}
+
+// update looks up all servers' names.
+func (b *book) update(ctx context.Context, servers []string) {
+	for _, server := range servers {
+		host, _, _ := net.SplitHostPort(server) // Validate has done that
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		_, _ = b.lookUp(ctx, host) // a link will find out
+		cancel()
+	}
+}
+
+// lookUp resolves a name, and returns its addresses in random order.
+func (b *book) lookUp(ctx context.Context, host string) (ips []string, err error) {
+	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range rand.Perm(len(found)) {
+		ips = append(ips, found[i].String())
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.found == nil {
+		b.found = make(map[string][]string)
+	}
+	b.found[host] = slices.Clone(ips)
+	return ips, nil
+}
+
+// of returns the addresses of a name, or nil if it was never resolved.
+func (b *book) of(host string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.found[host]
 }

@@ -32,9 +32,10 @@ import (
 type names struct {
 	mu    sync.Mutex
 	hosts map[string][]string // addresses by name, in the order of the answer; "" is no answer
+	asked map[string]bool     // for these names
 }
 
-var dns = &names{hosts: make(map[string][]string)}
+var dns = &names{hosts: make(map[string][]string), asked: make(map[string]bool)}
 
 func init() {
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -48,6 +49,13 @@ func (n *names) set(name string, addresses ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hosts[name+"."] = addresses
+}
+
+// wasAsked reports whether somebody wanted to know the addresses of a name.
+func (n *names) wasAsked(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked[name+"."]
 }
 
 // serve answers requests on a stream.
@@ -81,6 +89,7 @@ func (n *names) answer(request []byte) []byte {
 	question := request[12 : at+5]
 	n.mu.Lock()
 	addresses, known := n.hosts[strings.ToLower(name.String())]
+	n.asked[strings.ToLower(name.String())] = true
 	n.mu.Unlock()
 	var answers []byte
 	for _, a := range addresses {
@@ -249,6 +258,35 @@ func TestAddresses(t *testing.T) {
 			assert.NoError(t, s.Close(ctx))
 		})
 	}
+}
+
+// A session that must leave its server while DNS is away knows the addresses of the others, which it has not tried
+// before. A name that does not exist costs it nothing.
+func TestNamesOfOtherServers(t *testing.T) {
+	t.Parallel()
+	a := newAddressed(t)
+	var servers []string
+	for i := range 3 {
+		name := fmt.Sprintf("other%d.test", i)
+		servers = append(servers, fmt.Sprintf("%s:%d", name, a.port))
+		dns.set(name, fmt.Sprintf("127.9.3.%d", i))
+	}
+	servers = append(servers, fmt.Sprintf("missing.test:%d", a.port))
+	a.open(false, "127.9.3.0")
+	b := must.Get(zookeeper.New(zookeeper.Config{Servers: servers, SessionTimeout: 20 * time.Second, ConnectTimeout: 2 * time.Second}))(t)
+	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
+	wait.For(t, "all names are looked up", func() bool { return dns.wasAsked("missing.test") && dns.wasAsked("other2.test") })
+	for i := range 3 {
+		dns.set(fmt.Sprintf("other%d.test", i), "")
+	}
+	a.open(false, "127.9.3.2")
+	a.close("127.9.3.0")
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
+	defer cancel()
+	must.Get(s.AwaitState(ctx, backend.Live))(t)
+	state := must.Get(s.AwaitState(ctx, backend.Suspended))(t)
+	require.Equal(t, backend.Live, state)
+	assert.NoError(t, s.Close(ctx))
 }
 
 // An IPv6 address may have a zone.
