@@ -16,7 +16,7 @@ import (
 // all others, and one that drops packets, too, where the session timeout is short.
 type addresses struct {
 	mu    sync.Mutex
-	known map[string][]string // by name; the one that was used last is the last
+	order map[string][]string // by name; the one that was used last is the last
 }
 
 // dial connects to a server, given as "host:port", at the address that was not used for the longest time. It
@@ -46,14 +46,8 @@ func (a *addresses) dial(ctx context.Context, all *book, network, server string,
 // lookUp returns the addresses of a name. Known ones are used while names cannot be resolved, but not if
 // there is no such name.
 func (a *addresses) lookUp(ctx context.Context, all *book, host string, timeout time.Duration) ([]string, error) {
-	a.mu.Lock()
-	known := a.known[host]
-	a.mu.Unlock()
-	otherwise := known
-	if len(otherwise) == 0 {
-		otherwise = all.of(host)
-	}
-	if len(otherwise) > 0 {
+	known := all.of(host)
+	if len(known) > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout/2)
 		defer cancel()
@@ -64,23 +58,26 @@ func (a *addresses) lookUp(ctx context.Context, all *book, host string, timeout 
 	case errors.As(err, &lookup) && lookup.IsNotFound:
 		return nil, err
 	case err != nil:
-		return otherwise, err
+		ips = known
 	}
-	slices.SortStableFunc(ips, func(x, y string) int { return slices.Index(known, x) - slices.Index(known, y) }) // new ones first
-	return ips, nil
+	a.mu.Lock()
+	order := a.order[host]
+	a.mu.Unlock()
+	slices.SortStableFunc(ips, func(x, y string) int { return slices.Index(order, x) - slices.Index(order, y) }) // new ones first
+	return ips, err
 }
 
-func (a *addresses) note(host string, known []string) {
+func (a *addresses) note(host string, order []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.known == nil {
-		a.known = make(map[string][]string)
+	if a.order == nil {
+		a.order = make(map[string][]string)
 	}
-	a.known[host] = known
+	a.order[host] = order
 }
 
-// A book has the addresses of all servers' names, as they were last found: a session resolves only the names of
-// servers that it has tried, and when it must try the others, DNS may be away. All sessions of a Backend share it.
+// A book has the addresses of the servers' names, as they were last found. All sessions of a Backend share it. It
+// has those of servers that no session has tried, too: when one must, DNS may be away.
 type book struct {
 	mu      sync.Mutex
 	found   map[string][]string // by name
@@ -130,5 +127,5 @@ func (b *book) lookUp(ctx context.Context, host string) (ips []string, err error
 func (b *book) of(host string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.found[host]
+	return slices.Clone(b.found[host])
 }

@@ -43,6 +43,9 @@ func (l *Link) nextFrame() error {
 	}
 	head, err := l.in.Peek(4)
 	if err != nil {
+		if !l.greeted && l.unanswered != nil {
+			l.unanswered(err)
+		}
 		return err
 	}
 	length := int(int32(binary.BigEndian.Uint32(head)))
