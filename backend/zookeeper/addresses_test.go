@@ -206,6 +206,17 @@ func (a *addressed) close(ips ...string) {
 	}
 }
 
+// opened returns a session. On a busy machine a short ConnectTimeout may not do for the first attempt.
+func opened(t *testing.T, b *zookeeper.Backend) (s *backend.Session) {
+	t.Helper()
+	wait.For(t, "a session", func() bool {
+		var err error
+		s, err = b.Open(t.Context(), backend.OpenOptions{})
+		return err == nil
+	})
+	return s
+}
+
 // A server's name may have several addresses, which may change, and not all of which may answer. The session
 // continues at those that do.
 func TestAddresses(t *testing.T) {
@@ -247,7 +258,7 @@ func TestAddresses(t *testing.T) {
 			b := must.Get(zookeeper.New(zookeeper.Config{
 				Servers: []string{fmt.Sprintf("%s:%d", name, a.port)}, SessionTimeout: 8 * time.Second, ConnectTimeout: 1500 * time.Millisecond,
 			}))(t)
-			s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
+			s := opened(t, b)
 			c.then(a, name)
 			ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 			defer cancel()
@@ -274,7 +285,7 @@ func TestNamesOfOtherServers(t *testing.T) {
 	servers = append(servers, fmt.Sprintf("missing.test:%d", a.port))
 	a.open(false, "127.9.3.0")
 	b := must.Get(zookeeper.New(zookeeper.Config{Servers: servers, SessionTimeout: 20 * time.Second, ConnectTimeout: 2 * time.Second}))(t)
-	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
+	s := opened(t, b)
 	wait.For(t, "all names are looked up", func() bool { return dns.wasAsked("missing.test") && dns.wasAsked("other2.test") })
 	for i := range 3 {
 		dns.set(fmt.Sprintf("other%d.test", i), "")
