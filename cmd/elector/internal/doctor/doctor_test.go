@@ -288,18 +288,18 @@ func TestZooKeeperQuota(t *testing.T) {
 	operator := zktest.Operator(t, server.Addr())
 	for _, node := range [][2]string{
 		{"/quota", ""}, {"/zookeeper/quota/quota", ""}, {"/zookeeper/quota/quota/zookeeper_stats", "count=1,bytes=0"},
-		{"/zookeeper/quota/quota/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=10"},
+		{"/zookeeper/quota/quota/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=40"},
 	} {
 		must.Get(operator.Create(node[0], []byte(node[1]), 0, zk.WorldACL(zk.PermAll)))(t)
 	}
 	url := "zk://" + server.Addr()
 	r := check(t, url+"/quota", "/")
-	says(t, r.Service, "quota", OK, "1 of 10 (count) are used on /quota")
-	for i := range 9 {
+	says(t, r.Service, "quota", OK, "1 of 40 nodes are used on /quota")
+	for i := range 39 {
 		must.Get(operator.Create(fmt.Sprint("/quota/", i), nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	}
 	r = check(t, url, "/quota/below")
-	says(t, r.Service, "quota", Warn, "10 of 10 (count) are used on /quota")
+	says(t, r.Service, "quota", Warn, "40 of 40 nodes are used on /quota")
 	says(t, r.Service, "rights", Fail, "a quota on the path")
 }
 

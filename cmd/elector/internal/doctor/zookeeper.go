@@ -156,11 +156,14 @@ func (p *probe) quota() {
 			continue
 		}
 		limit, used := numbers(limits), numbers(stats)
-		for _, of := range [][2]string{{"countHardLimit", "count"}, {"byteHardLimit", "bytes"}} {
-			most, now := limit[of[0]], used[of[1]]
-			switch says := fmt.Sprintf("%d of %d (%s) are used on %s", now, most, of[1], node); {
+		for _, of := range []struct {
+			limit, used, says string
+			few               int
+		}{{"countHardLimit", "count", "nodes", 10}, {"byteHardLimit", "bytes", "bytes", 1 << 10}} {
+			most, now := limit[of.limit], used[of.used]
+			switch says := fmt.Sprintf("%d of %d %s are used on %s", now, most, of.says, node); {
 			case most <= 0:
-			case now >= most-most/10:
+			case most-now < max(most/10, of.few):
 				p.f.add("quota", Warn, "raise it, or delete what is of no use", "%s: commits are refused beyond that, if the servers have enforceQuota", says)
 			default:
 				p.f.add("quota", OK, "", "%s", says)
