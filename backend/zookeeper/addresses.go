@@ -19,8 +19,9 @@ type addresses struct {
 	order map[string][]string // by name; the one that was used last is the last
 }
 
-// dial connects to a server, given as "host:port", at the address that was not used for the longest time. It
-// divides the time among them.
+// dial connects to a server, given as "host:port", at the address that was not used for the longest time. When
+// that has not accepted within its share of the time, it tries the next one, too: on a slow link a share may be
+// too short for any of them.
 func (a *addresses) dial(ctx context.Context, all *book, network, server string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -30,17 +31,43 @@ func (a *addresses) dial(ctx context.Context, all *book, network, server string,
 		return nil, err
 	}
 	ips, err := a.lookUp(ctx, all, host, timeout)
-	var errs []error
-	for i, ip := range ips {
-		share := time.Until(end) / time.Duration(len(ips)-i)
-		conn, err := (&net.Dialer{Timeout: share}).DialContext(ctx, network, net.JoinHostPort(ip, port))
-		if err == nil {
-			a.note(host, slices.Concat(ips[i+1:], ips[:i+1]))
-			return conn, nil
-		}
-		errs = append(errs, err)
+	type answer struct {
+		i    int
+		conn net.Conn
+		err  error
 	}
-	return nil, errors.Join(append(errs, err)...)
+	answers := make(chan answer, len(ips))
+	errs := []error{err}
+	for tried, pending := 0, 0; tried < len(ips) || pending > 0; {
+		var next <-chan time.Time
+		if i := tried; i < len(ips) {
+			next = time.After(time.Until(end) / time.Duration(len(ips)-i))
+			tried, pending = tried+1, pending+1
+			go func() {
+				conn, err := new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(ips[i], port))
+				answers <- answer{i, conn, err}
+			}()
+		}
+		select {
+		case r := <-answers:
+			pending--
+			if r.err != nil {
+				errs = append(errs, r.err)
+				break
+			}
+			go func() {
+				for range pending {
+					if late := <-answers; late.err == nil {
+						_ = late.conn.Close() // nothing was sent on it
+					}
+				}
+			}()
+			a.note(host, slices.Concat(ips[r.i+1:], ips[:r.i+1]))
+			return r.conn, nil
+		case <-next:
+		}
+	}
+	return nil, errors.Join(errs...)
 }
 
 // lookUp returns the addresses of a name. Known ones are used while names cannot be resolved, but not if

@@ -168,8 +168,9 @@ func (a *addressed) open(silent bool, ips ...string) {
 	}
 }
 
-// drop makes packets to an address get lost, as the kernel drops them for a listener whose queue is full.
-func (a *addressed) drop(ip string) {
+// drop makes packets to an address get lost, until accept is called, as the kernel drops them for a listener whose
+// queue is full.
+func (a *addressed) drop(ip string) (accept func()) {
 	fd := must.Get(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0))(a.t)
 	a.t.Cleanup(func() { _ = syscall.Close(fd) })
 	require.NoError(a.t, syscall.Bind(fd, &syscall.SockaddrInet4{Port: a.port, Addr: netip.MustParseAddr(ip).As4()}))
@@ -177,9 +178,16 @@ func (a *addressed) drop(ip string) {
 	for {
 		conn, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", ip, a.port), 100*time.Millisecond)
 		if err != nil {
-			return
+			break
 		}
 		a.t.Cleanup(func() { _ = conn.Close() })
+	}
+	return func() {
+		for range 2 { // the queue's length and one
+			if accepted, _, err := syscall.Accept(fd); err == nil {
+				a.t.Cleanup(func() { _ = syscall.Close(accepted) })
+			}
+		}
 	}
 }
 
@@ -269,6 +277,30 @@ func TestAddresses(t *testing.T) {
 			assert.NoError(t, s.Close(ctx))
 		})
 	}
+}
+
+// An address that takes longer than its share of the time to accept is used nevertheless.
+func TestAddressThatAcceptsLate(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for i := range 8 { // the order is random
+		a, name := newAddressed(t), fmt.Sprintf("late%d.test", i)
+		a.drop("127.9.4.1")
+		a.drop("127.9.4.2")
+		accept := a.drop("127.9.4.3")
+		dns.set(name, "127.9.4.1", "127.9.4.2", "127.9.4.3")
+		server := fmt.Sprintf("%s:%d", name, a.port)
+		b := must.Get(zookeeper.New(zookeeper.Config{Servers: []string{server}, ConnectTimeout: 4500 * time.Millisecond}))(t)
+		all.Go(func() {
+			// A third of the timeout passes; the system asks again 1 s and 3 s after it has asked first.
+			defer time.AfterFunc(1600*time.Millisecond, accept).Stop()
+			conn, err := b.Dial(t.Context(), server)
+			if assert.NoError(t, err) {
+				assert.NoError(t, conn.Close())
+			}
+		})
+	}
+	all.Wait()
 }
 
 // A session that must leave its server while DNS is away knows the addresses of the others, which it has not tried
