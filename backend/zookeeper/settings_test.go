@@ -152,7 +152,7 @@ func TestObserverLocalSessionsNegativeNumbers(t *testing.T) {
 	works(t, c.Addrs(), nil)
 }
 
-// At an observer that follows another follower elections work, too, although the trust window is not proved there.
+// At an observer that follows another follower elections work, too.
 func TestObserverOfAFollower(t *testing.T) {
 	servertest.Long(t, "a network, and four servers")
 	t.Parallel()

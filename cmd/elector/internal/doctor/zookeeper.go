@@ -117,8 +117,10 @@ func (s *Server) zooKeeperRole(role string) {
 
 const observer = "observer"
 
-// observers tells what the ensemble's observers follow. Trust windows would be too long behind another follower.
-func (r *Report) observers() {
+// observers tells what the ensemble's observers follow. Behind another follower a trust window may be too long if
+// the session timeout is shorter than five ticks.
+func (r *Report) observers(timeout time.Duration) {
+	const leaveOut = "leave it out of the URL, or give timeout= five ticks at least: trust windows would be too long"
 	roles, leader := make(map[string]string), ""
 	for _, s := range r.Servers {
 		roles[s.facts["id"]] = s.facts["role"]
@@ -128,16 +130,17 @@ func (r *Report) observers() {
 	}
 	for _, s := range r.Servers {
 		master := s.facts["follows"]
+		tick, err := strconv.Atoi(s.facts["tickTime"])
 		switch {
 		case s.facts["role"] != observer:
 		case master != "" && master == leader:
 			s.Findings.add("role", OK, "", "observer, which follows the leader")
+		case err == nil && timeout >= 5*time.Duration(tick)*time.Millisecond:
+			s.Findings.add("role", OK, "", "observer, and the timeout of %v is five ticks at least", timeout)
 		case master != "" && (leader != "" || roles[master] == "follower"):
-			s.Findings.add("role", Warn, "leave it out of the URL: trust windows would be too long",
-				"observer, which follows server %.20s and not the leader (observerMasterPort in zoo.cfg)", master)
+			s.Findings.add("role", Warn, leaveOut, "observer, which follows server %.20s and not the leader (observerMasterPort in zoo.cfg)", master)
 		default:
-			s.Findings.add("role", Unknown, "leave it out of the URL if it follows another follower (observerMasterPort in zoo.cfg): trust windows would be too long",
-				"observer")
+			s.Findings.add("role", Unknown, leaveOut, "observer: it may follow another follower (observerMasterPort in zoo.cfg)")
 		}
 	}
 }
