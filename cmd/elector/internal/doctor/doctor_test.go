@@ -140,14 +140,14 @@ func TestZooKeeperObserverOfAFollower(t *testing.T) {
 	servertest.Long(t, "a network, and four servers")
 	t.Parallel()
 	c := servertest.EnsembleForTest(t, 4, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Observers: 1,
-		TickTime: 400 * time.Millisecond,
+		TickTime: 4 * time.Second,
 		Network:  networktest.ForTest(t, 4), Extra: []string{"observerMasterPort=2191"}})
 	url := "zk://" + strings.Join(c.Addrs(), ",")
-	r := check(t, url+"?timeout=1900ms", "/")
+	r := check(t, url+"?timeout=15s", "/")
 	says(t, r.Servers[3].Findings, "role", Warn, "and not the leader")
 	says(t, r.Service, "rights", OK, "create")
-	says(t, check(t, "zk://"+c.Addrs()[3]+"?timeout=1900ms", "/").Servers[0].Findings, "role", Unknown, "observer")
-	says(t, check(t, url, "/").Servers[3].Findings, "role", OK, "five ticks at least")
+	says(t, check(t, "zk://"+c.Addrs()[3]+"?timeout=15s", "/").Servers[0].Findings, "role", Unknown, "observer")
+	says(t, check(t, url+"?timeout=20s", "/").Servers[3].Findings, "role", OK, "five ticks at least")
 }
 
 // answers is a test's own server. It answers the first four bytes of each connection, and closes it.
