@@ -117,6 +117,21 @@ func Execute(ctx context.Context, b Backend, w Will) error {
 	return nil
 }
 
+type triedKey struct{}
+
+// WithTried returns a ctx with which Execute tells tried why an attempt has failed after which it tries on. tried must
+// not block.
+func WithTried(ctx context.Context, tried func(error)) context.Context {
+	return context.WithValue(ctx, triedKey{}, tried)
+}
+
+// Tried is for Executors: it tells the function of WithTried, if there is one.
+func Tried(ctx context.Context, err error) {
+	if tried, ok := ctx.Value(triedKey{}).(func(error)); ok {
+		tried(err)
+	}
+}
+
 // A Rehearser is an [Executor] whose first execution in a process takes much longer than later ones,
 // because code that nothing has used yet must be set up.
 type Rehearser interface {

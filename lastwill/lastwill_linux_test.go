@@ -459,6 +459,19 @@ func TestServiceThatStaysDown(t *testing.T) {
 	}
 }
 
+// While it tries on, it says why.
+func TestServiceThatIsSlow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ttl = 2 * time.Second
+	p, _ := w.candidate()
+	p.do("open")
+	w.switchTo("slow")
+	p.kill()
+	p.logs("trying on")
+	p.logs("one is away")
+}
+
 func TestHold(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		p, _ := w.candidate()

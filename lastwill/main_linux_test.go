@@ -92,9 +92,9 @@ func (s *service) Open(context.Context, backend.OpenOptions) (*backend.Session, 
 	return backend.NewSession("toy", &session{id: fmt.Sprintf("%s%d.%d", os.Getenv(nameVar), os.Getpid(), s.opened), until: time.Now().Add(time.Hour), closed: make(chan struct{})}), nil
 }
 
-// Execute notes the session. The file "down" beside the ledger makes the service fail, and "deny" makes it
-// refuse.
-func (s *service) Execute(_ context.Context, w backend.Will) error {
+// Execute notes the session. The file "down" beside the ledger makes the service fail, "deny" makes it refuse, and
+// "slow" makes it try on.
+func (s *service) Execute(ctx context.Context, w backend.Will) error {
 	if _, marked := os.LookupEnv("ELECTOR_COMPANION"); marked {
 		return fmt.Errorf("%w: children would have the marker", backend.ErrDenied)
 	}
@@ -103,6 +103,11 @@ func (s *service) Execute(_ context.Context, w backend.Will) error {
 		if _, no := os.Stat(filepath.Join(filepath.Dir(ledger), name)); no == nil {
 			return err
 		}
+	}
+	if _, no := os.Stat(filepath.Join(filepath.Dir(ledger), "slow")); no == nil {
+		backend.Tried(ctx, errors.New("one is away"))
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	f, err := os.OpenFile(ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

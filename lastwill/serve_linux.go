@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -244,7 +245,12 @@ func (s *server) execute(c *client, w backend.Will, died time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), died.Add(2*w.TTL))
 	defer cancel()
 	log := s.log.With("pid", c.id.pid, "service", w.Service, "session", w.Session)
-	defer time.AfterFunc(patience, func() { log.Warn("the session of a dead process is not ended yet: trying on") }).Stop()
+	var last atomic.Value // why an attempt has failed
+	last.Store("the service has not answered")
+	defer time.AfterFunc(patience, func() {
+		log.Warn("the session of a dead process is not ended yet: trying on", "err", last.Load())
+	}).Stop()
+	ctx = backend.WithTried(ctx, func(err error) { last.Store(err.Error()) })
 	level := slog.LevelWarn // only once
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		tried := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
 
@@ -76,7 +77,11 @@ func (b *Backend) destroy(ctx context.Context, id string, l lease) error {
 				err = errUnread
 			}
 		}
-		if !transient(err) || forbidden(err) && denied.Over(refusedFor(l.ttl)) || !pause.Wait(ctx) {
+		if !transient(err) || forbidden(err) && denied.Over(refusedFor(l.ttl)) {
+			return err
+		}
+		backend.Tried(ctx, err)
+		if !pause.Wait(ctx) {
 			return err
 		}
 	}

@@ -59,8 +59,8 @@
 // secret; newlines at its end are ignored.
 //
 //   - ZOOKEEPER_AUTH is scheme:credentials, such as digest:user:password, or sasl:user:password for SASL with
-//     DIGEST-MD5. Nodes created with it, or with Kerberos, are for these credentials alone: all candidates of an
-//     election need the same ones.
+//     DIGEST-MD5. It may also be a JAAS file with a section Client. Nodes created with it, or with Kerberos, are for
+//     these credentials alone: all candidates of an election need the same ones.
 //   - With sasl=gssapi in a URL of ZooKeeper's, a ticket of Kerberos is used: see package dialkerberos, which the
 //     program must import, of the module backend/zookeeper/kerberos.
 //   - ETCDCTL_USER is user:password, or the user if one of the others has the password. Without them the
@@ -70,8 +70,8 @@
 //
 // Open refuses wrong and incomplete settings with an error that names the variable and the file, and
 // contains no secret. Authorities, a client certificate and its key are read again for each connection (by
-// package tlsfiles), and etcd's password file each time a token is fetched, so that they may be renewed while
-// the process runs. Everything else is read once.
+// package tlsfiles), the password of SASL in ZOOKEEPER_AUTH_FILE, too, and etcd's password file each time a token is
+// fetched, so that they may be renewed while the process runs. Everything else is read once.
 //
 // Importing this package compiles the clients of ZooKeeper, etcd and Consul. Libraries, and programs that know their
 // service, import its backend alone.

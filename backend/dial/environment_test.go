@@ -59,6 +59,8 @@ func TestWrongSettings(t *testing.T) {
 	add("zk://h?sasl=gssapi", nil, "lacks import", "dialkerberos")
 	add("zk://h?sasl=digest-md5", nil, "unknown mechanism: there is gssapi", "set ZOOKEEPER_AUTH to sasl:user:password")
 	add("zk://h?sasl=gssapi", []string{"ZOOKEEPER_AUTH", "sasl:ann:" + secret}, "leave one of them out")
+	add("zk://h", []string{"ZOOKEEPER_AUTH", "Client { Krb5LoginModule required; };"}, "lacks import", "dialkerberos")
+	add("zk://h", []string{"ZOOKEEPER_AUTH", "Client { DigestLoginModule required password=" + secret + " };"}, "no JAAS file")
 	add("zk://h?sasl=ann:"+secret, nil, "no name of a mechanism")
 	add("etcd://h?sasl=gssapi", nil, `unknown parameter "sasl"`)
 	add("zk://h", []string{"ZOOKEEPER_AUTH", secret}, "ZOOKEEPER_AUTH", "digest:user:password")

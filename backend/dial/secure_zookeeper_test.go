@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +46,9 @@ func TestZooKeeperDigest(t *testing.T) {
 		_, err := stand(t, other, "/jobs/one", elector.Hooks{}).Campaign(t.Context())
 		assert.ErrorIs(t, err, backend.ErrDenied)
 		assert.ErrorContains(t, err, "the ACL gives the right to none of Config.Auth")
+		if auth != "" {
+			assert.ErrorContains(t, err, "this client has Auth of the scheme digest")
+		}
 		fmt.Fprintln(said, err)
 	}
 	assert.True(t, term.Valid(), "%v", context.Cause(term.Context()))
@@ -99,4 +104,29 @@ func TestZooKeeperSASL(t *testing.T) {
 		require.ErrorContains(t, err, says)
 		fmt.Fprintln(said, err)
 	}
+}
+
+// A new password needs no restart of candidates: the next link finds it in the file. One server after the other gets it,
+// and the file once the first has it. The term is held.
+func TestZooKeeperNewPassword(t *testing.T) {
+	servertest.Long(t, "three servers that are started again")
+	jaas := func(password string) string {
+		return "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"" + password + "\";\n};\n"
+	}
+	c := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128, JAAS: jaas("old")})
+	path := file(t, "sasl:ann:old\n")
+	setenv(t, "ZOOKEEPER_AUTH_FILE", path)
+	b, _ := secured(t, fmt.Sprintf("zk://%s/secure?timeout=30s", strings.Join(c.Addrs(), ",")))
+	term := must.Get(stand(t, b, "/jobs/one", elector.Hooks{}).Campaign(t.Context()))(t)
+	for i, m := range c.Members {
+		require.NoError(t, m.SetJAAS(jaas("new")))
+		require.NoError(t, m.Kill())
+		require.NoError(t, m.Start())
+		if i == 0 {
+			require.NoError(t, os.WriteFile(path, []byte("Client { DigestLoginModule required username=\"ann\" password=\"new\"; };"), 0o600))
+		}
+		require.NoError(t, term.Proclaim(t.Context(), []byte(m.Name())))
+		require.True(t, term.Valid(), "%v", context.Cause(term.Context()))
+	}
+	require.NoError(t, term.Resign(t.Context()))
 }

@@ -28,6 +28,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 		if err == nil || ctx.Err() == nil && !passing(err) {
 			return answerError(err)
 		}
+		backend.Tried(ctx, err)
 		if !pause.Wait(ctx) {
 			return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		}

@@ -21,7 +21,8 @@ type Store interface {
 	// Swap replaces the object if its tag is tag, or makes it if tag is "" and there is none, and returns
 	// the new tag, which the object never had before. It is one atomic step. The errors say what happened:
 	//
-	//   - ErrMoved: nothing was written, because the object has another tag.
+	//   - ErrMoved: the object has another tag. Nothing was written, unless the client repeats requests by
+	//     itself and an earlier one was done: the document tells.
 	//   - an error that wraps backend.ErrDenied or backend.ErrTooLarge: nothing was written, and trying
 	//     again does not help.
 	//   - an error that wraps backend.ErrUnavailable: nothing was written.

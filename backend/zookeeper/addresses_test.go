@@ -264,7 +264,7 @@ func TestAddresses(t *testing.T) {
 			}
 			dns.set(name, c.before...)
 			b := must.Get(zookeeper.New(zookeeper.Config{
-				Servers: []string{fmt.Sprintf("%s:%d", name, a.port)}, SessionTimeout: 8 * time.Second, ConnectTimeout: 1500 * time.Millisecond,
+				Servers: []string{fmt.Sprintf("%s:%d", name, a.port)}, SessionTimeout: 20 * time.Second, ConnectTimeout: 1500 * time.Millisecond,
 			}))(t)
 			s := opened(t, b)
 			c.then(a, name)

@@ -43,7 +43,7 @@ func TestOddAnswers(t *testing.T) {
 				require.NoError(t, call.do(), what)
 			}
 			if code != throttled { // which the server sends only if nothing was done
-				odd(proxytest.OpMulti)
+				odd(proxytest.OpCreate2)
 				made := f.Enqueue(f.S)
 				f.Lists(f.S, e, made) // it was done once
 				odd(proxytest.OpDelete)

@@ -1,8 +1,10 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
@@ -73,10 +75,28 @@ func (s *session) makeRoom(request int) {
 	}
 }
 
-// explain adds the cause of wire.CodeTooLong.
+// explain adds the cause of wire.CodeTooLong, and who lacks a right.
 func (s *session) explain(err error) error {
-	if code, _ := codeOf(err); code == wire.CodeTooLong {
+	switch code, _ := codeOf(err); code {
+	case wire.CodeTooLong:
 		return fmt.Errorf("an answer was over Config.MaxResponse (%d bytes): %w", s.cfg.MaxResponse, err)
+	case -102: // NOAUTH
+		return fmt.Errorf("this client has %s: %w", s.cfg.credentials(), err)
 	}
 	return err
+}
+
+// credentials says as whom the client is known, without secrets.
+func (c *Config) credentials() string {
+	var all []string
+	if c.SASL != nil {
+		all = append(all, fmt.Sprintf("SASL with %v", c.SASL))
+	}
+	for _, auth := range c.Auth {
+		all = append(all, "Auth of the scheme "+auth.Scheme)
+	}
+	if c.TLS != nil || c.GetTLS != nil {
+		all = append(all, "TLS")
+	}
+	return cmp.Or(strings.Join(all, ", "), "no credentials")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
 const (
@@ -136,6 +137,12 @@ func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
 	s.makeRoom(m.size())
 	if len(m.parts) == 1 {
 		switch r := m.parts[0].request.(type) {
+		case *zk.CreateRequest:
+			ask, done := s.pin.Telling(r.Path)
+			defer done()
+			made, err := s.conn.Create(ask, r.Data, r.Flags, r.Acl)
+			path, zxid := wire.Created(made)
+			return []zk.MultiResponse{{String: path, Stat: &zk.Stat{Mzxid: zxid}, Error: err}}, err
 		case *zk.DeleteRequest:
 			err := s.conn.Delete(r.Path, r.Version)
 			return []zk.MultiResponse{{Error: err}}, err

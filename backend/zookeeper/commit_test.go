@@ -29,7 +29,7 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	require.NoError(t, f.S.Discard(f.Ctx, seat))
 	require.NoError(t, f.S.Discard(f.Ctx, e))
 	assert.Equal(t, []int32{
-		proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpDelete,
+		proxytest.OpCreate2, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpDelete,
 	}, requests())
 
 	seat = f.create(f.S, f.Dir+"/seat")

@@ -23,8 +23,9 @@ import (
 // whose version then counts the creations: while that version is unchanged, the entry is the same one.
 // Persistent entries are identified by their version.
 //
-// The creation revision is the transaction's zxid. The client library reports it only in the Stat of a
-// setData; if there is none, the same transaction creates, writes and deletes a node.
+// The creation revision is the transaction's zxid. A create by itself tells it: see wire.Created. In a multi the
+// client library reports it only in the Stat of a setData; if there is none, the same transaction creates, writes
+// and deletes a node.
 type multi struct {
 	parts      []part
 	conditions int // how many of parts are conditions
@@ -157,7 +158,11 @@ func (c *commit) compile(ctx context.Context) (*multi, error) {
 			return nil, err
 		}
 	}
-	if m.newest >= 0 && m.stat < 0 {
+	switch {
+	case m.newest < 0 || m.stat >= 0:
+	case len(m.parts) == 1:
+		m.stat = 0 // a create by itself tells the zxid
+	default:
 		c.temp(m)
 	}
 	if size := m.size(); size > c.s.cfg.MaxRequest {

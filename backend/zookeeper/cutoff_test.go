@@ -27,7 +27,7 @@ func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeep
 	follower = e.Followers()[0]
 	path := filepath.Join(follower.Dir(), "zoo.cfg")
 	text := must.Get(os.ReadFile(path))(t)
-	line := regexp.MustCompile(fmt.Sprintf(`(?m)^server\.%d=127\.0\.0\.1:(\d+):(\d+)$`, leader.ID()))
+	line := regexp.MustCompile(fmt.Sprintf(`(?m)^server\.%d=127\.0\.0\.1:(\d+):(.+)$`, leader.ID()))
 	found := line.FindSubmatch(text)
 	require.NotNil(t, found, string(text))
 	link = proxytest.ForTest(t, "127.0.0.1:"+string(found[1]))

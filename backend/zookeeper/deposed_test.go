@@ -98,7 +98,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	for done := false; !done; {
 		select {
 		case request := <-held:
-			done = request.Opcode == proxytest.OpMulti && strings.Contains(string(request.Payload), p.Dir)
+			done = request.Opcode == proxytest.OpCreate2 && strings.Contains(string(request.Payload), p.Dir)
 		case <-p.Ctx.Done():
 			t.Fatal("the commit has not come to the new leader")
 		}
@@ -141,7 +141,7 @@ func (a *apart) waits(crowd *zk.Conn, dir string) {
 	a.T.Helper()
 	follower := a.rest[0]
 	first := a.Commit(a.S, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, []byte("first")))[1]
-	enqueued := a.awaitRequest(follower, proxytest.OpMulti, dir, "second")
+	enqueued := a.awaitRequest(follower, proxytest.OpCreate2, dir, "second")
 	set := a.awaitRequest(follower, proxytest.OpSetData, dir, "early")
 	require.NoError(a.T, a.network.Drop(follower, a.leader))
 	var asked sync.WaitGroup

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"crypto/fips140"
 	"crypto/md5"
 	"crypto/rand"
 	"crypto/subtle"
@@ -9,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/elector-go/elector/backend"
 )
 
 // digestMD5 is the mechanism DIGEST-MD5 of RFC 2831, with qop=auth.
@@ -33,6 +36,9 @@ func (d *digestMD5) GoString() string { return d.String() }
 func (d *digestMD5) Start(context.Context, string) (Exchange, error) {
 	if d.user == "" || d.password() == "" {
 		return nil, errors.New("the user or the password is empty")
+	}
+	if fips140.Enforced() { // MD5 panics
+		return nil, fmt.Errorf("%w: this program's FIPS 140-only mode allows no MD5: use Kerberos", backend.ErrDenied)
 	}
 	return &digestExchange{digestMD5: *d, uri: "zookeeper/zk-sasl-md5", nonce: rand.Text()}, nil
 }

@@ -2,15 +2,19 @@ package zookeeper
 
 import (
 	"bytes"
+	"crypto/fips140"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/must"
 )
 
@@ -125,4 +129,18 @@ func FuzzDigestMD5(f *testing.F) {
 			t.Fatal("a proof is found by chance")
 		}
 	})
+}
+
+// Where MD5 panics, the mechanism is refused before a server is asked.
+func TestDigestMD5InFIPSMode(t *testing.T) {
+	if !fips140.Enforced() {
+		again := exec.Command(os.Args[0], "-test.run", "^TestDigestMD5InFIPSMode$")
+		again.Env = append(os.Environ(), "GODEBUG=fips140=only")
+		out, err := again.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	_, err := DigestMD5("ann", "s3cr3t").Start(t.Context(), "h")
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, "no MD5")
 }

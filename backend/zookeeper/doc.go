@@ -98,10 +98,11 @@
 //     transaction also writes to the new node as often as the entry was written to, they treat the node
 //     as the entry, until its deletion is reported. A condition on another session's enqueued entry
 //     checks existence only.
-//   - A directory has numbers for some 2^30 Enqueues: each makes two nodes, and any other node that is
-//     created there takes a number, too. After that Enqueue returns backend.ErrUsedUp. The election
-//     then continues in a new directory, as soon as no candidate stands in the old one. In a commit
-//     with ops that are not ephemeral it is ErrIndeterminate: these have been done.
+//   - A directory has numbers for 2^31 Enqueues, or half as many that are made with something else: each
+//     of these makes two nodes. Any other node that is created there takes a number, too. After that
+//     Enqueue returns backend.ErrUsedUp. The election then continues in a new directory, as soon as no
+//     candidate stands in the old one. In a commit with ops that are not ephemeral it is
+//     ErrIndeterminate: these have been done.
 //
 // # Layout
 //

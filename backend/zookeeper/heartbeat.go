@@ -20,9 +20,10 @@ type Heartbeat int
 const (
 	// HeartbeatLeader is the default. It counts replies that prove that the leader, which expires
 	// sessions, has heard from this one, and that a quorum still followed the leader then. It costs two
-	// requests per quarter of the session timeout. One of them is a transaction that changes nothing,
-	// unless a write of any session of the same Backend was answered since the last heartbeat. On a
-	// standalone server it must be a write of the same session, as zxids have no epoch there.
+	// requests per quarter of the session timeout, in place of the client library's pings. One of them
+	// is a transaction that changes nothing, unless a write of any session of the same Backend was
+	// answered since the last heartbeat. On a standalone server it must be a write of the same session,
+	// as zxids have no epoch there.
 	HeartbeatLeader Heartbeat = iota + 1
 
 	// HeartbeatPing counts any reply of the server that the client is connected to. It costs nothing,

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -178,14 +179,20 @@ func (h *hosts) refused() (n int) {
 	return n
 }
 
-// failure returns what went wrong with each server, or nil.
+// failure returns what went wrong with each server, or nil. What went wrong with several servers is said once.
 func (h *hosts) failure() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []error
+	with := make(map[string][]string) // servers by texts
 	for server, err := range h.failures {
-		all = append(all, fmt.Errorf("%s: %w", server, err))
+		with[err.Error()] = append(with[err.Error()], server)
 	}
+	var all []error
+	for _, servers := range with {
+		slices.Sort(servers)
+		all = append(all, fmt.Errorf("%s: %w", strings.Join(servers, ", "), h.failures[servers[0]]))
+	}
+	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(all...)
 }
 
@@ -193,7 +200,7 @@ func (h *hosts) signal() {
 	select {
 	case <-h.exhausted:
 	default:
-		if len(h.failures) == 0 {
+		if len(h.failures) == 0 && h.since.IsZero() {
 			h.failures["all servers"] = errors.New("no session was granted")
 		}
 		close(h.exhausted)

@@ -60,6 +60,8 @@ func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 		return opcode == proxytest.OpConnect && strings.HasPrefix(string(payload[16:]), strings.Repeat("\x00", 8))
 	})
 	conn := zookeeper.Conn(f.S)
+	made := must.Get(conn.Create(f.Dir+"/users", nil, 0, zk.WorldACL(zk.PermAll)))(t)
+	assert.Equal(t, f.Dir+"/users", made, "what a session changes in its own creates, it leaves in a user's")
 	f.Expire()
 	wait.For(t, "the session is lost", func() bool { return f.S.State() == backend.Lost })
 	_, err := conn.Create(f.Dir+"/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -248,7 +250,7 @@ func TestPitfall20VoteBeforeResolving(t *testing.T) {
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
 	f.Enqueue(f.S)
 	assert.Equal(t, []int32{
-		proxytest.OpMulti, proxytest.OpConnect,
+		proxytest.OpCreate2, proxytest.OpConnect,
 		proxytest.OpMulti, proxytest.OpChildren2, proxytest.OpGetData,
 	}, requests()[:5]) // then it looks for what was done late
 }

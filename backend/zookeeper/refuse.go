@@ -22,7 +22,7 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 	err, p := f.results[at].Error, f.m.parts[at]
 	path, version := p.about()
 	if denied(err) {
-		return fmt.Errorf("%s: %w", path, as(backend.ErrDenied, err))
+		return fmt.Errorf("%s: %w", path, as(backend.ErrDenied, s.explain(err)))
 	}
 	if why := mean(err).Sentinel; why == errors.ErrUnsupported {
 		return as(why, err)

@@ -38,6 +38,9 @@ func secured(t *testing.T, extra ...string) *servertest.ZooKeeper {
 // required makes a server close the link of a client at the first request that comes without SASL.
 var required = []string{"enforce.auth.enabled=true", "enforce.auth.schemes=sasl"}
 
+// sessionRequired is the older setting for that.
+const sessionRequired = "sessionRequireClientSASLAuth=true"
+
 func as(user, password string) func(*zookeeper.Config) {
 	return func(cfg *zookeeper.Config) { cfg.SASL = zookeeper.DigestMD5(user, password) }
 }
@@ -66,6 +69,7 @@ func TestSASLDigestMD5(t *testing.T) {
 	bob.S = bob.open()
 	_, err = bob.S.Get(f.Ctx, e.Key)
 	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, `this client has SASL with DIGEST-MD5 for "bob"`)
 
 	again := f.another(as("ann", "S3cr3t"))
 	f.Same(e, again.Get(again.S, e.Key))
@@ -89,15 +93,19 @@ func TestSASLACL(t *testing.T) {
 	bob := f.another(as("bob", "b-b"))
 	bob.Same(e, bob.Get(bob.S, e.Key))
 	bob.Refused(bob.S, backend.Update(e, []byte("w")), backend.ErrDenied)
+	_, err := bob.S.Commit(f.Ctx, nil, backend.Update(e, []byte("w")))
+	require.ErrorContains(t, err, `this client has SASL with DIGEST-MD5 for "bob"`)
 	nobody := f.another(nil)
-	require.ErrorIs(t, must.Err(nobody.S.Get(f.Ctx, e.Key)), backend.ErrDenied)
+	err = must.Err(nobody.S.Get(f.Ctx, e.Key))
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, "this client has no credentials")
 }
 
 // On each new link the session authenticates before anything else. So it keeps its rights, can be closed on a new
 // link, and its will can be executed.
 func TestSASLOnNewLinks(t *testing.T) {
 	t.Parallel()
-	f := setUpOn(t, secured(t, required...), as("ann", "S3cr3t"))
+	f := setUpOn(t, secured(t, sessionRequired), as("ann", "S3cr3t"))
 	e := f.Enqueue(f.S)
 	for range 3 {
 		sent := f.requests()
@@ -136,8 +144,12 @@ func TestSASLNotTaken(t *testing.T) {
 	require.ErrorContains(t, f.denied(), "zookeeper.allowSaslFailedClients")
 
 	// And a server that wants SASL of a client that has none.
-	f = process(t, []string{secured(t, required...).Addr()}, func(cfg *zookeeper.Config) { cfg.Chroot = "/a" })
-	require.ErrorContains(t, f.denied(), "Config.SASL")
+	for _, server := range []*servertest.ZooKeeper{secured(t, required...), secured(t, sessionRequired)} {
+		for _, auth := range [][]zookeeper.Auth{nil, {zookeeper.Digest("ann", "S3cr3t")}} {
+			f = process(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.Chroot, cfg.Auth = "/a", auth })
+			require.ErrorContains(t, f.denied(), "Config.SASL")
+		}
+	}
 }
 
 // A server that no longer knows the user takes no link of the session. The term lasts as long as its window, and says
@@ -148,7 +160,7 @@ func TestSASLRefusedInMidTerm(t *testing.T) {
 	server := secured(t, required...)
 	f := setUpOn(t, server, func(cfg *zookeeper.Config) {
 		as("ann", "S3cr3t")(cfg)
-		cfg.SessionTimeout = 8 * time.Second
+		cfg.SessionTimeout = 30 * time.Second
 	})
 	e := f.Enqueue(f.S)
 	restart := func(text string) {
@@ -180,7 +192,7 @@ func TestSASLEnsemble(t *testing.T) {
 	f.begin()
 	e := f.Stand(elector.Config{Backend: f.Backend, Strategy: fair.Strategy{}, Election: f.Dir + "/e"})
 	term := f.Campaign(e)
-	tokens := f.counts(proxytest.MatchOp(102))
+	tokens := f.counts(proxytest.MatchOp(proxytest.OpSASL))
 	for range 3 {
 		at := -1
 		for i, p := range f.Proxies {

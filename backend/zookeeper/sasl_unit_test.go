@@ -162,6 +162,10 @@ func TestSASLOfAWill(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.ErrorContains(t, err, "such as a wrong password")
 	assert.Zero(t, more.Load())
+	var tried []string
+	_ = b.Execute(backend.WithTried(t.Context(), func(err error) { tried = append(tried, err.Error()) }), aWill)
+	require.NotEmpty(t, tried)
+	assert.Contains(t, tried[0], "such as a wrong password", "before it gives up")
 	require.ErrorIs(t, must.Get(New(Config{Servers: []string{server}, SASL: ticketed(func(context.Context, string) (Exchange, error) {
 		return nil, backend.ErrDenied
 	})}))(t).Execute(t.Context(), aWill), backend.ErrDenied)

@@ -82,6 +82,9 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		Expired:  func() { s.lose(errExpired) },
 		Foreign:  func() { s.lose(wire.ErrForeign) },
 	}, queueNames, cfg.MaxResponse)
+	if cfg.Heartbeat != HeartbeatPing {
+		s.pin.Beats()
+	}
 	s.Init(driver.LifeOptions{
 		Name: "zookeeper", Logger: cfg.Logger, State: backend.Suspended,
 		Lost: s.leaving, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop,

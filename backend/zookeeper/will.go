@@ -71,6 +71,7 @@ func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 			return fmt.Errorf("%s: %w", server, err)
 		case err != nil:
 			hosts.note(server, err)
+			backend.Tried(ctx, hosts.failure())
 			if hosts.refuse() { // each attempt at a server that refuses has it keep the session for another timeout
 				return as(backend.ErrDenied, hosts.failure())
 			}

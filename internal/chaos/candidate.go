@@ -126,7 +126,7 @@ type closer interface {
 	io.Closer
 }
 
-// nobodyReads is every candidate's log. It is like a full pipe: writes block forever.
+// nobodyReads is the log of every candidate, but not of its companion. It is like a full pipe: writes block forever.
 var nobodyReads = slog.New(slog.NewTextHandler(full{}, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
 type full struct{}

@@ -32,7 +32,7 @@ func openBackend(ctx context.Context, o candidateOptions) (closer, error) {
 		return dial.Open(ctx, o.URL, dial.WithLogger(nobodyReads))
 	}
 	b, err := lastwill.Start(func() (backend.Backend, error) { return dial.Open(ctx, o.URL, dial.WithLogger(nobodyReads)) }, lastwill.Options{
-		Agent: o.Agent, Logger: nobodyReads,
+		Agent: o.Agent, // what companions do is read from standard error
 		OnEvent: func(e lastwill.Event) {
 			switch e.Kind {
 			case lastwill.Ready:

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/etcdtest"
@@ -196,6 +199,25 @@ func TestZooKeeperEnsemble(t *testing.T) {
 		},
 		lacks: slices.Concat(notOnZooKeeper, noEnd),
 	})
+}
+
+// Links that authenticate before anything else meet the same faults. The suite's operator has no credentials.
+func TestZooKeeperSASL(t *testing.T) {
+	servertest.Long(t, "three servers")
+	t.Parallel()
+	fair, _ := strategies.Named("fair")
+	p := place{
+		start: func(t *testing.T, _ conformance.Traits) func(testing.TB) *conformance.Service {
+			jaas := "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"secret\";\n};\n"
+			s := zktest.EnsembleWith(t, servertest.ZooKeeperConfig{JAAS: jaas}, func(cfg *zookeeper.Config) {
+				cfg.SASL, cfg.ACL = zookeeper.DigestMD5("ann", "secret"), zk.WorldACL(zk.PermAll)
+			})
+			stalls(t, s.Members)
+			return s.Service(ttl)
+		},
+		lacks: slices.Concat(notOnZooKeeper, noEnd),
+	}
+	p.try(t, fair)
 }
 
 func TestEtcdCluster(t *testing.T) {

@@ -17,7 +17,9 @@ const (
 	OpChildren2  int32 = 12
 	OpCheck      int32 = 13
 	OpMulti      int32 = 14
+	OpCreate2    int32 = 15
 	OpSetWatches int32 = 101
+	OpSASL       int32 = 102
 )
 
 // MatchOp matches requests with any of the opcodes.

@@ -118,6 +118,20 @@ func (k *KDC) Remove(principal string) error {
 	return k.run("kadmin.local", "-r", k.Realm, "delprinc", "-force", principal)
 }
 
+// Trusts makes the KDC give tickets to principals of another realm.
+func (k *KDC) Trusts(other *KDC) error {
+	var errs []error
+	for _, at := range []*KDC{k, other} {
+		errs = append(errs, at.run("kadmin.local", "-r", at.Realm, "addprinc", "-pw", "trust", "krbtgt/"+k.Realm+"@"+other.Realm))
+	}
+	return errors.Join(errs...)
+}
+
+// RequirePreauth makes the KDC give tickets only to a client that has the principal's key and the right time.
+func (k *KDC) RequirePreauth(principal string) error {
+	return k.run("kadmin.local", "-r", k.Realm, "modprinc", "+requires_preauth", principal)
+}
+
 // Init gets a ticket into a credential cache, as a user does.
 func (k *KDC) Init(principal, keytab, cache string) error {
 	return k.run("kinit", "-c", "FILE:"+cache, "-k", "-t", keytab, principal)

@@ -136,8 +136,8 @@ type part struct {
 	version int32
 }
 
-// parts parses a multi's payload.
-func parts(payload []byte) (all []part) {
+// parts parses a request's payload: that of a multi, or of one operation by itself.
+func parts(opcode int32, payload []byte) (all []part) {
 	number := func() int32 {
 		n := int32(binary.BigEndian.Uint32(payload))
 		payload = payload[4:]
@@ -149,10 +149,8 @@ func parts(payload []byte) (all []part) {
 		payload = payload[n:]
 		return text
 	}
-	for len(payload) >= 9 && payload[4] == 0 {
-		p := part{op: number()}
-		payload = payload[5:]
-		p.path = text()
+	one := func(op int32) part {
+		p := part{op: op, path: text()}
 		switch p.op {
 		case proxytest.OpCreate:
 			text()
@@ -168,7 +166,19 @@ func parts(payload []byte) (all []part) {
 		case proxytest.OpDelete, proxytest.OpCheck:
 			p.version = number()
 		}
-		all = append(all, p)
+		return p
+	}
+	switch opcode {
+	case proxytest.OpMulti:
+		for len(payload) >= 9 && payload[4] == 0 {
+			op := number()
+			payload = payload[5:]
+			all = append(all, one(op))
+		}
+	case proxytest.OpCreate2:
+		all = append(all, one(proxytest.OpCreate))
+	case proxytest.OpSetData, proxytest.OpDelete:
+		all = append(all, one(opcode))
 	}
 	return all
 }
@@ -176,17 +186,7 @@ func parts(payload []byte) (all []part) {
 // MatchKind matches commits that have an op of the kind.
 func MatchKind(kind backend.OpKind) proxytest.Match {
 	return func(opcode int32, payload []byte) bool {
-		// A commit of one op may be sent without a multi around it.
-		switch opcode {
-		case proxytest.OpSetData:
-			return kind == backend.OpUpdate || kind == backend.OpCompareAndSet
-		case proxytest.OpDelete:
-			return kind == backend.OpDelete
-		case proxytest.OpMulti:
-		default:
-			return false
-		}
-		return slices.ContainsFunc(parts(payload), func(p part) bool { return p.is(kind) })
+		return slices.ContainsFunc(parts(opcode, payload), func(p part) bool { return p.is(kind) })
 	}
 }
 
@@ -213,7 +213,7 @@ func MatchVote(opcode int32, payload []byte) bool {
 	if opcode != proxytest.OpMulti {
 		return false
 	}
-	all := parts(payload)
+	all := parts(opcode, payload)
 	return len(all) == 1 && all[0].op == proxytest.OpCheck && all[0].path == "/"
 }
 
@@ -240,7 +240,7 @@ func (p *Process) LoseRequest(match proxytest.Match) { p.DropRequest(match, 1) }
 func (p *Process) Throttle() (release func() int) {
 	const throttledOp = -127
 	return p.TurnAway(func(opcode int32, _ []byte) bool {
-		return opcode != proxytest.OpPing && opcode != proxytest.OpConnect && opcode != proxytest.OpClose
+		return opcode != proxytest.OpPing && opcode != proxytest.OpConnect && opcode != proxytest.OpClose && opcode != proxytest.OpSASL
 	}, throttledOp)
 }
 
@@ -250,7 +250,7 @@ func (p *Process) Deny() (release func()) {
 	const noAuth = -102
 	end := p.TurnAway(func(opcode int32, payload []byte) bool {
 		switch opcode {
-		case proxytest.OpPing, proxytest.OpConnect, proxytest.OpClose, proxytest.OpSync, proxytest.OpSetWatches:
+		case proxytest.OpPing, proxytest.OpConnect, proxytest.OpClose, proxytest.OpSync, proxytest.OpSetWatches, proxytest.OpSASL:
 			return false
 		case proxytest.OpMulti:
 			return !MatchVote(opcode, payload)

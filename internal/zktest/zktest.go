@@ -18,6 +18,7 @@ import (
 // Servers is one ZooKeeper server, or an ensemble.
 type Servers struct {
 	*servicetest.Servers[*servertest.ZooKeeper]
+	change func(*zookeeper.Config) // of the processes, or nil
 }
 
 const name = "zookeeper"
@@ -25,25 +26,32 @@ const name = "zookeeper"
 // Single starts a server of its own for t.
 func Single(t testing.TB) *Servers {
 	t.Helper()
-	return &Servers{servicetest.Single(t, name, starter(t))}
+	return &Servers{Servers: servicetest.Single(t, name, starter(t, servertest.ZooKeeperConfig{}))}
 }
 
 // Ensemble starts an ensemble of three for t, on the loopback.
 func Ensemble(t testing.TB) *Servers {
 	t.Helper()
-	return &Servers{servicetest.Cluster(t, name, starter(t))}
+	return EnsembleWith(t, servertest.ZooKeeperConfig{}, nil)
+}
+
+// EnsembleWith is Ensemble with settings of the servers, and of the processes.
+func EnsembleWith(t testing.TB, cfg servertest.ZooKeeperConfig, change func(*zookeeper.Config)) *Servers {
+	t.Helper()
+	return &Servers{servicetest.Cluster(t, name, starter(t, cfg)), change}
 }
 
 // EnsembleOnNetwork is Ensemble on a network of its own, if this process may have one.
 func EnsembleOnNetwork(t testing.TB) *Servers {
 	t.Helper()
-	return &Servers{servicetest.ClusterOnNetwork(t, name, starter(t))}
+	return &Servers{Servers: servicetest.ClusterOnNetwork(t, name, starter(t, servertest.ZooKeeperConfig{}))}
 }
 
-func starter(t testing.TB) servicetest.Starter[*servertest.ZooKeeper] {
+func starter(t testing.TB, cfg servertest.ZooKeeperConfig) servicetest.Starter[*servertest.ZooKeeper] {
 	return func(n int, network *networktest.Network) *servertest.Ensemble {
 		t.Helper()
-		return servertest.EnsembleForTest(t, n, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Network: network})
+		cfg.NoSync, cfg.QuickStart, cfg.Network = true, true, network
+		return servertest.EnsembleForTest(t, n, cfg)
 	}
 }
 
@@ -114,11 +122,10 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 		}
 		if len(s.Members) == 1 {
 			svc.UseUp = func(dir string, left int) error {
-				// An Enqueue makes two nodes: the entry, and one that reports the zxid.
-				return s.Members[0].SetCounter(dir, math.MaxInt32-2*int32(left))
+				return s.Members[0].SetCounter(dir, math.MaxInt32-int32(left))
 			}
 		}
-		process := func(t testing.TB) *Process { return NewProcess(t, s.Addrs(), nil) }
+		process := func(t testing.TB) *Process { return NewProcess(t, s.Addrs(), s.change) }
 		return servicetest.Service(s.Servers, svc, process, nil)
 	}
 }

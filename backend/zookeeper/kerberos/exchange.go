@@ -42,6 +42,7 @@ type exchange struct {
 	authenticator types.Authenticator
 	key           types.EncryptionKey // of the ticket, or the server's subkey
 	subkey        bool                // the latter
+	sequence      uint32              // the number of the server's first message
 }
 
 func newExchange(t *ticket, refused func()) (*exchange, error) {
@@ -60,10 +61,8 @@ func newExchange(t *ticket, refused func()) (*exchange, error) {
 // String hides the key.
 func (x *exchange) String() string   { return "exchange of " + x.ticket.String() }
 func (x *exchange) GoString() string { return x.String() }
-func (t *ticket) String() string {
-	return "ticket of " + t.client.PrincipalNameString() + "@" + t.realm
-}
-func (t *ticket) GoString() string { return t.String() }
+func (t *ticket) String() string     { return "ticket of " + t.user() }
+func (t *ticket) GoString() string   { return t.String() }
 
 // Refused is told that the server has refused: the ticket is not used again.
 func (x *exchange) Refused() { x.refused() }
@@ -72,7 +71,7 @@ func (x *exchange) Refused() { x.refused() }
 func (x *exchange) Next(challenge []byte) (response []byte, done bool, err error) {
 	defer func() {
 		if recover() != nil { // the library looks at what a server has sent
-			response, done, err = nil, false, errors.New("the server's token is malformed")
+			response, done, err = nil, false, crashed("the server's token is malformed")
 		}
 	}()
 	switch x.step {
@@ -137,6 +136,7 @@ func (x *exchange) prove(token []byte) error {
 	if len(part.Subkey.KeyValue) > 0 {
 		x.key, x.subkey = part.Subkey, true
 	}
+	x.sequence = uint32(part.SequenceNumber)
 	return nil
 }
 
@@ -161,6 +161,8 @@ func (x *exchange) agree(token []byte) ([]byte, error) {
 		return nil, errors.New("the server's offer is not authentic")
 	}
 	switch {
+	case offer.SndSeqNum != uint64(x.sequence):
+		return nil, fmt.Errorf("the server's offer is message %d of it, not %d: it may have been recorded", offer.SndSeqNum, x.sequence)
 	case len(offer.Payload) != 4:
 		return nil, fmt.Errorf("the server's offer has %d bytes", len(offer.Payload))
 	case offer.Payload[0]&noLayer == 0:

@@ -91,6 +91,7 @@ func TestOffers(t *testing.T) {
 		"with another key":   {func(w *gssapi.WrapToken) { w.Flags = 5 }, []byte{1, 0, 0, 0}, "another key"},
 		"sealed":             {func(w *gssapi.WrapToken) { w.Flags = 3 }, []byte{1, 0, 0, 0}, "encrypted"},
 		"a checksum cut off": {func(w *gssapi.WrapToken) { w.EC = 0 }, []byte{1, 0, 0, 0}, "authentic"},
+		"not the first":      {func(w *gssapi.WrapToken) { w.SndSeqNum = 1 }, []byte{1, 0, 0, 0}, "message 1"},
 		"a checksum cut":     {func(w *gssapi.WrapToken) { w.EC = 4 }, []byte{1, 0, 0, 0}, "authentic"},
 	} {
 		x := atOffer(t)

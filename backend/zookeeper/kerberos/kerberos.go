@@ -22,12 +22,13 @@
 // # What it does not
 //
 // It reads credential caches in files (FILE:) only, and renews none: kinit -R, k5start or sssd do that. It has no
-// encryption types but AES, and no security layer: use TLS. Trust between realms is untested.
+// encryption types but AES, and no security layer: use TLS.
 package kerberos
 
 import (
 	"cmp"
 	"context"
+	"crypto/fips140"
 	"errors"
 	"fmt"
 	"os"
@@ -36,6 +37,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 )
 
@@ -59,7 +61,7 @@ type Config struct {
 	Cache string
 
 	// Krb5Conf is the path of krb5.conf, by default the first of those in the environment variable KRB5_CONFIG that
-	// there is, or /etc/krb5.conf.
+	// there is, or /etc/krb5.conf. What it includes is read, too.
 	Krb5Conf string
 }
 
@@ -104,10 +106,10 @@ func New(c Config) (zookeeper.SASL, error) {
 
 type mechanism struct {
 	config Config
-	who    string
 	fetch  func(principal string) (*ticket, error) // replaced by tests
 
 	mu       sync.Mutex
+	who      string             // the client, as far as it is known
 	tickets  map[string]*ticket // by the servers' principals
 	fetching map[string]*fetch
 }
@@ -119,7 +121,13 @@ type fetch struct {
 	err    error
 }
 
-func (m *mechanism) String() string   { return "GSSAPI for " + m.who }
+// String names the client of a cache once a ticket has been fetched.
+func (m *mechanism) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return "GSSAPI for " + m.who
+}
+
 func (m *mechanism) GoString() string { return m.String() }
 
 // Start implements zookeeper.SASL.
@@ -161,7 +169,7 @@ func (m *mechanism) begin(principal string) *fetch {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if f.err == nil {
-			m.tickets[principal] = f.ticket
+			m.tickets[principal], m.who = f.ticket, f.ticket.user()
 		}
 		delete(m.fetching, principal)
 		close(f.done)
@@ -169,11 +177,19 @@ func (m *mechanism) begin(principal string) *fetch {
 	return f
 }
 
+// crashed returns why the library has crashed.
+func crashed(otherwise string) error {
+	if fips140.Enforced() {
+		return fmt.Errorf("%w: this program's FIPS 140-only mode allows no encryption type with SHA-1: have the KDC and krb5.conf use aes256-cts-hmac-sha384-192", backend.ErrDenied)
+	}
+	return errors.New(otherwise)
+}
+
 // fetched calls fetch. The library may crash on what comes from the network in the KDC's name.
 func (m *mechanism) fetched(principal string) (t *ticket, err error) {
 	defer func() {
 		if recover() != nil {
-			t, err = nil, errors.New("the KDC's reply is malformed")
+			t, err = nil, crashed("the KDC's reply is malformed")
 		}
 	}()
 	return m.fetch(principal)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -76,6 +77,7 @@ func TestKerberos(t *testing.T) {
 	require.NoError(t, kdc.Init("bob", must.Get(kdc.Add("bob"))(t), bob.Cache))
 	_, err = must.Get(open(t, bobs))(t).Get(t.Context(), e.Key)
 	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, "SASL with GSSAPI for bob@"+realm)
 
 	require.NoError(t, backend.Rehearse(t.Context(), b))
 	w := must.Get(s.Will())(t)
@@ -87,6 +89,20 @@ func TestKerberos(t *testing.T) {
 	url := must.Get(dial.Open(t.Context(), fmt.Sprintf("zk://%s/below?sasl=gssapi", server.Addr())))(t)
 	require.NoError(t, must.Get(open(t, url))(t).Close(t.Context()))
 	require.NoError(t, url.Close())
+
+	// By a JAAS file, as clients in Java have it, without sasl=.
+	t.Setenv("KRB5_CLIENT_KTNAME", "/missing")
+	file := filepath.Join(t.TempDir(), "jaas.conf")
+	t.Setenv("ZOOKEEPER_AUTH_FILE", file)
+	for _, options := range []string{
+		fmt.Sprintf("useKeyTab=true keyTab=%q storeKey=true useTicketCache=false principal=\"ann@%s\"", ann.Keytab, realm),
+		fmt.Sprintf("useTicketCache=true ticketCache=%q", bob.Cache),
+	} {
+		require.NoError(t, os.WriteFile(file, []byte("Client {\n com.sun.security.auth.module.Krb5LoginModule required\n "+options+";\n};\n"), 0o600))
+		url := must.Get(dial.Open(t.Context(), fmt.Sprintf("zk://%s/", server.Addr())))(t)
+		require.NoError(t, must.Get(open(t, url))(t).Close(t.Context()))
+		require.NoError(t, url.Close())
+	}
 }
 
 // Each error names what is wrong. Those that cannot pass are final.
@@ -113,7 +129,7 @@ func TestWrong(t *testing.T) {
 		"a client that is unknown":  {kerberos.Config{Keytab: gone, Krb5Conf: ann.Krb5Conf}, "does not know the client eve@" + realm, true},
 		"servers that are unknown":  {with(func(c *kerberos.Config) { c.ServerPrincipal = "zk/_HOST" }), "does not know the servers' principal zk/127.0.0.1@" + realm, true},
 		"a realm without a KDC":     {with(func(c *kerberos.Config) { c.Krb5Conf = elsewhere }), "names no KDC", true},
-		"a realm that is not known": {with(func(c *kerberos.Config) { c.ServerPrincipal = "zookeeper/_HOST@Y.TEST" }), "krbtgt/Y.TEST", true},
+		"a realm that is not known": {with(func(c *kerberos.Config) { c.ServerPrincipal = "zookeeper/_HOST@Y.TEST" }), "correct [domain_realm]", true},
 	} {
 		_, err := open(t, backendOf(t, try.config, server.Addr()))
 		require.ErrorContains(t, err, try.says, name)
@@ -177,5 +193,51 @@ func held(t *testing.T, life time.Duration) (kdc *servertest.KDC, each func()) {
 			require.True(t, term.Valid(), "%v", context.Cause(term.Context()))
 		}
 		require.NoError(t, term.Resign(t.Context()))
+	}
+}
+
+// A client of another realm is known by its principal there, once the servers' realm trusts that realm.
+func TestTrust(t *testing.T) {
+	servers, cfg, ann := realmOf(t, time.Hour)
+	server := servertest.ZooKeeperForTest(t, cfg)
+	kdc := servertest.KDCForTest(t, "CLIENTS.TEST", time.Hour)
+	ann.Keytab, ann.Krb5Conf = must.Get(kdc.Add("ann"))(t), filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(ann.Krb5Conf, fmt.Appendf(nil, "include %s\ninclude %s\n[domain_realm]\n 127.0.0.1 = %s\n", kdc.Conf(), servers.Conf(), realm), 0o600))
+	b := backendOf(t, ann, server.Addr())
+	_, err := open(t, b)
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, "correct [domain_realm] in "+ann.Krb5Conf)
+
+	require.NoError(t, servers.Trusts(kdc))
+	s := must.Get(open(t, b))(t)
+	must.Get(s.Commit(t.Context(), nil, backend.CompareAndSet("/e", nil, 0)))(t)
+	acl, _, err := zookeeper.Conn(s).GetACL("/e")
+	require.NoError(t, err)
+	assert.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "ann@CLIENTS.TEST"}}, acl)
+}
+
+// The client's clock differs from the KDC's, or later from the server's. It is that of a bubble, in which time moves on at
+// once; the others are not in it.
+func TestClocks(t *testing.T) {
+	kdc, cfg, ann := realmOf(t, time.Hour)
+	server := servertest.ZooKeeperForTest(t, cfg)
+	now := time.Now()
+	says := "this machine's clock and the KDC's differ"
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			is := func(at time.Time) { time.Sleep(time.Until(at)) }
+			m := must.Get(kerberos.New(ann))(t)
+			start := func() error { return must.Err(m.Start(t.Context(), "127.0.0.1")) }
+			is(now.Add(-10 * time.Minute))
+			require.ErrorContains(t, start(), says)
+			is(now.Add(2 * time.Minute))
+			require.NoError(t, start())
+			is(now.Add(10 * time.Minute)) // the ticket still lives, and the server refuses it
+			b := must.Get(zookeeper.New(zookeeper.Config{Servers: []string{server.Addr()}, SASL: m}))(t)
+			_, err := b.Open(t.Context(), backend.OpenOptions{})
+			require.ErrorIs(t, err, backend.ErrUnavailable)
+			require.ErrorContains(t, err, says)
+		})
+		require.NoError(t, kdc.RequirePreauth("ann")) // then the KDC finds it, otherwise the client
 	}
 }

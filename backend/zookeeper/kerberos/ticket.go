@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -30,21 +33,84 @@ type ticket struct {
 	start, end time.Time
 }
 
+// user returns the client's principal.
+func (t *ticket) user() string { return t.client.PrincipalNameString() + "@" + t.realm }
+
 // stale reports whether it is time for another ticket, and over whether the ticket cannot be used.
 func (t *ticket) stale(now time.Time) bool { return now.After(t.end.Add(-t.end.Sub(t.start) / 5)) }
 func (t *ticket) over(now time.Time) bool  { return now.After(t.end.Add(-t.end.Sub(t.start) / 50)) }
 
-// krb5Conf reads krb5.conf.
+// krb5Conf reads krb5.conf and what it includes. The library includes nothing, and of what is given twice it takes the
+// last, where MIT's takes the first.
 func (c *Config) krb5Conf() (*config.Config, error) {
-	conf, err := config.Load(c.Krb5Conf)
-	if errors.As(err, new(config.UnsupportedDirective)) { // such as include; the rest counts
-		err = nil
+	sections := make(map[string][]string)
+	err := readSections(c.Krb5Conf, sections, 0)
+	var conf *config.Config
+	if err == nil {
+		var text strings.Builder
+		for name, lines := range sections {
+			if name != "[realms" { // which has blocks
+				slices.Reverse(lines)
+			}
+			fmt.Fprintf(&text, "%s]\n%s\n", name, strings.Join(lines, "\n"))
+		}
+		conf, err = config.NewFromString(text.String())
+		if errors.As(err, new(config.UnsupportedDirective)) { // the rest counts
+			err = nil
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kerberos: krb5.conf: %s: %w: set KRB5_CONFIG to the file that kinit uses", c.Krb5Conf, err)
 	}
+	conf.Realms = slices.DeleteFunc(conf.Realms, func(r config.Realm) bool { return len(r.KDC) == 0 }) // another block may have them
+	slices.Reverse(conf.Realms)
 	return conf, nil
 }
+
+// readSections appends a file's lines, and those of the files that it includes, to their sections.
+func readSections(path string, sections map[string][]string, depth int) error {
+	text, err := os.ReadFile(path)
+	if err == nil && depth > 10 {
+		err = errors.New("it includes itself")
+	}
+	if err != nil {
+		return err
+	}
+	name := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		var included []string
+		directive, what, _ := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
+		what = strings.TrimSpace(what)
+		switch {
+		case directive == "include":
+			included = []string{what}
+		case directive == "includedir":
+			entries, err := os.ReadDir(what)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // without it, all may be there: as in a container
+				return err
+			}
+			for _, e := range entries {
+				if !e.IsDir() && includable.MatchString(e.Name()) {
+					included = append(included, filepath.Join(what, e.Name()))
+				}
+			}
+		case strings.HasPrefix(line, "["):
+			name, _, _ = strings.Cut(strings.ToLower(line), "]")
+		case name != "":
+			sections[name] = append(sections[name], line)
+		}
+		for _, file := range included {
+			if err := readSections(file, sections, depth+1); err != nil {
+				return fmt.Errorf("included by %s: %w", path, err)
+			}
+		}
+	}
+	return nil
+}
+
+// includable are the names of files that includedir takes.
+var includable = regexp.MustCompile(`^([A-Za-z0-9_-]+|[^.].*\.conf)$`)
 
 // A clientKey is the client's principal, and the keytab that has its key.
 type clientKey struct {
@@ -117,6 +183,7 @@ func (c *Config) fetch(principal string) (*ticket, error) {
 	}
 	defer cl.Destroy()
 	t := &ticket{client: cl.Credentials.CName(), realm: cl.Credentials.Domain()}
+	user := t.user()
 	name, realm, given := strings.Cut(principal, "@")
 	if !given {
 		_, host, _ := strings.Cut(name, "/")
@@ -126,13 +193,13 @@ func (c *Config) fetch(principal string) (*ticket, error) {
 		other := types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}
 		_, reply, err := cl.TGSREQGenerateAndExchange(other, t.realm, tgt, key, false)
 		if err != nil {
-			return nil, explain(err, fmt.Sprintf("%s@%s", cl.Credentials.UserName(), t.realm), "krbtgt/"+realm+"@"+t.realm)
+			return nil, c.explain(err, user, "krbtgt/"+realm+"@"+t.realm)
 		}
 		tgt, key = reply.Ticket, reply.DecryptedEncPart.Key
 	}
 	_, reply, err := cl.TGSREQGenerateAndExchange(types.NewPrincipalName(nametype.KRB_NT_SRV_HST, name), realm, tgt, key, false)
 	if err != nil {
-		return nil, explain(err, fmt.Sprintf("%s@%s", cl.Credentials.UserName(), t.realm), name+"@"+realm)
+		return nil, c.explain(err, user, name+"@"+realm)
 	}
 	part := reply.DecryptedEncPart
 	t.message, t.key, t.start, t.end = reply.Ticket, part.Key, part.StartTime, part.EndTime
@@ -163,7 +230,7 @@ func (c *Config) login(conf *config.Config) (cl *client.Client, tgt messages.Tic
 	}
 	reply, err := cl.ASExchange(k.realm, request, 0)
 	if err != nil {
-		return nil, tgt, key, explain(err, k.String(), "krbtgt/"+k.realm+"@"+k.realm)
+		return nil, tgt, key, c.explain(err, k.String(), "krbtgt/"+k.realm+"@"+k.realm)
 	}
 	return cl, reply.Ticket, reply.DecryptedEncPart.Key, nil
 }
@@ -195,26 +262,34 @@ func (c *Config) cached(conf *config.Config) (cl *client.Client, tgt messages.Ti
 }
 
 // explain says what the library's error means. The library reports the KDC's codes in texts.
-func explain(err error, user, server string) error {
+func (c *Config) explain(err error, user, server string) error {
 	text := err.Error()
+	unknown := "the KDC does not know the servers' principal " + server + ": name the hosts in Config.Servers as their principals do, or set ServerPrincipal"
+	realm, of, _ := strings.Cut(strings.TrimPrefix(server, "krbtgt/"), "@")
+	if strings.HasPrefix(server, "krbtgt/") && realm != of {
+		unknown = "the KDC does not know " + server + ", which stands for trust in the realm of the servers: correct [domain_realm] in " + c.Krb5Conf +
+			", which gives their hosts' realm, or ServerPrincipal: " + realm
+	}
 	for _, known := range []struct {
 		contains, says string
 		final          bool
 	}{
 		{"KDC_ERR_C_PRINCIPAL_UNKNOWN", "the KDC does not know the client " + user + ": check the principal and its realm", true},
-		{"KDC_ERR_S_PRINCIPAL_UNKNOWN", "the KDC does not know the servers' principal " + server +
-			": name the hosts in Config.Servers as their principals do, or set ServerPrincipal", true},
+		{"KDC_ERR_S_PRINCIPAL_UNKNOWN", unknown, true},
 		{"KDC_ERR_PREAUTH_FAILED", "the KDC has another key of " + user + ": the keytab is old, or of another one", true},
 		{"integrity verification failed", "the KDC has another key of " + user + ": the keytab is old, or of another one", true},
 		{"matching key not found in keytab", "the keytab has no key of " + user + " of an encryption type that the KDC takes", true},
+		{"KDC_ERR_ETYPE_NOSUPP", "the KDC has no key of an encryption type that " + c.Krb5Conf + " and this client take, which is AES, for " + user + " or " + server, true},
 		{"KDC_ERR_WRONG_REALM", "the KDC is not of the realm of " + user + ": check the realm, and krb5.conf", true},
 		{"KDC_ERR_CLIENT_REVOKED", "the KDC has locked " + user, true},
 		{"KDC_ERR_KEY_EXPIRED", "the key of " + user + " has expired", true},
+		{"KDC_ERR_NAME_EXP", "the principal " + user + " has expired", true},
+		{"KDC_ERR_SERVICE_EXP", "the servers' principal " + server + " has expired", true},
 		{"KRB_AP_ERR_SKEW", "this machine's clock and the KDC's differ by too much: see that NTP runs on both", false},
 		{"clock skew", "this machine's clock and the KDC's differ by too much: see that NTP runs on both", false},
 		{"KRB_AP_ERR_TKT_EXPIRED", "the ticket of " + user + " has ended: call kinit, or see what should renew it", false},
-		{"no KDCs defined", "krb5.conf names no KDC of the realm of " + user, true},
-		{"no KDC SRV records", "neither krb5.conf nor DNS names a KDC of the realm of " + user, false},
+		{"no KDCs defined", c.Krb5Conf + " names no KDC", true},
+		{"no KDC SRV records", "neither " + c.Krb5Conf + " nor DNS names a KDC", false},
 		{"communicat", "no KDC answers", false},
 	} {
 		if strings.Contains(text, known.contains) {

@@ -11,11 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/must"
 )
 
@@ -133,4 +135,54 @@ func FuzzExchange(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What krb5.conf includes counts, and of what is given twice the first.
+func TestIncludes(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"realms":      "[realms]\n EMPTY = {\n admin_server = h\n }\n R = {\n kdc = one:1\n }\n R = {\n kdc = two:2\n }\n",
+		"domain.conf": "[domain_realm]\n .example.com = R\n",
+		"not~this":    "[libdefaults]\n default_realm = NOT\n",
+		".nor.conf":   "[libdefaults]\n default_realm = NOT\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	read := func(text string) (*config.Config, error) {
+		return (&Config{Krb5Conf: file(t, text)}).krb5Conf()
+	}
+	last := file(t, "[libdefaults]\n default_realm = LAST\n clockskew = 10\n[realms]\n R = {\n kdc = three:3\n }\n")
+	c := must.Get(read("# a comment\nincludedir\t" + folder + "\nincludedir /missing\n[libdefaults] # here\n default_realm = R\ninclude " + last + "\n"))(t)
+	assert.Equal(t, "R", c.LibDefaults.DefaultRealm)
+	assert.Equal(t, 10*time.Second, c.LibDefaults.Clockskew)
+	assert.Equal(t, "R", c.ResolveRealm("zk1.example.com"))
+	_, kdcs, err := c.GetKDCs("R", true)
+	require.NoError(t, err)
+	assert.Equal(t, map[int]string{1: "one:1"}, kdcs)
+	_, _, err = c.GetKDCs("EMPTY", true)
+	require.ErrorContains(t, err, "no KDCs")
+
+	require.ErrorContains(t, must.Err(read("include /missing\n")), "included by")
+	itself := filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(itself, []byte("include "+itself), 0o600))
+	require.ErrorContains(t, must.Err((&Config{Krb5Conf: itself}).krb5Conf()), "it includes itself")
+}
+
+// What the library says becomes what is wrong, and where to correct it. What cannot pass is final.
+func TestExplain(t *testing.T) {
+	c := &Config{Krb5Conf: "/etc/krb5.conf"}
+	for text, want := range map[string]struct {
+		server, says string
+		final        bool
+	}{
+		"KDC_ERR_NAME_EXP":            {"zookeeper/h@R", "ann@R has expired", true},
+		"KDC_ERR_SERVICE_EXP":         {"zookeeper/h@R", "zookeeper/h@R has expired", true},
+		"KDC_ERR_S_PRINCIPAL_UNKNOWN": {"krbtgt/OTHER@R", "[domain_realm] in /etc/krb5.conf", true},
+		"no KDCs defined":             {"zookeeper/h@R", "/etc/krb5.conf names no KDC", true},
+		"clock skew":                  {"zookeeper/h@R", "clock", false},
+	} {
+		err := c.explain(errors.New("[Root cause: KDC_Error] "+text), "ann@R", want.server)
+		require.ErrorContains(t, err, want.says)
+		assert.Equal(t, want.final, errors.Is(err, backend.ErrDenied), text)
+	}
 }

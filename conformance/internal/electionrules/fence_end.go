@@ -148,7 +148,7 @@ func (z *zombie) harmless(a *arena) {
 
 func fenceFrozen(a *arena) {
 	publish := write{name: "a proclaimed value"}
-	// A real client may hear while the write is on its way that its session is over, although the elector
+	// A client may hear while the write is on its way that its session is over, although the elector
 	// cannot. Then the outcome is unknown, and the client knows it at the next try. Only few tries may
 	// end like that: the service must refuse the others.
 	var midway allowance
@@ -166,7 +166,7 @@ func fenceFrozen(a *arena) {
 				}
 				z.refused(a, way, func() error {
 					err := try()
-					if !a.Service.Virtual && errors.Is(err, elector.ErrIndeterminate) && errors.Is(err, elector.ErrSessionLost) && midway.use() {
+					if errors.Is(err, elector.ErrIndeterminate) && errors.Is(err, elector.ErrSessionLost) && midway.use() {
 						err = try()
 					}
 					return err

@@ -9,11 +9,13 @@
 //
 //   - A read gets a watch where the session wants one: see [Pin.Watching].
 //   - A sync of a certain path becomes a request to remove a watch: see [Pin.Unwatch].
+//   - A create asks for the zxid of the creation where the session wants it: see [Pin.Telling].
 //   - A listing is cut down to the names that the session wants: see [Pin.Nearest].
 //   - Replies come to the library without zxids, and requests get theirs from the Pin: v1.0.4 of the
 //     library races with itself there, and loses events.
 //   - A reply that is too long becomes an error, [CodeTooLong]: to break the link would fail all that
 //     is pending on it, and a repeated request would break the next link.
+//   - A ping is left out if the session has just sent something else: see [Pin.Beats].
 //   - The library's buffers start small, and grow with the traffic: see [Pin.WithBuffer].
 //
 // # What it adds

@@ -15,6 +15,7 @@ type Pin struct {
 	queue   Queue
 	buffers buffers
 	watched watched
+	beats   bool // see Beats
 	ack     sync.Once
 	acked   chan struct{} // see CloseAcked
 
@@ -44,6 +45,10 @@ type Events struct {
 func New(e Events, q Queue, maxAnswer int) *Pin {
 	return &Pin{events: e, queue: q, buffers: buffers{maxAnswer: maxAnswer}, acked: make(chan struct{}), links: make(map[*Link]struct{})}
 }
+
+// Beats says that the session sends a request every quarter of its timeout, and more. So the client library's pings,
+// which come every third, do not go out unless that stops. It is called before the first link.
+func (p *Pin) Beats() { p.beats = true }
 
 // Stop refuses new links.
 func (p *Pin) Stop(err error) {
@@ -135,6 +140,7 @@ type Link struct {
 	// The writer's.
 	asked bool  // the connect request has been sent
 	began int64 // pin.zxid at the connect request
+	sent  time.Time
 
 	// See Authenticate. They are set before anything is written.
 	sasl       Exchange
@@ -150,8 +156,9 @@ type Link struct {
 	skip      int    // bytes of that reply to skip
 
 	// Set before the link is greeted.
-	opened  bool // see Opened
-	leaving bool // only the requests that close the session pass
+	opened  bool          // see Opened
+	leaving bool          // only the requests that close the session pass
+	timeout time.Duration // of the session, as granted
 
 	mu          sync.Mutex // guards the rest
 	askedAt     time.Time  // see AskedAt

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -170,16 +171,23 @@ func TestWireHostile(t *testing.T) {
 		"value cut off":        {OpGetData, join(connected, answerTo(1, 0, make([]byte, 71)...))},
 		"stat cut off":         {OpExists, join(connected, answerTo(1, 0, make([]byte, 67)...))},
 		"created path cut off": {OpCreate, join(connected, answerTo(1, 0, 0, 0, 0, 5, '/'))},
+		"created without stat": {opCreate2, join(connected, answerTo(1, 0, join([]byte{0, 0, 0, 1, '/'}, make([]byte, 67))...))},
+		"huge created path":    {opCreate2, join(connected, frame(int32(1), int64(7), int32(0), int32(1), make([]byte, maxWhole)))},
 		"multi without end":    {OpMulti, join(connected, answerTo(1, 0, 0, 0, 0, 5))},
 		"long multi cut off":   {OpMulti, join(connected, answerTo(1, 0, longMulti()[:3000]...))},
-		"huge multi":           {OpMulti, join(connected, frame(int32(1), int64(7), int32(0), make([]byte, maxMulti)))},
+		"huge multi":           {OpMulti, join(connected, frame(int32(1), int64(7), int32(0), make([]byte, maxWhole)))},
 		"very long multi cut":  {OpMulti, join(connected, answerTo(1, 0, join(longMulti()[:3626], longMulti()[:7246-3626])...))},
 		"multi of a long path": {OpMulti, join(connected, answerTo(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var e wireEvents
-			l, _ := wiretest.Attach(t, listen(&e).Attach, try.reads, nil)
-			say(t, l, connectRequest(0), frame(int32(1), try.op), frame(int32(2), int32(6)))
+			p := listen(new(wireEvents))
+			l, _ := wiretest.Attach(t, p.Attach, try.reads, nil)
+			first := frame(int32(1), try.op)
+			if try.op == opCreate2 {
+				ask, _ := p.Telling("/")
+				first = frame(int32(1), int32(OpCreate), int32(len(ask)), []byte(ask))
+			}
+			say(t, l, connectRequest(0), first, frame(int32(2), int32(6)))
 			require.ErrorIs(t, must.Err(io.ReadAll(l)), ErrProtocol)
 		})
 	}
@@ -193,6 +201,35 @@ func TestWireWholeRequests(t *testing.T) {
 		require.ErrorIs(t, must.Err(l.Write(p)), ErrProtocol)
 	}
 	assert.Len(t, s.Wrote, sent)
+}
+
+// A session that sends heartbeats needs the client library's pings only while it sends nothing.
+func TestPings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ping, read := frame(int32(xidPing), int32(OpPing)), frame(int32(1), int32(OpExists))
+		for _, beats := range []bool{true, false} {
+			p := listen(new(wireEvents))
+			if beats {
+				p.Beats()
+			}
+			l, s := wiretest.Greeted(t, p.Attach, nil, nil)
+			sent := func() int {
+				s.Wrote = nil
+				say(t, l, ping)
+				return len(s.Wrote)
+			}
+			assert.Len(t, ping, sent(), "nothing was sent before")
+			say(t, l, read)
+			time.Sleep(999 * time.Millisecond) // the timeout is 4 s
+			if want := len(ping); beats {
+				assert.Zero(t, sent())
+			} else {
+				assert.Equal(t, want, sent())
+			}
+			time.Sleep(time.Millisecond)
+			assert.Len(t, ping, sent())
+		}
+	})
 }
 
 // A reply to a request for authentication says nothing about the session's life, and may overtake

@@ -19,6 +19,7 @@ const (
 	OpChildren   = 12 // getChildren2
 	OpCheck      = 13
 	OpMulti      = 14
+	opCreate2    = 15
 	OpUnwatch    = 18 // removeWatches
 	OpAuth       = 100
 	OpSetWatches = 101
@@ -41,8 +42,8 @@ const (
 	// lookAhead is how much of a frame can be looked at in place: the heads of all, and the connect
 	// response, for which servers send 45 bytes. Each session has a buffer of this size.
 	lookAhead = 512
-	// maxMulti is the largest accepted reply to a multi. Servers accept requests of 1 MB by default.
-	maxMulti = 16 << 20
+	// maxWhole is the largest reply to a write. Servers accept requests of 1 MB by default.
+	maxWhole = 16 << 20
 )
 
 // Errors of a Link, and of a Talk.

@@ -87,6 +87,8 @@ func (l *Link) nextFrame() error {
 		return l.passNearest(length, request.own)
 	}
 	switch request.op {
+	case opCreate2:
+		return l.created(length)
 	case OpMulti:
 		return l.multi(length)
 	case OpUnwatch: // the library waits for a sync's reply, with a path
@@ -100,11 +102,8 @@ func (l *Link) nextFrame() error {
 
 // multi passes on the reply to a multi once it is whole.
 func (l *Link) multi(length int) error {
-	if length > maxMulti {
-		return fmt.Errorf("%w: answer of %d bytes to a multi", ErrProtocol, length)
-	}
-	frame := make([]byte, 4+length)
-	if _, err := io.ReadFull(l.in, frame); err != nil {
+	frame, err := l.whole(length)
+	if err != nil {
 		return err
 	}
 	if !wholeMulti(frame[4+answerHead:]) {
@@ -112,6 +111,16 @@ func (l *Link) multi(length int) error {
 	}
 	l.instead = frame
 	return nil
+}
+
+// whole reads a frame of which only the head has been looked at.
+func (l *Link) whole(length int) ([]byte, error) {
+	if length > maxWhole {
+		return nil, fmt.Errorf("%w: answer of %d bytes to a write", ErrProtocol, length)
+	}
+	frame := make([]byte, 4+length)
+	_, err := io.ReadFull(l.in, frame)
+	return frame, err
 }
 
 // tooLong passes on an error in place of a reply that is longer than maxAnswer.
@@ -177,13 +186,13 @@ func (l *Link) connected(frame []byte) error {
 		return err
 	}
 	p.mu.Lock()
-	l.opened = p.session == 0
+	l.opened, l.timeout = p.session == 0, time.Duration(timeout)*time.Millisecond
 	p.session, p.link = id, l
 	if p.password == nil {
 		p.password = bytes.Clone(password)
 	}
 	p.mu.Unlock()
-	if err := p.events.Granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
+	if err := p.events.Granted(id, l.timeout, at); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -259,6 +268,8 @@ func fits(op int32, beginning []byte, size int) bool {
 	switch op {
 	case OpExists, OpSetData:
 		return size >= statLength
+	case opCreate2: // a path and a Stat
+		return 0 <= number && number <= size-4-statLength
 	case OpCreate, OpSync: // a path
 		return 0 <= number && number <= size-4
 	case OpGetData: // a value; -1 means none

@@ -131,7 +131,7 @@ func readToken(from io.Reader, xid int32) ([]byte, error) {
 	switch {
 	case head.Code == codeAuthFailed || head.Code == codeSASLRequired:
 		if xid == 1 {
-			return nil, fmt.Errorf("%w at the first token (%d): the server may want another mechanism, have another principal or keytab (Kerberos), or be in FIPS mode (DIGEST-MD5); its log has the reason", ErrRefused, head.Code)
+			return nil, fmt.Errorf("%w at the first token (%d): the server may want another mechanism, have another principal, keytab or time (Kerberos), or be in FIPS mode (DIGEST-MD5); its log has the reason", ErrRefused, head.Code)
 		}
 		return nil, fmt.Errorf("%w (%d): the server's log has the reason, such as a wrong password", ErrRefused, head.Code)
 	case head.Code != 0:

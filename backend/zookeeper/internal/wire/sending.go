@@ -23,12 +23,17 @@ func (l *Link) Write(p []byte) (int, error) {
 	}
 	xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
 	switch op {
-	case OpClose, OpAuth, OpPing, OpSetWatches:
+	case OpPing:
+		if l.pin.beats && now.Sub(l.sent) < l.timeout/4 {
+			return len(p), nil // the library waits for no reply
+		}
+	case OpClose, OpAuth, OpSetWatches:
 	default:
 		if l.leaving { // it was still queued when the session was closed
 			return len(p), nil // the client library fails it when it ends
 		}
 	}
+	l.sent = now
 	l.mu.Lock()
 	l.outstanding = append(l.outstanding, sentFrame{xid: xid, op: op, at: now})
 	l.mu.Unlock()
@@ -69,13 +74,21 @@ func (l *Link) writeConnect(p []byte, now time.Time) (int, error) {
 }
 
 // amended returns a request as it is sent. A request that sets watches again (these are the user's own)
-// gets the zxid that the link began with. A read whose path is watched gets a watch.
+// gets the zxid that the link began with. A read whose path is watched gets a watch. A create may ask for
+// the new node's Stat, too: see Pin.Telling.
 func (l *Link) amended(op int32, p []byte) []byte {
 	switch body := p[requestHead:]; op {
 	case OpSetWatches:
 		if len(body) >= 8 {
 			p = slices.Clone(p)
 			binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
+		}
+	case OpCreate:
+		if len(body) < 4 {
+			break
+		}
+		if length := int(binary.BigEndian.Uint32(body)); length <= len(body)-4 {
+			return l.telling(p, string(body[4:4+length]), body[4+length:])
 		}
 	case OpSync:
 		if len(body) >= 4 && l.pin.watched.has(OpUnwatch, string(body[4:])) {

@@ -13,9 +13,12 @@
 //	KRB5CCNAME                     the credential cache if there is no keytab, by default /tmp/krb5cc_ and the user's number
 //	KRB5_CONFIG                    krb5.conf, by default /etc/krb5.conf
 //	ZOOKEEPER_SERVER_PRINCIPAL     the servers' principal, by default zookeeper/_HOST, with the URL's host for _HOST
+//	ZOOKEEPER_AUTH_FILE            a JAAS file with Krb5LoginModule in its section Client: its keyTab, principal and
+//	                               ticketCache go before the other variables, and the URL needs no sasl=gssapi
 package dialkerberos
 
 import (
+	"cmp"
 	"os"
 
 	"github.com/elector-go/elector/backend/dial"
@@ -24,9 +27,15 @@ import (
 )
 
 func init() {
-	dial.RegisterSASL("gssapi", func() (zookeeper.SASL, error) {
-		return kerberos.New(kerberos.Config{
-			Principal: os.Getenv("ZOOKEEPER_PRINCIPAL"), ServerPrincipal: os.Getenv("ZOOKEEPER_SERVER_PRINCIPAL"),
-		})
+	dial.RegisterSASL("gssapi", func(jaas map[string]string) (zookeeper.SASL, error) {
+		c := kerberos.Config{
+			Principal: cmp.Or(jaas["principal"], os.Getenv("ZOOKEEPER_PRINCIPAL")), ServerPrincipal: os.Getenv("ZOOKEEPER_SERVER_PRINCIPAL"),
+		}
+		if jaas["useKeyTab"] == "true" {
+			c.Keytab = jaas["keyTab"]
+		} else if jaas["useTicketCache"] == "true" {
+			c.Cache = jaas["ticketCache"]
+		}
+		return kerberos.New(c)
 	})
 }

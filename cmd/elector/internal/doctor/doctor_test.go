@@ -306,22 +306,25 @@ func TestZooKeeperQuota(t *testing.T) {
 	says(t, r.Service, "rights", Fail, "a quota on the path")
 }
 
-// TestZooKeeperSASL holds that what is wrong with SASL is reported.
+// TestZooKeeperSASL holds that what is wrong with SASL is reported, under both settings that require it.
 func TestZooKeeperSASL(t *testing.T) {
-	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
-		NoSync: true, QuickStart: true, Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=sasl"},
-		JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"right\";\n};\n",
-	})
-	url := "zk://" + server.Addr()
-	t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:wrong")
-	says(t, check(t, url, "/jobs").Service, "session", Fail, "wrong password")
-	t.Setenv("ZOOKEEPER_AUTH", "")
-	says(t, check(t, url, "/jobs").Service, "rights", Fail, "Config.SASL")
-	t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:right")
-	r := check(t, url, "/jobs")
-	says(t, r.Service, "rights", OK, "below /jobs")
-	assert.Equal(t, OK, r.Level, "%v", r)
-
+	for _, setting := range []string{"enforce.auth.enabled=true\nenforce.auth.schemes=sasl", "sessionRequireClientSASLAuth=true"} {
+		server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
+			NoSync: true, QuickStart: true, Extra: strings.Split(setting, "\n"),
+			JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"right\";\n};\n",
+		})
+		url := "zk://" + server.Addr()
+		t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:wrong")
+		says(t, check(t, url, "/jobs").Service, "session", Fail, "wrong password")
+		for _, other := range []string{"", "digest:ann:right"} {
+			t.Setenv("ZOOKEEPER_AUTH", other)
+			says(t, check(t, url, "/jobs").Service, "rights", Fail, "Config.SASL")
+		}
+		t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:right")
+		r := check(t, url, "/jobs")
+		says(t, r.Service, "rights", OK, "below /jobs")
+		assert.Equal(t, OK, r.Level, "%v", r)
+	}
 	plain := "zk://" + servertest.SharedZooKeeper(t).Addr()
 	says(t, check(t, plain, "/jobs").Service, "session", Fail, "no JAAS file with a section Server")
 }
