@@ -26,7 +26,7 @@ import (
 
 // Files are the paths of PEM files. All are optional.
 type Files struct {
-	CA   string // the servers' authorities; without it, those of the system
+	CA   string // the servers' authorities; without it, those of the system, as they were when Go first needed them
 	Cert string // the client's certificate, followed by those between it and the authority
 	Key  string // its key
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
@@ -98,6 +99,18 @@ func TestFiles(t *testing.T) {
 		assert.ErrorContains(t, must.Err(f.Config()), says)
 		assert.ErrorContains(t, must.Err(f.DialTLSContext(t.Context(), "tcp", "192.0.2.1:1")), says, "nothing is dialled")
 	}
+}
+
+// Without a configuration nothing is said to the server.
+func TestNoConfiguration(t *testing.T) {
+	t.Parallel()
+	none := func() (*tls.Config, error) { return nil, nil }
+	client, server := net.Pipe()
+	defer client.Close()
+	defer server.Close()
+	_, _, err := etcd.TLS(none).ClientHandshake(t.Context(), "localhost", client)
+	assert.ErrorContains(t, err, "no configuration for TLS")
+	assert.ErrorContains(t, must.Err(tlsfiles.Dialer(nil, none)(t.Context(), "tcp", "192.0.2.1:1")), "no configuration for TLS")
 }
 
 // The name in the server's certificate must be that of the address. An IPv6 address may have a zone.

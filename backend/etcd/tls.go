@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 
 	"google.golang.org/grpc/credentials"
@@ -24,6 +25,9 @@ type eachTime struct {
 
 func (e eachTime) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	now, err := e.config()
+	if err == nil && now == nil { // NewTLS would take the system's authorities
+		err = errors.New("there is no configuration for TLS")
+	}
 	if err != nil {
 		return nil, nil, err
 	}

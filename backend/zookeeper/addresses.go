@@ -16,12 +16,13 @@ import (
 // all others, and one that drops packets, too, where the session timeout is short.
 type addresses struct {
 	mu    sync.Mutex
-	known map[string][]string // by name; the one that was used last is the last
+	order map[string][]string // by name; the one that was used last is the last
 }
 
-// dial connects to a server, given as "host:port", at the address that was not used for the longest time. It
-// divides the time among them.
-func (a *addresses) dial(ctx context.Context, network, server string, timeout time.Duration) (net.Conn, error) {
+// dial connects to a server, given as "host:port", at the address that was not used for the longest time. When
+// that has not accepted within its share of the time, it tries the next one, too: on a slow link a share may be
+// too short for any of them.
+func (a *addresses) dial(ctx context.Context, all *book, network, server string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	end, _ := ctx.Deadline()
@@ -29,52 +30,129 @@ func (a *addresses) dial(ctx context.Context, network, server string, timeout ti
 	if err != nil {
 		return nil, err
 	}
-	ips, err := a.lookUp(ctx, host, timeout)
-	var errs []error
-	for i, ip := range ips {
-		share := time.Until(end) / time.Duration(len(ips)-i)
-		conn, err := (&net.Dialer{Timeout: share}).DialContext(ctx, network, net.JoinHostPort(ip, port))
-		if err == nil {
-			a.note(host, slices.Concat(ips[i+1:], ips[:i+1]))
-			return conn, nil
-		}
-		errs = append(errs, err)
+	ips, err := a.lookUp(ctx, all, host, timeout)
+	type answer struct {
+		i    int
+		conn net.Conn
+		err  error
 	}
-	return nil, errors.Join(append(errs, err)...)
+	answers := make(chan answer, len(ips))
+	errs := []error{err}
+	for tried, pending := 0, 0; tried < len(ips) || pending > 0; {
+		var next <-chan time.Time
+		if i := tried; i < len(ips) {
+			next = time.After(time.Until(end) / time.Duration(len(ips)-i))
+			tried, pending = tried+1, pending+1
+			go func() {
+				conn, err := new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(ips[i], port))
+				answers <- answer{i, conn, err}
+			}()
+		}
+		select {
+		case r := <-answers:
+			pending--
+			if r.err != nil {
+				errs = append(errs, r.err)
+				break
+			}
+			go func() {
+				for range pending {
+					if late := <-answers; late.err == nil {
+						_ = late.conn.Close() // nothing was sent on it
+					}
+				}
+			}()
+			a.note(host, slices.Concat(ips[r.i+1:], ips[:r.i+1]))
+			return r.conn, nil
+		case <-next:
+		}
+	}
+	return nil, errors.Join(errs...)
 }
 
 // lookUp returns the addresses of a name. Known ones are used while names cannot be resolved, but not if
 // there is no such name.
-func (a *addresses) lookUp(ctx context.Context, host string, timeout time.Duration) ([]string, error) {
-	a.mu.Lock()
-	known := a.known[host]
-	a.mu.Unlock()
+func (a *addresses) lookUp(ctx context.Context, all *book, host string, timeout time.Duration) ([]string, error) {
+	known := all.of(host)
 	if len(known) > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout/2)
 		defer cancel()
 	}
-	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	ips, err := all.lookUp(ctx, host)
 	var lookup *net.DNSError
 	switch {
 	case errors.As(err, &lookup) && lookup.IsNotFound:
 		return nil, err
 	case err != nil:
-		return known, err
+		ips = known
 	}
-	var ips []string
+	a.mu.Lock()
+	order := a.order[host]
+	a.mu.Unlock()
+	slices.SortStableFunc(ips, func(x, y string) int { return slices.Index(order, x) - slices.Index(order, y) }) // new ones first
+	return ips, err
+}
+
+func (a *addresses) note(host string, order []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.order == nil {
+		a.order = make(map[string][]string)
+	}
+	a.order[host] = order
+}
+
+// A book has the addresses of the servers' names, as they were last found. All sessions of a Backend share it. It
+// has those of servers that no session has tried, too: when one must, DNS may be away.
+type book struct {
+	mu      sync.Mutex
+	found   map[string][]string // by name
+	updated time.Time
+}
+
+// due reports whether update is to be called: not within a minute of the last time.
+func (b *book) due() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	due := time.Since(b.updated) > time.Minute
+	if due {
+		b.updated = time.Now()
+	}
+	return due
+}
+
+// update looks up all servers' names.
+func (b *book) update(ctx context.Context, servers []string) {
+	for _, server := range servers {
+		host, _, _ := net.SplitHostPort(server) // Validate has done that
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		_, _ = b.lookUp(ctx, host) // a link will find out
+		cancel()
+	}
+}
+
+// lookUp resolves a name, and returns its addresses in random order.
+func (b *book) lookUp(ctx context.Context, host string) (ips []string, err error) {
+	found, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return nil, err
+	}
 	for _, i := range rand.Perm(len(found)) {
 		ips = append(ips, found[i].String())
 	}
-	slices.SortStableFunc(ips, func(x, y string) int { return slices.Index(known, x) - slices.Index(known, y) }) // new ones first
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.found == nil {
+		b.found = make(map[string][]string)
+	}
+	b.found[host] = slices.Clone(ips)
 	return ips, nil
 }
 
-func (a *addresses) note(host string, known []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.known == nil {
-		a.known = make(map[string][]string)
-	}
-	a.known[host] = known
+// of returns the addresses of a name, or nil if it was never resolved.
+func (b *book) of(host string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.found[host])
 }

@@ -32,9 +32,10 @@ import (
 type names struct {
 	mu    sync.Mutex
 	hosts map[string][]string // addresses by name, in the order of the answer; "" is no answer
+	asked map[string]bool     // for these names
 }
 
-var dns = &names{hosts: make(map[string][]string)}
+var dns = &names{hosts: make(map[string][]string), asked: make(map[string]bool)}
 
 func init() {
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -48,6 +49,13 @@ func (n *names) set(name string, addresses ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hosts[name+"."] = addresses
+}
+
+// wasAsked reports whether somebody wanted to know the addresses of a name.
+func (n *names) wasAsked(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked[name+"."]
 }
 
 // serve answers requests on a stream.
@@ -81,6 +89,7 @@ func (n *names) answer(request []byte) []byte {
 	question := request[12 : at+5]
 	n.mu.Lock()
 	addresses, known := n.hosts[strings.ToLower(name.String())]
+	n.asked[strings.ToLower(name.String())] = true
 	n.mu.Unlock()
 	var answers []byte
 	for _, a := range addresses {
@@ -159,8 +168,9 @@ func (a *addressed) open(silent bool, ips ...string) {
 	}
 }
 
-// drop makes packets to an address get lost, as the kernel drops them for a listener whose queue is full.
-func (a *addressed) drop(ip string) {
+// drop makes packets to an address get lost, until accept is called, as the kernel drops them for a listener whose
+// queue is full.
+func (a *addressed) drop(ip string) (accept func()) {
 	fd := must.Get(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0))(a.t)
 	a.t.Cleanup(func() { _ = syscall.Close(fd) })
 	require.NoError(a.t, syscall.Bind(fd, &syscall.SockaddrInet4{Port: a.port, Addr: netip.MustParseAddr(ip).As4()}))
@@ -168,9 +178,16 @@ func (a *addressed) drop(ip string) {
 	for {
 		conn, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", ip, a.port), 100*time.Millisecond)
 		if err != nil {
-			return
+			break
 		}
 		a.t.Cleanup(func() { _ = conn.Close() })
+	}
+	return func() {
+		for range 2 { // the queue's length and one
+			if accepted, _, err := syscall.Accept(fd); err == nil {
+				a.t.Cleanup(func() { _ = syscall.Close(accepted) })
+			}
+		}
 	}
 }
 
@@ -195,6 +212,17 @@ func (a *addressed) close(ips ...string) {
 		}
 		delete(a.conns, ip)
 	}
+}
+
+// opened returns a session. On a busy machine a short ConnectTimeout may not do for the first attempt.
+func opened(t *testing.T, b *zookeeper.Backend) (s *backend.Session) {
+	t.Helper()
+	wait.For(t, "a session", func() bool {
+		var err error
+		s, err = b.Open(t.Context(), backend.OpenOptions{})
+		return err == nil
+	})
+	return s
 }
 
 // A server's name may have several addresses, which may change, and not all of which may answer. The session
@@ -238,7 +266,7 @@ func TestAddresses(t *testing.T) {
 			b := must.Get(zookeeper.New(zookeeper.Config{
 				Servers: []string{fmt.Sprintf("%s:%d", name, a.port)}, SessionTimeout: 20 * time.Second, ConnectTimeout: 1500 * time.Millisecond,
 			}))(t)
-			s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
+			s := opened(t, b)
 			c.then(a, name)
 			ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 			defer cancel()
@@ -249,6 +277,59 @@ func TestAddresses(t *testing.T) {
 			assert.NoError(t, s.Close(ctx))
 		})
 	}
+}
+
+// An address that takes longer than its share of the time to accept is used nevertheless.
+func TestAddressThatAcceptsLate(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for i := range 8 { // the order is random
+		a, name := newAddressed(t), fmt.Sprintf("late%d.test", i)
+		a.drop("127.9.4.1")
+		a.drop("127.9.4.2")
+		accept := a.drop("127.9.4.3")
+		dns.set(name, "127.9.4.1", "127.9.4.2", "127.9.4.3")
+		server := fmt.Sprintf("%s:%d", name, a.port)
+		b := must.Get(zookeeper.New(zookeeper.Config{Servers: []string{server}, ConnectTimeout: 4500 * time.Millisecond}))(t)
+		all.Go(func() {
+			// A third of the timeout passes; the system asks again 1 s and 3 s after it has asked first.
+			defer time.AfterFunc(1600*time.Millisecond, accept).Stop()
+			conn, err := b.Dial(t.Context(), server)
+			if assert.NoError(t, err) {
+				assert.NoError(t, conn.Close())
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A session that must leave its server while DNS is away knows the addresses of the others, which it has not tried
+// before. A name that does not exist costs it nothing.
+func TestNamesOfOtherServers(t *testing.T) {
+	t.Parallel()
+	a := newAddressed(t)
+	var servers []string
+	for i := range 3 {
+		name := fmt.Sprintf("other%d.test", i)
+		servers = append(servers, fmt.Sprintf("%s:%d", name, a.port))
+		dns.set(name, fmt.Sprintf("127.9.3.%d", i))
+	}
+	servers = append(servers, fmt.Sprintf("missing.test:%d", a.port))
+	a.open(false, "127.9.3.0")
+	b := must.Get(zookeeper.New(zookeeper.Config{Servers: servers, SessionTimeout: 20 * time.Second, ConnectTimeout: 2 * time.Second}))(t)
+	s := opened(t, b)
+	wait.For(t, "all names are looked up", func() bool { return dns.wasAsked("missing.test") && dns.wasAsked("other2.test") })
+	for i := range 3 {
+		dns.set(fmt.Sprintf("other%d.test", i), "")
+	}
+	a.open(false, "127.9.3.2")
+	a.close("127.9.3.0")
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
+	defer cancel()
+	must.Get(s.AwaitState(ctx, backend.Live))(t)
+	state := must.Get(s.AwaitState(ctx, backend.Suspended))(t)
+	require.Equal(t, backend.Live, state)
+	assert.NoError(t, s.Close(ctx))
 }
 
 // An IPv6 address may have a zone.

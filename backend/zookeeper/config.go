@@ -60,7 +60,7 @@ func Digest(user, password string) Auth {
 type Config struct {
 	// Servers are the ensemble's members as "host:port". They are tried in random order. Each attempt
 	// looks host names up again. A name may have several addresses, also of different members: each
-	// attempt begins with another one.
+	// attempt begins with another one. While DNS is away, the addresses that were found last are used.
 	Servers []string
 
 	// SessionTimeout is requested when OpenOptions.TTL is zero; by default DefaultSessionTimeout. The
@@ -123,6 +123,8 @@ type Config struct {
 	// listing cannot be listed, and an entry with a longer value cannot be read or written: that is
 	// ErrTooLarge. Each connection has a buffer as large as its largest reply so far.
 	MaxResponse int
+
+	book *book // of a Backend
 }
 
 // Validate reports all errors in c, each with the field, its value and the rule.
@@ -208,6 +210,7 @@ func (c Config) withDefaults() Config {
 	c.ACL = slices.Clone(c.ACL)
 	c.Auth = slices.Clone(c.Auth)
 	c.Logger = asynclog.New(c.Logger)
+	c.book = new(book)
 	return c
 }
 
@@ -278,7 +281,7 @@ func (c *Config) ask(ctx context.Context, network, address string, timeout time.
 
 // dial opens a connection to a server, with TLS if configured.
 func (c *Config) dial(ctx context.Context, a *addresses, network, address string, timeout time.Duration) (net.Conn, error) {
-	config := c.TLS
+	began, config := time.Now(), c.TLS
 	var conn net.Conn
 	var err error
 	if c.GetTLS != nil {
@@ -293,12 +296,12 @@ func (c *Config) dial(ctx context.Context, a *addresses, network, address string
 	if c.Dialer != nil {
 		conn, err = c.ask(ctx, network, address, timeout)
 	} else {
-		conn, err = a.dial(ctx, network, address, timeout)
+		conn, err = a.dial(ctx, c.book, network, address, timeout)
 	}
 	if err != nil || config == nil {
 		return conn, err
 	}
-	shake, cancel := context.WithTimeout(ctx, timeout)
+	shake, cancel := context.WithTimeout(ctx, max(timeout-time.Since(began), timeout/4))
 	defer cancel()
 	return tlsfiles.Client(shake, conn, address, config)
 }

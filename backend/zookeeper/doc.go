@@ -49,7 +49,7 @@
 //   - The package assumes that half a tick is at most a quarter of the session timeout. Servers that
 //     set minSessionTimeout below two ticks break that.
 //   - An observer that follows another follower (observerMasterPort) reports its sessions to the leader
-//     a tick later than the proof allows: list none in Config.Servers.
+//     half a tick later: list it in Config.Servers only with timeouts of five ticks at least.
 //   - The package assumes that all servers of Config.Servers belong to one ensemble, and have the same
 //     tickTime, minSessionTimeout and maxSessionTimeout. A server with a lower maximum shortens a
 //     session's timeout at the leader as soon as the session asks it for a link, and the window may

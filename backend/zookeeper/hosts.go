@@ -263,11 +263,13 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		s.failed(address, refusedBy(err))
 		return nil, err
 	}
-	s.failed(address, errors.New("connected, but no session was granted"))
+	notGranted := errors.New("connected, but no session was granted")
+	s.failed(address, notGranted)
 	l, err := s.pin.Attach(r.conn, max(timeout-time.Since(r.began), timeout/4))
 	if err != nil {
 		return nil, err
 	}
+	l.Unanswered(func(err error) { s.failed(address, fmt.Errorf("%w: %w", notGranted, err)) })
 	if x != nil {
 		l.Authenticate(x, func(err error) { s.failed(address, refusedBy(err)) })
 	}

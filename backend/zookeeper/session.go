@@ -196,6 +196,12 @@ func (s *session) live() {
 	s.Broadcast()
 	s.Mu.Unlock()
 	s.watches.connected(gen)
+	if s.cfg.Dialer == nil && len(s.cfg.Servers) > 1 && s.cfg.book.due() && s.Begin() {
+		go func() {
+			defer s.Done()
+			s.cfg.book.update(s.Ctx, s.cfg.Servers)
+		}()
+	}
 	if gen == 1 {
 		close(s.opened)
 	} else {

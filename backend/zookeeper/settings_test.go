@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
@@ -149,6 +150,33 @@ func TestObserverLocalSessionsNegativeNumbers(t *testing.T) {
 	assert.Equal(t, byte('c'), p.open().ID()[0], "a negative number")
 	works(t, c.Addrs()[3:], nil)
 	works(t, c.Addrs(), nil)
+}
+
+// At an observer that follows another follower elections work, too.
+func TestObserverOfAFollower(t *testing.T) {
+	servertest.Long(t, "a network, and four servers")
+	t.Parallel()
+	const behind = 3
+	c := servertest.EnsembleForTest(t, behind+1, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Observers: 1,
+		Network: networktest.ForTest(t, behind+1), Extra: []string{"observerMasterPort=2191"}})
+	leader, metrics := must.Get(c.Leader())(t), must.Get(c.Members[behind].Metrics())(t)
+	master := int(metrics["observer_master_id"])
+	require.Contains(t, []int{1, 2, 3}, master)
+	require.NotEqual(t, leader.ID(), master)
+	works(t, c.Addrs()[behind:], nil)
+
+	// It finds another one when that is gone.
+	p := process(t, c.Addrs(), sessionTimeout(20*time.Second))
+	p.Only(behind)
+	term := must.Get(p.Stand(elector.Config{Backend: p.Backend, Election: newRoot()}).Campaign(p.Ctx))(t)
+	p.Resume()
+	require.NoError(t, c.Members[master-1].Kill())
+	for range 3 {
+		must.Get(term.Commit(p.Ctx, elector.Put("/behind", nil)))(t)
+		p.Only(behind)
+		p.Cut()
+	}
+	require.True(t, term.Valid(), "%v", context.Cause(term.Context()))
 }
 
 // Local sessions that do not become global can hold no entry. A member without a quorum in read-only mode

@@ -14,7 +14,9 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -119,6 +121,64 @@ func TestUnusedWatchesAreRemovedUnderWaits(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// The user watches the same paths by the library while watches on them are removed, and none of the user's is.
+func TestUnusedWatchesOfTheUserStay(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, pings)
+	admin, users, removed := f.admin(), zookeeper.Conn(f.S), f.counts(proxytest.MatchOp(wire.OpUnwatch))
+	const keys, rounds = 500, 4
+	var known [keys]backend.Entry
+	for i := range known {
+		known[i].Key = fmt.Sprint(f.Dir, "/k", i)
+		must.Get(admin.Create(known[i].Key, nil, 0, zk.WorldACL(zk.PermAll)))(t)
+	}
+	each := func(do func(i int)) {
+		var all sync.WaitGroup
+		for i := range known {
+			all.Go(func() { do(i) })
+		}
+		all.Wait()
+	}
+	for round := range rounds {
+		var changed [keys]<-chan zk.Event
+		watches := func(i int) {
+			var err error
+			_, _, changed[i], err = users.GetW(known[i].Key)
+			assert.NoError(t, err)
+		}
+		each(func(i int) {
+			var err error
+			known[i], err = f.S.Get(f.Ctx, known[i].Key)
+			assert.NoError(t, err)
+			if i%3 == 0 {
+				watches(i)
+			}
+		})
+		each(func(i int) {
+			ctx, cancel := context.WithTimeout(f.Ctx, time.Duration(i%7)*time.Millisecond)
+			defer cancel()
+			_, _ = f.S.Await(ctx, known[i]) // without a change
+			if i%3 == 1 {
+				watches(i)
+			}
+		})
+		must.Get(f.S.Get(f.Ctx, known[0].Key))(t) // replies come in order: all watches are set
+		each(func(i int) {
+			_, err := admin.Set(known[i].Key, nil, -1)
+			assert.NoError(t, err)
+			if i%3 == 2 {
+				return
+			}
+			select {
+			case <-changed[i]:
+			case <-f.Ctx.Done():
+				t.Errorf("%s: the user missed round %d", known[i].Key, round)
+			}
+		})
+	}
+	t.Logf("%d watches were removed", removed())
 }
 
 // Handovers and joins leave no watches behind.

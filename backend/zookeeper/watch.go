@@ -173,6 +173,7 @@ func (r *registry) event(e zk.Event) {
 }
 
 func (r *registry) fire(key watchKey, deleted bool) {
+	r.s.pin.Fired(key.on(), key.path)
 	t := r.watches[key]
 	if t == nil {
 		return
@@ -313,13 +314,17 @@ func (s *session) existsW(path string) (bool, error) {
 	return exists, err
 }
 
+// on returns what the watch is on, as servers number it.
+func (k watchKey) on() byte {
+	if k.kind == childWatch {
+		return wire.OnChildren
+	}
+	return wire.OnNode
+}
+
 // unwatch removes a watch at the server.
 func (s *session) unwatch(key watchKey) error {
-	on := byte(wire.OnNode)
-	if key.kind == childWatch {
-		on = wire.OnChildren
-	}
-	ask, done := s.pin.Unwatch(on, key.path)
+	ask, done := s.pin.Unwatch(key.on(), key.path)
 	defer done()
 	_, err := s.conn.Sync(ask)
 	return err

@@ -44,14 +44,15 @@ func (z *ZooKeeper) SetCounter(path string, n int32) error {
 	return z.Start()
 }
 
-// setCounter patches a snapshot. Source: FileSnap, DataNode and StatPersisted of Apache ZooKeeper 3.8,
+// setCounter patches a snapshot. Source: FileSnap, DataNode and StatPersisted of Apache ZooKeeper 3.8 and 3.9,
 // written by jute, big-endian:
 //
 //	… path, data (a length and bytes each), ACL (8), czxid (8), mzxid (8), ctime (8), mtime (8),
 //	version (4), cversion (4), aversion (4), owner (8), pzxid (8) …
 //	check value (8), "/"; zxid (8), digest's version (4), digest (8); check value (8), "/"
+//	latest zxid (8); check value (8), "/"
 //
-// The second half of the last line is there unless digests are off. A check value is the Adler-32 of all
+// The digest is there unless digests are off, and the last line from 3.9 on. A check value is the Adler-32 of all
 // bytes before it. ZooKeeper logs a digest that does not match and otherwise ignores it.
 func setCounter(data []byte, path string, n int32) error {
 	name := append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
@@ -66,14 +67,15 @@ func setCounter(data []byte, path string, n int32) error {
 	const fromData = 4 + 5*8 + 4
 	counter := data[at+fromData:]
 
-	const seal, digest = 8 + 4 + 1, 8 + 4 + 8
-	last := len(data) - seal
-	seals := []int{last}
-	if first := last - digest - seal; sealed(data, first) {
-		seals = []int{first, last}
-	}
-	if !sealed(data, last) {
+	const seal, digest, latest = 8 + 4 + 1, 8 + 4 + 8, 8
+	seals := []int{len(data) - seal}
+	if !sealed(data, seals[0]) {
 		return errors.New("its check value is not where it should be")
+	}
+	for _, part := range []int{latest, digest} {
+		if before := seals[0] - part - seal; sealed(data, before) {
+			seals = slices.Insert(seals, 0, before)
+		}
 	}
 	binary.BigEndian.PutUint32(counter, uint32(n))
 	for _, at := range seals {

@@ -145,6 +145,7 @@ type Link struct {
 	// See Authenticate. They are set before anything is written.
 	sasl       Exchange
 	saslFailed func(error)
+	unanswered func(error) // see Unanswered
 
 	// The reader's.
 	in        *bufio.Reader
@@ -173,7 +174,13 @@ type sentFrame struct {
 	xid, op int32
 	at      time.Time
 	own     string // of a listing: only the nearest names before this one are wanted
+	user    string // it sets a watch of the user: as Unwatch asks
 }
+
+// Unanswered makes the link call failed with the error that ends it in place of a reply to the connect request:
+// over TLS 1.3 a server says only then that it refuses the client's certificate. It must be called before
+// anything is written.
+func (l *Link) Unanswered(failed func(error)) { l.unanswered = failed }
 
 // Opened reports whether the session was made on the link, which has been greeted.
 func (l *Link) Opened() bool { return l.opened }

@@ -398,3 +398,20 @@ func TestWireRefusesServersWithoutPasswords(t *testing.T) {
 	assert.Equal(t, 2, e.foreign, "the session goes on")
 	assert.Zero(t, e.expired, "another server may know it")
 }
+
+// What ends a link before the session is granted is told, and what ends it later is not.
+func TestWireUnanswered(t *testing.T) {
+	for _, reads := range [][]byte{nil, connectResponse(5, 4000)} {
+		p := listen(new(wireEvents))
+		l, _ := wiretest.Attach(t, p.Attach, reads, nil)
+		var told []error
+		l.Unanswered(func(err error) { told = append(told, err) })
+		say(t, l, connectRequest(0))
+		readPieces(t, l, func() int { return 64 })
+		if reads == nil {
+			assert.Equal(t, []error{io.EOF}, told)
+		} else {
+			assert.Empty(t, told)
+		}
+	}
+}

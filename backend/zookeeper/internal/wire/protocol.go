@@ -27,6 +27,7 @@ const (
 	xidEvent     = -1
 	xidPing      = -2
 	xidAuth      = -4
+	codeNoNode   = -101
 	codeExpired  = -112
 	codeMoved    = -118
 	CodeTooLong  = -2000 // not a server's code: the reply was longer than the Pin accepts

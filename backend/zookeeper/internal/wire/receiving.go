@@ -43,6 +43,9 @@ func (l *Link) nextFrame() error {
 	}
 	head, err := l.in.Peek(4)
 	if err != nil {
+		if !l.greeted && l.unanswered != nil {
+			l.unanswered(err)
+		}
 		return err
 	}
 	length := int(int32(binary.BigEndian.Uint32(head)))
@@ -225,7 +228,7 @@ func (l *Link) answer(head []byte, length int) (request sentFrame, err error) {
 		return sentFrame{}, nil
 	}
 	zxid := l.keepZxid(xid, head[4:12])
-	request, ok := l.take(xid)
+	request, ok := l.take(xid, code)
 	if !ok {
 		return sentFrame{}, fmt.Errorf("%w: answer to %d, which is not the oldest request", ErrProtocol, xid)
 	}
@@ -285,12 +288,15 @@ func fits(op int32, beginning []byte, size int) bool {
 // A missing reply, which shows as a reply to a later request, breaks the link, as in the Java client:
 // the request would otherwise wait for ever, since the client library has no time limit for a single
 // one.
-func (l *Link) take(xid int32) (sentFrame, bool) {
+func (l *Link) take(xid, code int32) (sentFrame, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, f := range l.outstanding {
 		switch {
 		case f.xid == xid:
+			if f.user != "" && (code == 0 || code == codeNoNode && f.op == OpExists) {
+				l.pin.watched.noteUser(f.user) // with mu held: byUser finds it here or there
+			}
 			switch {
 			case i > 0:
 				l.outstanding = slices.Delete(l.outstanding, i, i+1)

@@ -105,7 +105,7 @@ func (l *Link) amended(op int32, p []byte) []byte {
 			return l.forDirectory(p, path)
 		}
 		if body[len(body)-mark] != 0 {
-			l.pin.watched.noteUser(op, path)
+			l.usersRead(p, op, path)
 		}
 		if l.pin.watched.has(op, path) {
 			p = slices.Clone(p)

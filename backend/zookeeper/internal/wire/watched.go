@@ -13,7 +13,7 @@ import (
 type watched struct {
 	mu    sync.Mutex
 	reads map[watchedPath]int // the number of calls
-	users map[string]struct{} // what the user has watched, by the library: as Unwatch asks
+	users map[string]struct{} // what the user watches, by the library: as Unwatch asks
 }
 
 type watchedPath struct {
@@ -64,7 +64,7 @@ func (l *Link) unwatch(p []byte, path string) []byte {
 		if !is {
 			continue
 		}
-		if l.pin.watched.byUser(path) {
+		if l.byUser(path) {
 			break // the server has one watch for both
 		}
 		l.noted(p, func(f *sentFrame) { f.op = OpUnwatch })
@@ -74,21 +74,44 @@ func (l *Link) unwatch(p []byte, path string) []byte {
 	return p
 }
 
-// noteUser notes that the library itself sets a watch with a read.
-func (w *watched) noteUser(op int32, path string) {
+// usersRead notes that the request that is being sent sets a watch of the user.
+func (l *Link) usersRead(p []byte, op int32, path string) {
 	on := byte(OnNode)
 	if op == OpChildren {
 		on = OnChildren
 	}
+	l.noted(p, func(f *sentFrame) { f.user = path + unwatchMarks[on] })
+}
+
+// noteUser notes what the user watches: the reply to a request for that has come.
+func (w *watched) noteUser(ask string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.users == nil {
 		w.users = make(map[string]struct{})
 	}
-	w.users[path+unwatchMarks[on]] = struct{}{}
+	w.users[ask] = struct{}{}
 }
 
-func (w *watched) byUser(ask string) bool {
+// Fired notes that the server has fired a path's watch, and so has forgotten it. It must be called before the
+// library reads what follows the event: a later reply may be to a request that has set the watch again.
+func (p *Pin) Fired(on byte, path string) {
+	w := &p.watched
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.users) > 0 {
+		delete(w.users, path+unwatchMarks[on])
+	}
+}
+
+// byUser reports whether the user has a watch, or a request for one is on its way.
+func (l *Link) byUser(ask string) bool {
+	l.mu.Lock() // see take
+	defer l.mu.Unlock()
+	if slices.ContainsFunc(l.outstanding, func(f sentFrame) bool { return f.user == ask }) {
+		return true
+	}
+	w := &l.pin.watched
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, is := w.users[ask]

@@ -122,6 +122,7 @@ func Check(ctx context.Context, url, path string) (Report, error) {
 		}
 	}
 	r.compare()
+	r.observers(b.Limits().DefaultTTL)
 	if _, here := b.Backend.(*memory.Service); here {
 		r.Service.add("servers", OK, "", "the service is in this process: there is no server to reach, and its clock is this process's")
 	}

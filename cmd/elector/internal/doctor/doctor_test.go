@@ -28,6 +28,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/internal/wait"
@@ -120,8 +121,9 @@ func TestEtcdCluster(t *testing.T) {
 
 func TestZooKeeperEnsemble(t *testing.T) {
 	t.Parallel()
-	c := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, TickTime: 400 * time.Millisecond})
-	chroot := "zk://" + strings.Join(c.Addrs(), ",") + "/doctor"
+	c := servertest.EnsembleForTest(t, 4, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, TickTime: 400 * time.Millisecond, Observers: 1})
+	says(t, check(t, "zk://"+strings.Join(c.Addrs(), ","), "/").Servers[3].Findings, "role", OK, "observer, which follows the leader")
+	chroot := "zk://" + strings.Join(c.Addrs()[:3], ",") + "/doctor"
 	url := chroot + "?timeout=30s"
 	r := check(t, url, "/")
 	assert.Contains(t, told(r.Servers), " leader ")
@@ -131,6 +133,21 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	says(t, r.Service, "clock", OK, "further than this machine's")
 	says(t, check(t, chroot+"?timeout=2m", "/").Service, "session", Warn, "asked for a timeout of 2m0s, granted 1m0s")
 	members(t, url, []member{c.Members[0], c.Members[1]}, "not serving")
+}
+
+// An observer that follows another follower is named.
+func TestZooKeeperObserverOfAFollower(t *testing.T) {
+	servertest.Long(t, "a network, and four servers")
+	t.Parallel()
+	c := servertest.EnsembleForTest(t, 4, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Observers: 1,
+		TickTime: 4 * time.Second,
+		Network:  networktest.ForTest(t, 4), Extra: []string{"observerMasterPort=2191"}})
+	url := "zk://" + strings.Join(c.Addrs(), ",")
+	r := check(t, url+"?timeout=15s", "/")
+	says(t, r.Servers[3].Findings, "role", Warn, "and not the leader")
+	says(t, r.Service, "rights", OK, "create")
+	says(t, check(t, "zk://"+c.Addrs()[3]+"?timeout=15s", "/").Servers[0].Findings, "role", Unknown, "observer")
+	says(t, check(t, url+"?timeout=20s", "/").Servers[3].Findings, "role", OK, "five ticks at least")
 }
 
 // answers is a test's own server. It answers the first four bytes of each connection, and closes it.
@@ -194,6 +211,8 @@ func TestZooKeeperSaysOfItself(t *testing.T) {
 		"Mode: read-only":                 {Check: "role", Level: Warn, Says: "read-only mode: it has lost touch"},
 		"Mode: observer":                  {Check: "role", Level: Unknown, Says: "observer"},
 		"Mode: leader\nZxid: 0x1fffffff0": {Check: "zxid", Level: Warn, Says: "15 transactions are left"},
+		"Mode: leader\nzk_version\t3.8.0\nzk_throttled_ops\t2\nzk_request_throttle_wait_count\t7\n": {
+			Check: "throttling", Level: Warn, Says: "held back requests 7 times, and refused 2"},
 	} {
 		addr := answers(t, func(conn net.Conn, _ []byte) {
 			_, _ = io.WriteString(conn, "Zookeeper version: 3.8.0-1\n"+srvr+"\n")
@@ -263,6 +282,28 @@ func TestZooKeeperRights(t *testing.T) {
 	says(t, check(t, url, "/anns").Service, "rights", Fail, "may not read below /anns")
 	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:right")
 	says(t, check(t, url, "/anns").Service, "rights", OK, "below /anns")
+}
+
+// A quota is reported, also of a node above, with what is left of it.
+func TestZooKeeperQuota(t *testing.T) {
+	t.Parallel()
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"enforceQuota=true"}})
+	operator := zktest.Operator(t, server.Addr())
+	for _, node := range [][2]string{
+		{"/quota", ""}, {"/zookeeper/quota/quota", ""}, {"/zookeeper/quota/quota/zookeeper_stats", "count=1,bytes=0"},
+		{"/zookeeper/quota/quota/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=40"},
+	} {
+		must.Get(operator.Create(node[0], []byte(node[1]), 0, zk.WorldACL(zk.PermAll)))(t)
+	}
+	url := "zk://" + server.Addr()
+	r := check(t, url+"/quota", "/")
+	says(t, r.Service, "quota", OK, "1 of 40 nodes are used on /quota")
+	for i := range 39 {
+		must.Get(operator.Create(fmt.Sprint("/quota/", i), nil, 0, zk.WorldACL(zk.PermAll)))(t)
+	}
+	r = check(t, url, "/quota/below")
+	says(t, r.Service, "quota", Warn, "40 of 40 nodes are used on /quota")
+	says(t, r.Service, "rights", Fail, "a quota on the path")
 }
 
 // TestZooKeeperSASL holds that what is wrong with SASL is reported, under both settings that require it.

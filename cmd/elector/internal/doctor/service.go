@@ -53,6 +53,9 @@ func checkService(ctx context.Context, b *dial.Backend, dir string, f *Findings)
 	}
 	p := probe{ctx: ctx, s: s, f: f, dir: path.Join(dir, "elector-doctor-"+nonce())}
 	defer p.clean()
+	if _, is := b.Backend.(*zookeeper.Backend); is {
+		p.quota()
+	}
 	if p.rights() {
 		p.commits()
 		p.clock(b)
