@@ -179,26 +179,34 @@ func (t *tenure) watch(beside *sync.WaitGroup) {
 		})
 		return nil // the term continues
 	}
-	for known := t.claim.Entry; t.ctx.Err() == nil; {
+	for known := []backend.Entry{t.claim.Entry}; t.ctx.Err() == nil; {
 		var now []backend.Entry
 		err := surveyor.Watch(t.ctx, survey, func(ctx context.Context) (err error) {
-			now, err = t.session.Await(ctx, known)
+			now, err = t.session.Await(ctx, known...)
 			return err
 		})
-		switch {
-		case err != nil && t.ctx.Err() == nil:
-			t.lost(err)
-		case err != nil:
-		case !now[0].Is(t.claim.Entry):
-			// Gone, or already replaced by a successor's entry under the same key.
-			t.gone.Store(true)
-			t.cancel(ErrDeposed)
-		case t.claim.StillLeads != nil && !t.claim.StillLeads(now[0]):
-			t.cancel(ErrDeposed)
-		default:
-			known = now[0]
-			t.noteEntry(known)
-		}
+		t.changed(now, err)
+		known = now
+	}
+}
+
+// changed handles the end of a wait for a change of the leader's entry: after an error the term ends. It is apart from
+// watch, whose stack stays as long as the term.
+//
+//go:noinline
+func (t *tenure) changed(now []backend.Entry, err error) {
+	switch {
+	case err != nil && t.ctx.Err() == nil:
+		t.lost(err)
+	case err != nil:
+	case !now[0].Is(t.claim.Entry):
+		// Gone, or already replaced by a successor's entry under the same key.
+		t.gone.Store(true)
+		t.cancel(ErrDeposed)
+	case t.claim.StillLeads != nil && !t.claim.StillLeads(now[0]):
+		t.cancel(ErrDeposed)
+	default:
+		t.noteEntry(now[0])
 	}
 }
 

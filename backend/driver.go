@@ -121,6 +121,8 @@ func (c *Call) check(id string) error {
 }
 
 // forget clears the results of a call that fails.
+//
+//go:noinline
 func (c *Call) forget() {
 	c.Found, c.Strangers, c.Children, c.More, c.Listing, c.Entries = Entry{}, nil, nil, false, Listing{}, nil
 }

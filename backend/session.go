@@ -188,14 +188,24 @@ func (s *Session) do(ctx context.Context, c *Call) error {
 
 // drive checks the call and makes it on the driver.
 func (s *Session) drive(ctx context.Context, c *Call) error {
-	if err := c.check(s.driver.ID()); err != nil {
+	if err := c.prepare(s.driver.ID()); err != nil {
 		return s.refused(c, err)
-	}
-	if c.Kind == CallCommit {
-		c.Ops, c.Conditions = cloned(c.Ops), slices.Clone(c.Conditions) // the driver may look at them after the call was abandoned
 	}
 	if err := c.By(ctx, s.driver); err != nil {
 		return s.failed(c, err)
+	}
+	return nil
+}
+
+// prepare checks a call.
+//
+//go:noinline
+func (c *Call) prepare(id string) error {
+	if err := c.check(id); err != nil {
+		return err
+	}
+	if c.Kind == CallCommit {
+		c.Ops, c.Conditions = cloned(c.Ops), slices.Clone(c.Conditions) // the driver may look at them after the call was abandoned
 	}
 	return nil
 }

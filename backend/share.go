@@ -253,10 +253,6 @@ func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) e
 		err := h.bound(ctx, next)
 		h.note(c, 0, err)
 		return err
-	case CallDiscard:
-		return h.Discard(ctx, c.Entry)
-	case CallClose:
-		return h.Close(ctx)
 	}
 	return h.ask(ctx, c, next)
 }
@@ -266,6 +262,12 @@ func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) e
 //
 //go:noinline
 func (h *handle) ask(ctx context.Context, c *Call, next func(context.Context) error) error {
+	switch c.Kind {
+	case CallDiscard:
+		return h.Discard(ctx, c.Entry)
+	case CallClose:
+		return h.Close(ctx)
+	}
 	return h.bound(ctx, func(ctx context.Context) error {
 		removes := slices.ContainsFunc(c.Ops, func(o Op) bool { return o.Kind == OpDelete })
 		if !removes {

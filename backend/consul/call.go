@@ -81,6 +81,17 @@ func once[T any](ctx context.Context, s *session, grace time.Duration, do func(c
 	return v, err
 }
 
+// onceLast is once for a read: some of the requests that may be pending are kept for commits, which need not wait for
+// reads that hang.
+func onceLast[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
+	if err := s.enter(ctx, s.reads); err != nil {
+		var zero T
+		return zero, inLine{err}
+	}
+	defer func() { <-s.reads }()
+	return once(ctx, s, 0, do)
+}
+
 // ride runs a request that may be repeated, until it is answered. See bout for when it gives up.
 func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
 	var refused bout
@@ -90,7 +101,7 @@ func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 			var zero T
 			return zero, err
 		}
-		v, err := once(ctx, s, 0, do)
+		v, err := onceLast(ctx, s, do)
 		if err == nil && s.Ctx.Err() != nil {
 			return v, s.LostError()
 		}

@@ -18,9 +18,10 @@ var (
 	errNotConfirmed = errors.New("the servers did not confirm: entries stay until the session times out, which takes up to twice its TTL")
 )
 
-// maxRequests is how many requests of a session are pending at once, besides heartbeats and waits: without a limit
-// a thousand elections would take a thousand connections to begin, and make as many slots.
-const maxRequests = 32
+// maxRequests is how many requests of a session are pending at once, besides heartbeats and waits, and maxReads how many
+// of them may be reads. Without a limit a thousand elections would take a thousand connections to begin, and make as
+// many slots.
+const maxRequests, maxReads = 32, 24
 
 // A session is one Consul session. Its commits take no turns: slots keep them apart.
 type session struct {
@@ -29,6 +30,7 @@ type session struct {
 	lease    lease
 	patience time.Duration // for one request
 	requests chan struct{} // one for each that is pending
+	reads    chan struct{} // one for each of them that is a read
 	commits  chan struct{} // one for each that has a slot
 
 	slots   slots
@@ -37,7 +39,8 @@ type session struct {
 }
 
 func newSession(b *Backend, id string, l lease, sent time.Time) *session {
-	s := &session{b: b, lease: l, patience: l.patience(), requests: make(chan struct{}, maxRequests), commits: make(chan struct{}, maxRequests)}
+	s := &session{b: b, lease: l, patience: l.patience()}
+	s.requests, s.reads, s.commits = make(chan struct{}, maxRequests), make(chan struct{}, maxReads), make(chan struct{}, maxRequests)
 	s.Init(driver.LifeOptions{Name: "consul", Logger: b.cfg.Logger, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop})
 	s.watches.s, s.watches.watches = s, make(map[watchKey]*watch)
 	s.Grant(id, sent, l.ttl, l.margin())

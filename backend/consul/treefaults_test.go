@@ -79,6 +79,35 @@ func TestTreeUnread(t *testing.T) {
 	f.toldByALook(all[many-1], mine[many-1], nothing)
 }
 
+// While an agent has no connection for a tree, looks show what it will watch. Queries for each entry would need more.
+func TestTreeCrowded(t *testing.T) {
+	t.Parallel()
+	apart := looking
+	apart.Apart = true
+	f := setUpOn(t, apart, sharedServer(t))
+	o := f.another()
+	before, mine := makeMany(f, o, many)
+	own, _ := f.count(both(blocking, not(asks("recurse"))))
+	trees, _ := f.count(both(blocking, asks("recurse")))
+	remove := f.handle(both(under("kv"), asks("keys")), crowded) // the first that a tree asks
+	var all []waiting
+	for i := range before {
+		if i == few {
+			time.Sleep(time.Second)
+		}
+		all = append(all, f.Awaits(f.S, mine[i], before[i]))
+	}
+	time.Sleep(2 * ttl) // longer than a session lasts without heartbeats
+	require.NoError(t, o.S.Discard(o.Ctx, before[many-1]))
+	f.toldByALook(all[many-1], mine[many-1], nothing)
+	assert.Zero(t, trees.Load())
+	assert.Less(t, own.Load(), int64(many))
+	remove()
+	wait.For(t, "the tree", func() bool { return trees.Load() > 0 })
+	require.NoError(t, o.S.Discard(o.Ctx, before[0]))
+	f.toldByALook(all[0], mine[0], nothing)
+}
+
 // A tree that looks cannot read does not end the session: each entry then has its own query.
 func TestTreeCannotBeLookedAt(t *testing.T) {
 	t.Parallel()
@@ -135,21 +164,42 @@ func TestTreeReadsOnce(t *testing.T) {
 	assert.Equal(t, int64(1), reads.Load())
 }
 
+// Commits do not wait for reads that hang.
+func TestCommitGoesBeforeReads(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	f.hangReads(100)
+	ctx, cancel := context.WithTimeout(f.Ctx, 4*time.Second) // reads are given up after 10 s
+	defer cancel()
+	_, err := f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil))
+	require.NoError(t, err)
+}
+
+// hangReads begins reads, and waits until as many as may be pending hang.
+func (f *fixture) hangReads(n int) {
+	f.T.Helper()
+	f.handle(query("recurse", false), hang)
+	asked, _ := f.count(query("recurse", false))
+	for range n {
+		f.Gets(f.S, f.Dir+"/x")
+	}
+	wait.For(f.T, "24 reads", func() bool { return asked.Load() >= 24 })
+}
+
 // A commit that was still in line has not been done.
 func TestGivenUpInLine(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	f.handle(query("recurse", false), hang)
-	var gets []<-chan wait.Result[backend.Entry]
-	asked, _ := f.count(query("recurse", false))
-	for range 40 {
-		gets = append(gets, f.Gets(f.S, f.Dir+"/x"))
+	f.hangReads(40)
+	f.handle(txns, hang)
+	asked, _ := f.count(txns)
+	for range 8 {
+		f.Commits(f.S, backend.Enqueue(f.Dir, nil))
 	}
-	wait.For(t, "32 requests", func() bool { return asked.Load() >= 32 })
+	wait.For(t, "32 requests", func() bool { return asked.Load() >= 8 })
 	ctx, cancel := context.WithTimeout(f.Ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err := f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, backend.ErrIndeterminate)
-	_ = gets
 }

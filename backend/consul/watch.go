@@ -225,7 +225,7 @@ func (r *registry) run(t *watch) {
 			since = 0
 		}
 		t.since = since
-		rests := t.crowded && since != 0
+		rests := t.crowded && (since != 0 || t.tree)
 		r.mu.Unlock()
 		if rests {
 			r.rest(ctx)
@@ -336,7 +336,7 @@ func (t *watch) rides(s *session, err error, since uint64) bool {
 	switch {
 	case !transient(err):
 		return false
-	case since != 0 && crowded(err):
+	case crowded(err) && (since != 0 || t.tree && s.b.waitsApart()): // queries instead of a tree would need more connections
 		t.crowded = true
 		t.refused.note(err)
 		return true

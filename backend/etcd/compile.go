@@ -57,6 +57,7 @@ func (c *commit) compile(fence string) (*plan, error) {
 	p := &plan{
 		c: c, view: c.view, at: make([]int, len(c.ops)), size: opOverhead,
 		pinned: make(map[condition]bool), state: make(map[string]int), children: make(map[string]bool),
+		then: make([]clientv3.Op, 0, 3*len(c.ops)), // an Op is large, and an Enqueue has three
 	}
 	for _, g := range c.guards {
 		if err := p.guard(g); err != nil {
@@ -303,9 +304,10 @@ func (p *plan) childless(key string) error {
 
 // gets returns the reads that show why the transaction was refused.
 func (p *plan) gets() []clientv3.Op {
-	var gets []clientv3.Op
+	gets := make([]clientv3.Op, 0, len(p.reads)+len(p.parents)) // an Op is large
+	opts := withoutValue()
 	for _, key := range p.reads {
-		gets = append(gets, clientv3.OpGet(key, withoutValue()...))
+		gets = append(gets, clientv3.OpGet(key, opts...))
 	}
 	for _, key := range p.parents {
 		gets = append(gets, clientv3.OpGet(key+"/", clientv3.WithRange(key+"0"), clientv3.WithKeysOnly(), clientv3.WithLimit(int64(p.c.s.cfg.MaxOps))))

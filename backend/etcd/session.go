@@ -40,8 +40,8 @@ type session struct {
 	written, held atomic.Pointer[lastWrite] // its last write, and its last one with its lease, or nil
 	broken        atomic.Bool               // the client's connection broke since the session was opened
 
-	reads  together[*reading]
-	writes together[*writing]
+	reads  driver.Together[*reading]
+	writes driver.Together[*writing]
 	alone  chan struct{} // holds one for each commit on its way that goes by itself
 
 	streams streams
@@ -60,9 +60,9 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.streams.since = time.Now()
 	s.streams.renew(s.Ctx, 0)
 	s.alone = make(chan struct{}, mostAlone)
-	s.reads.take, s.reads.send = s.takeReads, s.sendReads
-	s.reads.run, s.writes.run = s.Run, s.Run
-	s.writes.take, s.writes.send = s.takeWrites, s.sendWrites
+	s.reads.Take, s.reads.Send = s.takeReads, s.sendReads
+	s.reads.Run, s.writes.Run = s.Run, s.Run
+	s.writes.Take, s.writes.Send = s.takeWrites, s.sendWrites
 	s.watches.s, s.watches.byKey = s, make(map[string][]*watch)
 	s.watches.dirs, s.watches.below = make(map[string]int), make(map[string]int)
 	s.keeper = keeper{s: s, lines: &b.lines, last: sent}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -15,76 +14,9 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// Many elections may share a session, and come to the same point at the same moment: when another session
-// ends, each of them has a leader to announce. So while some requests of a kind are on their way, those that
-// become ready wait, and go together in one transaction. A session with few elections never waits.
-
-const (
-	// mostSent is how many requests of a kind are on their way before others wait.
-	mostSent = 4
-	// longestWait is after how much silence the next request does not wait: the server that has the others may be frozen.
-	longestWait = 100 * time.Millisecond
-	// mostAlone is how many commits that go by themselves are on their way before others wait. With more, the last
-	// would wait at the server for so long that they count as lost.
-	mostAlone = 100
-)
-
-// together sends requests of one kind.
-type together[R comparable] struct {
-	// take moves requests that may go together from those that wait, in their order, and drops those that were given up.
-	take func(waiting []R) (batch, left []R)
-	// send sends requests, and tells each sender when they are answered.
-	send func(batch []R)
-	// run runs a function on a goroutine of the session, or returns false if the session is over.
-	run func(func()) bool
-
-	mu      sync.Mutex
-	sent    int
-	last    time.Time // when one was sent last
-	waiting []R
-}
-
-// do sends a request, or lets it wait. It returns before the answer comes only if the request waits.
-func (t *together[R]) do(r R) {
-	t.mu.Lock()
-	if t.sent >= mostSent && time.Since(t.last) < longestWait {
-		t.waiting = append(t.waiting, r)
-		t.mu.Unlock()
-		return
-	}
-	t.sent, t.last = t.sent+1, time.Now()
-	t.mu.Unlock()
-	t.send([]R{r})
-	if batch := t.next(); len(batch) > 0 {
-		t.run(func() { // if the session is over, so are they
-			for ; len(batch) > 0; batch = t.next() {
-				t.send(batch)
-			}
-		})
-	}
-}
-
-// next returns what goes after a request that was answered, if any.
-func (t *together[R]) next() (batch []R) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for len(t.waiting) > 0 && len(batch) == 0 {
-		batch, t.waiting = t.take(t.waiting)
-	}
-	if t.last = time.Now(); len(batch) == 0 {
-		t.sent--
-	}
-	return batch
-}
-
-// withdraw takes a request back, and reports whether it still waited.
-func (t *together[R]) withdraw(r R) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := len(t.waiting)
-	t.waiting = slices.DeleteFunc(t.waiting, func(o R) bool { return o == r })
-	return len(t.waiting) < n
-}
+// mostAlone is how many commits that go by themselves are on their way before others wait. With more, the last
+// would wait at the server for so long that they count as lost.
+const mostAlone = 100
 
 // errUnsent: the time of a request was over while it waited for others.
 var errUnsent = errors.New("not sent in time, behind others")
@@ -122,7 +54,7 @@ func newReading(ctx context.Context, gets []clientv3.Op) reading {
 // readTogether does gets, with those of others that are ready.
 func (s *session) readTogether(ctx context.Context, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
 	r := newReading(ctx, gets)
-	s.reads.do(&r)
+	s.reads.Do(&r)
 	select {
 	case <-r.done:
 		return r.answer, r.err
@@ -151,7 +83,11 @@ func (s *session) sendReads(batch []*reading) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(s.Ctx, s.patience())
 		defer cancel()
-		gets = nil
+		n := 0
+		for _, r := range batch {
+			n += len(r.gets)
+		}
+		gets = make([]clientv3.Op, 0, n) // an Op is large
 		for _, r := range batch {
 			gets = append(gets, r.gets...)
 		}
@@ -214,13 +150,13 @@ func (s *session) enter(ctx context.Context) (leave func(), err error) {
 // writeTogether makes an attempt, with those of others that are ready.
 func (s *session) writeTogether(ctx context.Context, p *plan, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
 	w := &writing{newReading(ctx, gets), p}
-	s.writes.do(w)
+	s.writes.Do(w)
 	select {
 	case <-w.done:
 		return w.answer, w.err
 	case <-ctx.Done():
 	}
-	if s.writes.withdraw(w) {
+	if s.writes.Withdraw(w) {
 		return nil, as(errUnsent, ctx.Err())
 	}
 	select {

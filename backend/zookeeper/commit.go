@@ -116,7 +116,7 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	f := &flight{m: m, gen: gen, done: make(chan struct{})}
 	go func() {
 		defer s.Done()
-		if f.results, f.err = s.request(m); f.unclear() {
+		if f.results, f.err = s.request(m, gen); f.unclear() {
 			// There was a reply, so no later link is needed to look for it.
 			f.gen, f.err = 0, fmt.Errorf("%w: %w", errUnclear, f.err)
 		} else if transient(f.err) && !errors.Is(f.err, zk.ErrNoServer) {
@@ -131,27 +131,27 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	return f, nil
 }
 
-// request sends a multi, or its only request by itself: the server does that in less time (a tenth of a
-// handover).
-func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
+// request sends a multi, or its only request by itself: the server does that in less time.
+func (s *session) request(m *multi, gen uint64) ([]zk.MultiResponse, error) {
+	if w := m.singly(gen); w != nil {
+		return s.requestSingle(w)
+	}
 	s.makeRoom(m.size())
 	if len(m.parts) == 1 {
-		switch r := m.parts[0].request.(type) {
-		case *zk.CreateRequest:
-			ask, done := s.pin.Telling(r.Path)
-			defer done()
-			made, err := s.conn.Create(ask, r.Data, r.Flags, r.Acl)
-			path, zxid := wire.Created(made)
-			return []zk.MultiResponse{{String: path, Stat: &zk.Stat{Mzxid: zxid}, Error: err}}, err
-		case *zk.DeleteRequest:
-			err := s.conn.Delete(r.Path, r.Version)
-			return []zk.MultiResponse{{Error: err}}, err
-		case *zk.SetDataRequest:
-			stat, err := s.conn.Set(r.Path, r.Data, r.Version)
-			return []zk.MultiResponse{{Stat: stat, Error: err}}, err
+		if r, is := m.parts[0].request.(*zk.CreateRequest); is {
+			return s.create(r)
 		}
 	}
 	return s.conn.Multi(m.requests()...)
+}
+
+// create does a create by itself, which tells the zxid.
+func (s *session) create(r *zk.CreateRequest) ([]zk.MultiResponse, error) {
+	ask, done := s.pin.Telling(r.Path)
+	defer done()
+	made, err := s.conn.Create(ask, r.Data, r.Flags, r.Acl)
+	path, zxid := wire.Created(made)
+	return []zk.MultiResponse{{String: path, Stat: &zk.Stat{Mzxid: zxid}, Error: err}}, err
 }
 
 // run repeats attempts until there is an outcome.

@@ -60,6 +60,7 @@ type session struct {
 	watches registry
 	learned learned
 	late    late
+	singles driver.Together[*single]
 }
 
 func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
@@ -74,6 +75,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		opened:  make(chan struct{}),
 	}
 	s.watches.s, s.watches.watches = s, make(map[watchKey]*watch)
+	s.singles.Take, s.singles.Send, s.singles.Run = s.takeSingles, s.sendSingles, s.Run
 	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
 	s.pin = wire.New(wire.Events{
 		Granted:  s.granted,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -42,7 +43,12 @@ type registry struct {
 	unused  []*watch // that nobody waited for when they were noted, oldest first
 }
 
-const unusedMost = 256
+const (
+	unusedMost = 256
+	// unusedFor is how long more of them stay: most fire soon, as those of elections that all end at once, and a
+	// removal is a request.
+	unusedFor = time.Second
+)
 
 type watchKind uint8
 
@@ -119,12 +125,25 @@ func (r *registry) sweep(t *watch) {
 	case !t.listed:
 		t.listed = true
 		r.unused = append(r.unused, t)
-		for len(r.unused) > unusedMost {
-			oldest := r.unused[0]
-			r.unused = r.unused[1:]
-			oldest.listed = false
-			r.remove(oldest)
+		if len(r.unused) == unusedMost+1 {
+			time.AfterFunc(unusedFor, r.trim)
 		}
+	}
+}
+
+// trim removes all but the latest of the watches that nobody waits for.
+func (r *registry) trim() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unused = slices.DeleteFunc(r.unused, func(t *watch) bool {
+		t.listed = r.watches[t.key] == t && t.valid()
+		return !t.listed
+	})
+	oldest := r.unused[:max(0, len(r.unused)-unusedMost)]
+	r.unused = slices.Clone(r.unused[len(oldest):])
+	for _, t := range oldest {
+		t.listed = false
+		r.remove(t)
 	}
 }
 

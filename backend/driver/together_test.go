@@ -1,4 +1,4 @@
-package etcd
+package driver
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 // What one transaction may hold goes together, in order. Who has given up is left out.
 func TestTogether(t *testing.T) {
 	var batches [][]int
-	all := together[int]{
-		take: func(waiting []int) (batch, left []int) {
+	all := Together[int]{
+		Take: func(waiting []int) (batch, left []int) {
 			for i, r := range waiting {
 				switch {
 				case r < 0: // given up
@@ -22,26 +22,26 @@ func TestTogether(t *testing.T) {
 			}
 			return batch, nil
 		},
-		run: func(do func()) bool { do(); return true },
+		Run: func(do func()) bool { do(); return true },
 	}
 	first := true
-	all.send = func(batch []int) {
+	all.Send = func(batch []int) {
 		batches = append(batches, batch)
 		if first {
 			first = false
 			all.sent = mostSent // others are on their way
 			for _, r := range []int{1, 2, -1, 3, 4, -1, -1, -1} {
-				all.do(r)
+				all.Do(r)
 			}
 			all.sent = 1
 		}
 	}
-	all.do(0)
+	all.Do(0)
 	if got := fmt.Sprint(batches); got != "[[0] [1 2 3] [4]]" || all.sent != 0 {
 		t.Error(got, all.sent)
 	}
 	all.sent, all.last = mostSent, time.Now().Add(-2*longestWait)
-	all.do(5) // the others are not answered
+	all.Do(5) // the others are not answered
 	if got := fmt.Sprint(batches[3:]); got != "[[5]]" || all.sent != mostSent {
 		t.Error(got, all.sent)
 	}

@@ -1,0 +1,75 @@
+package driver
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Many elections may share a session, and come to the same point at the same moment: when another session
+// ends, each of them has a leader to announce. So while some requests of a kind are on their way, those that
+// become ready wait, and go together in one transaction. A session with few elections never waits.
+
+const (
+	// mostSent is how many requests of a kind are on their way before others wait.
+	mostSent = 4
+	// longestWait is after how much silence the next request does not wait: the server that has the others may be frozen.
+	longestWait = 100 * time.Millisecond
+)
+
+// A Together sends requests of one kind. Its exported fields must be set before it is used.
+type Together[R comparable] struct {
+	// Take moves requests that may go together from those that wait, in their order, and drops those that were given up.
+	Take func(waiting []R) (batch, left []R)
+	// Send sends requests, and tells each sender when they are answered.
+	Send func(batch []R)
+	// Run runs a function on a goroutine of the session, or returns false if the session is over.
+	Run func(func()) bool
+
+	mu      sync.Mutex
+	sent    int
+	last    time.Time // when one was sent last
+	waiting []R
+}
+
+// Do sends a request, or lets it wait. It returns before the answer comes only if the request waits.
+func (t *Together[R]) Do(r R) {
+	t.mu.Lock()
+	if t.sent >= mostSent && time.Since(t.last) < longestWait {
+		t.waiting = append(t.waiting, r)
+		t.mu.Unlock()
+		return
+	}
+	t.sent, t.last = t.sent+1, time.Now()
+	t.mu.Unlock()
+	t.Send([]R{r})
+	if batch := t.next(); len(batch) > 0 {
+		t.Run(func() { // if the session is over, so are they
+			for ; len(batch) > 0; batch = t.next() {
+				t.Send(batch)
+			}
+		})
+	}
+}
+
+// next returns what goes after a request that was answered, if any.
+func (t *Together[R]) next() (batch []R) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.waiting) > 0 && len(batch) == 0 {
+		batch, t.waiting = t.Take(t.waiting)
+	}
+	if t.last = time.Now(); len(batch) == 0 {
+		t.sent--
+	}
+	return batch
+}
+
+// Withdraw takes a request back, and reports whether it still waited.
+func (t *Together[R]) Withdraw(r R) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.waiting)
+	t.waiting = slices.DeleteFunc(t.waiting, func(o R) bool { return o == r })
+	return len(t.waiting) < n
+}
