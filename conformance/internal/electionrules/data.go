@@ -203,7 +203,11 @@ func dataElectionDeleted(a *arena) {
 }
 
 func dataUsedUp(a *arena) {
-	old := a.usedUp(3)
+	left := 3
+	if a.cfg.Ranked { // the leader's seat is in the directory, too
+		left++
+	}
+	old := a.usedUp(left)
 	_, t := a.lead()
 	inside, outside := a.queues(2), []*bid{}
 	for range 3 {
