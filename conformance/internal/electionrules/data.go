@@ -203,20 +203,26 @@ func dataElectionDeleted(a *arena) {
 }
 
 func dataUsedUp(a *arena) {
-	left := 3
-	if a.cfg.Ranked { // the leader's seat is in the directory, too
-		left++
-	}
+	const left = 3
 	old := a.usedUp(left)
 	_, t := a.lead()
-	inside, outside := a.queues(2), []*bid{}
-	for range 3 {
-		b := a.stand().campaign()
-		outside = append(outside, b)
-		if !a.lacks(needHooks) {
+	var inside, outside []*bid
+	for len(outside) < 3 {
+		b, room := a.stand().campaign(), len(inside) < left-1 && len(outside) == 0
+		if room && !a.lacks(needHooks) && !a.lacks(needStages) { // the leader's seat may have taken some of it
+			a.Until(b.c.id+" waits for its turn, or reports that it must wait", func() bool { return b.isReady() || b.isOutside() })
+		}
+		switch {
+		case room && !b.isOutside():
+			b.waits()
+			inside = append(inside, b)
+			continue
+		case !a.lacks(needHooks):
 			a.Until(b.c.id+" reports that it must wait", b.isOutside)
 		}
+		outside = append(outside, b)
 	}
+	a.FailIf(len(inside) == 0, "nobody got in")
 	for {
 		a.stays(t)
 		now := a.dir()

@@ -227,7 +227,7 @@ func lossThrottled(a *arena) {
 }
 
 func lossDenied(a *arena) {
-	leader, t := a.lead(a.brief)
+	leader, t := a.lead()
 	_, b := a.queue()
 	release := leader.client.Deny()
 	a.Refused("Proclaim while denied", t.Proclaim(a.within(), []byte("not allowed")), backend.ErrDenied)
@@ -236,7 +236,7 @@ func lossDenied(a *arena) {
 	release()
 	a.proclaim(t, "allowed")
 	next := b.succeeds(t)
-	joins := a.stand(a.brief) // Campaign gives up after a third of TTL
+	joins := a.stand()
 	release = joins.client.Deny()
 	joins.campaign().fails(backend.ErrDenied)
 	release()
