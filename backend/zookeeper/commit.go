@@ -48,6 +48,11 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err := c.prepare(); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
 	}
+	release, err := c.reserve()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	give, err := s.TakeTurn(ctx, s.TTL(), ops)
 	if err != nil {
 		return nil, err
@@ -85,6 +90,30 @@ func (c *commit) prepare() error {
 		}
 	}
 	return nil
+}
+
+// reserve makes room for what the commit makes among the session's entries. The transaction that ends the session, of
+// whatever kind its end is, has the paths of all. A server reads one of twice jute.maxbuffer. One that is longer goes
+// into the log all the same, and then no server can start, nor follow another.
+func (c *commit) reserve() (release func(), err error) {
+	s, paths := c.s, 0
+	for i, op := range c.ops {
+		switch length := len(s.path(op.Key)); op.Kind {
+		case backend.OpCreateEphemeral:
+			paths += pathBytes(length)
+		case backend.OpEnqueue:
+			paths += pathBytes(length + len("/"+namePrefix(s.ID(), c.nonces[i])+"0123456789"))
+		}
+	}
+	if paths == 0 {
+		return func() {}, nil
+	}
+	most := 2*s.cfg.MaxRequest - statSize
+	if release, ok := s.learned.reserve(paths, most); ok {
+		return release, nil
+	}
+	return nil, fmt.Errorf("%w: servers could not end a session whose entries have paths of more than %d bytes, twice their jute.maxbuffer "+
+		"(Config.MaxRequest): use another session, or another backend.Share, for the next elections", backend.ErrTooLarge, most)
 }
 
 // makesAbove reports whether a CompareAndSet may create the parent of a later CreateEphemeral as its

@@ -226,3 +226,37 @@ func TestNothingToUndo(t *testing.T) {
 	f.stands(admin, kept.Key, false)
 	assert.Zero(t, log.count("removing the entry that it made")+log.count("level=ERROR"), log.String())
 }
+
+// The servers must be able to read the transaction that ends a session: a session with too many entries for that makes
+// no more, until some are gone.
+func TestEntriesThatServersCouldNotEnd(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.MaxRequest = 16 << 10 })
+	var all []backend.Entry
+	var err error
+	for err == nil {
+		var made []backend.Entry
+		if made, err = f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil)); err == nil {
+			all = append(all, made...)
+		}
+	}
+	require.ErrorIs(t, err, backend.ErrTooLarge)
+	require.ErrorContains(t, err, "another session")
+	paths := 0
+	for _, e := range all {
+		paths += 4 + len(zookeeper.Path(f.S, e.Key))
+	}
+	assert.InDelta(t, 2*16<<10, paths, 300)
+	_, err = f.S.Commit(f.Ctx, nil, backend.CreateEphemeral(f.Dir+"/seat"+strings.Repeat("t", 200), nil))
+	require.ErrorIs(t, err, backend.ErrTooLarge)
+	f.Commit(f.S, backend.CompareAndSet(f.Dir+"/record", nil, 0))
+
+	require.NoError(t, f.S.Discard(f.Ctx, all[0]))
+	f.Commit(f.S, backend.Delete(all[1]))
+	for range 2 {
+		f.Enqueue(f.S)
+	}
+	_, err = f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
+	require.ErrorIs(t, err, backend.ErrTooLarge)
+	require.NoError(t, f.S.Close(f.Ctx))
+}

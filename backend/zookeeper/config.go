@@ -116,7 +116,8 @@ type Config struct {
 	// with ErrTooLarge. It must not exceed the servers' jute.maxbuffer: they end the link at a longer
 	// request, which results in ErrUnavailable after a session timeout. Each session has a buffer as
 	// large as its largest request so far. A larger one costs one more round trip, if it is longer than
-	// some 4 KB.
+	// some 4 KB. The paths of all entries of a session take twice as much at most, or servers could not
+	// read the transaction that ends it: one that would take more fails with ErrTooLarge.
 	MaxRequest int
 
 	// MaxResponse is the largest reply in bytes, by default without limit. A directory with a longer

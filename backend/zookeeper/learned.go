@@ -22,6 +22,8 @@ type learned struct {
 	// entries until their end is seen. mu guards it, and gone together with it.
 	mu      sync.Mutex
 	owns    map[string]own // by an own entry's key
+	chroot  int            // how much longer their paths are than their keys
+	paths   int            // the bytes that their paths take, and those of entries that are being made: see reserve
 	endedAt uint64         // the newest zxid known when the latest entry in past was found to be gone
 }
 
@@ -75,8 +77,30 @@ func (m *learned) addOwn(e backend.Entry, gen uint64) {
 		m.ended(e.Key, o.rev, e.Rev-1) // or nothing could have been created there
 	}
 	if !m.isGone(e) { // else somebody has deleted it already
+		if _, known := m.owns[e.Key]; !known {
+			m.paths += pathBytes(m.chroot + len(e.Key))
+		}
 		note(&m.owns, e.Key, own{rev: e.Rev, version: version, gen: gen})
 	}
+}
+
+// pathBytes is what a path of that length takes in the transaction that ends the session.
+func pathBytes(length int) int { return 4 + length }
+
+// reserve makes room for the paths of entries that are about to be made, unless all would take more than most.
+// release ends that: by then they are the session's own.
+func (m *learned) reserve(paths, most int) (release func(), ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.paths+paths > most {
+		return nil, false
+	}
+	m.paths += paths
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.paths -= paths
+	}, true
 }
 
 // setOwn notes the observed version of an own entry; the order of calls does not matter. A version that
@@ -119,7 +143,8 @@ func (m *learned) bury(key string, rev uint64) {
 	defer m.mu.Unlock()
 	m.gone.Limit(driver.GoneLeast + remembered*m.before.Len())
 	m.gone.Change(key, func(newest uint64, _ bool) (uint64, bool) { return rev, rev > newest })
-	if m.owns[key].rev <= rev {
+	if o, known := m.owns[key]; known && o.rev <= rev {
+		m.paths -= pathBytes(m.chroot + len(key))
 		delete(m.owns, key)
 	}
 }

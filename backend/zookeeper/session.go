@@ -74,6 +74,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		started: make(chan struct{}),
 		opened:  make(chan struct{}),
 	}
+	s.learned.chroot = len(cfg.Chroot)
 	s.watches.s, s.watches.watches = s, make(map[watchKey]*watch)
 	s.singles.Take, s.singles.Send, s.singles.Run = s.takeSingles, s.sendSingles, s.Run
 	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
