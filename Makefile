@@ -99,6 +99,8 @@ test-memory: setup-packages
 	$(SHORT) -race -run '^TestMemory' ./internal/elections
 	$(SHORT) -cpu 1 $(MEMORY)
 
+# Four packages at once, with the race detector: with more tests at once a slow machine has no time for their sessions.
+test-backends: PARALLEL = 32
 test-backends: $(ready)
 	$(SHORT) $(ON_SERVERS) -p 4 -race $(BACKENDS)
 
