@@ -160,12 +160,16 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	return f, nil
 }
 
-// request sends a multi, or its only request by itself: the server does that in less time.
+// request sends a multi, or its only request by itself: the server does that in less time. It sends nothing once the
+// multi's link is over: the next server may have another history than the one that the multi was compiled from.
 func (s *session) request(m *multi, gen uint64) ([]zk.MultiResponse, error) {
 	if w := m.singly(gen); w != nil {
 		return s.requestSingle(w)
 	}
 	s.makeRoom(m.size())
+	if !s.on(gen) {
+		return nil, zk.ErrNoServer // never sent
+	}
 	if len(m.parts) == 1 {
 		if r, is := m.parts[0].request.(*zk.CreateRequest); is {
 			return s.create(r)
@@ -205,9 +209,6 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	m, err := c.compile(ctx)
 	if err != nil {
 		return nil, false, err
-	}
-	if now, _ := s.linked(); now != c.gen {
-		return nil, false, nil // it may have been compiled from another history
 	}
 	f, err := c.send(m, c.gen)
 	if err != nil {
