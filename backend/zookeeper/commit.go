@@ -39,6 +39,9 @@ type commit struct {
 	broke atomic.Bool // whether a link broke during an attempt: see expectLate
 	tries tries       // attempts that were refused, or broke their links
 	wrong int         // how many were refused because of outdated knowledge
+
+	release func() // see reserve
+	undoing bool   // undo calls it
 }
 
 // Commit implements backend.Driver: one multi, in one round trip if nothing must be learned first. See
@@ -52,7 +55,12 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	c.release = release
+	defer func() {
+		if !c.undoing {
+			c.release()
+		}
+	}()
 	give, err := s.TakeTurn(ctx, s.TTL(), ops)
 	if err != nil {
 		return nil, err
@@ -310,7 +318,14 @@ func (f *flight) unclear() bool {
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
 	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
-		return s.Abandon(c.ops, err, func(ctx context.Context) error { return c.undo(ctx, f) })
+		c.undoing = true
+		return s.Abandon(c.ops, err, func(ctx context.Context) error {
+			err := c.undo(ctx, f)
+			if err == nil {
+				c.release()
+			}
+			return err
+		})
 	}
 	settled := s.Doubt(c.ops)
 	s.Run(func() { // else all its entries go with the session
