@@ -189,8 +189,10 @@ func (s *session) request(m *multi, gen uint64) ([]zk.MultiResponse, error) {
 // create does a create by itself, which tells the zxid.
 func (s *session) create(r *zk.CreateRequest) ([]zk.MultiResponse, error) {
 	ask, done := s.pin.Telling(r.Path)
-	defer done()
 	made, err := s.conn.Create(ask, r.Data, r.Flags, r.Acl)
+	if s.Ctx.Err() == nil { // else the client library may still send it
+		done()
+	}
 	path, zxid := wire.Created(made)
 	return []zk.MultiResponse{{String: path, Stat: &zk.Stat{Mzxid: zxid}, Error: err}}, err
 }
