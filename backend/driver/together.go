@@ -13,7 +13,7 @@ import (
 const (
 	// mostSent is how many requests of a kind are on their way before others wait.
 	mostSent = 4
-	// longestWait is after how much silence the next request does not wait: the server that has the others may be frozen.
+	// longestWait is after how much silence requests do not wait: the server that has the others may be frozen.
 	longestWait = 100 * time.Millisecond
 )
 
@@ -30,6 +30,7 @@ type Together[R comparable] struct {
 	sent    int
 	last    time.Time // when one was sent last
 	waiting []R
+	timed   bool // hurry is due
 }
 
 // Do sends a request, or lets it wait. It returns before the answer comes only if the request waits.
@@ -37,19 +38,49 @@ func (t *Together[R]) Do(r R) {
 	t.mu.Lock()
 	if t.sent >= mostSent && time.Since(t.last) < longestWait {
 		t.waiting = append(t.waiting, r)
+		if !t.timed {
+			t.timed = true
+			time.AfterFunc(longestWait, t.hurry)
+		}
 		t.mu.Unlock()
 		return
 	}
 	t.sent, t.last = t.sent+1, time.Now()
 	t.mu.Unlock()
 	t.Send([]R{r})
-	if batch := t.next(); len(batch) > 0 {
-		t.Run(func() { // if the session is over, so are they
-			for ; len(batch) > 0; batch = t.next() {
-				t.Send(batch)
-			}
-		})
+	t.goOn()
+}
+
+// goOn sends those that wait, one batch after the other.
+func (t *Together[R]) goOn() {
+	batch := t.next()
+	if len(batch) == 0 {
+		return
 	}
+	if !t.Run(func() {
+		for ; len(batch) > 0; batch = t.next() {
+			t.Send(batch)
+		}
+	}) { // if the session is over, so are they
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waiting = nil
+	}
+}
+
+// hurry sends those that wait, if it is too long since one of the others was answered, and is due again.
+func (t *Together[R]) hurry() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timed = len(t.waiting) > 0; !t.timed {
+		return
+	}
+	wait := longestWait - time.Since(t.last)
+	if wait <= 0 {
+		t.sent, t.last, wait = t.sent+1, time.Now(), longestWait
+		go t.goOn()
+	}
+	time.AfterFunc(wait, t.hurry)
 }
 
 // next returns what goes after a request that was answered, if any.

@@ -2,7 +2,10 @@ package driver
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -45,4 +48,53 @@ func TestTogether(t *testing.T) {
 	if got := fmt.Sprint(batches[3:]); got != "[[5]]" || all.sent != mostSent {
 		t.Error(got, all.sent)
 	}
+}
+
+// Those that wait go together when none of the others is answered for too long: a frozen server has only those.
+func TestTogetherBesideAFrozenServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		thaws := make(chan struct{})
+		defer close(thaws)
+		var over atomic.Bool
+		sent := make(chan []int, 100)
+		all := Together[int]{
+			Take: func(waiting []int) (batch, left []int) { return waiting, nil },
+			Run: func(do func()) bool {
+				if over.Load() {
+					return false
+				}
+				go do()
+				return true
+			},
+		}
+		all.Send = func(batch []int) {
+			sent <- slices.Clone(batch)
+			if batch[0] < mostSent {
+				<-thaws
+			}
+		}
+		for r := range mostSent {
+			go all.Do(r)
+			<-sent
+		}
+		all.Do(10)
+		all.Do(11)
+		synctest.Wait()
+		if len(sent) > 0 {
+			t.Error(<-sent)
+		}
+		began := time.Now()
+		if got := fmt.Sprint(<-sent); got != "[10 11]" || time.Since(began) != longestWait {
+			t.Error(got, time.Since(began))
+		}
+		all.Do(12)
+		over.Store(true)
+		time.Sleep(2 * longestWait)
+		synctest.Wait()
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		if len(all.waiting) > 0 || all.timed {
+			t.Error(all.waiting, all.timed)
+		}
+	})
 }

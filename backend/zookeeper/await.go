@@ -61,10 +61,12 @@ func (r *registry) leaveAll(a *awaiting) {
 // bury remembers which entries are gone: own ones, and those that are never created again.
 func (s *session) bury(known, seen []backend.Entry) {
 	for i, e := range seen {
-		if known[i].Session == s.ID() && !e.Is(known[i]) {
+		own := known[i].Session == s.ID() && !e.Is(known[i])
+		if own {
 			s.ended(e.Key, known[i].Rev)
 		}
-		if !e.Exists() && known[i].Exists() && isEnqueued(e.Key) {
+		absent := !e.Exists() && known[i].Exists()
+		if absent && (own || isEnqueued(e.Key)) || own && e.Rev > known[i].Rev {
 			s.buried(e.Key, known[i].Rev)
 		}
 	}

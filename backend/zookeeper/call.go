@@ -60,9 +60,16 @@ func (s *session) leave(gen uint64, err error) {
 // cut ends a link, if the session is still live on it: the client library then makes the next one. It
 // does not affect a link that is being made.
 func (s *session) cut(gen uint64) {
-	if now, live := s.linked(); live && now == gen {
+	if s.on(gen) {
 		s.pin.Cut()
 	}
+}
+
+// on reports whether the session is live on a link. While it is not, the client library keeps requests for the next
+// link.
+func (s *session) on(gen uint64) bool {
+	now, live := s.linked()
+	return live && now == gen
 }
 
 // makeRoom makes the buffer large enough for a request of that many bytes that is sent after makeRoom

@@ -39,6 +39,9 @@ type commit struct {
 	broke atomic.Bool // whether a link broke during an attempt: see expectLate
 	tries tries       // attempts that were refused, or broke their links
 	wrong int         // how many were refused because of outdated knowledge
+
+	release func() // see reserve
+	undoing bool   // undo calls it
 }
 
 // Commit implements backend.Driver: one multi, in one round trip if nothing must be learned first. See
@@ -52,7 +55,12 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	c.release = release
+	defer func() {
+		if !c.undoing {
+			c.release()
+		}
+	}()
 	give, err := s.TakeTurn(ctx, s.TTL(), ops)
 	if err != nil {
 		return nil, err
@@ -160,12 +168,16 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	return f, nil
 }
 
-// request sends a multi, or its only request by itself: the server does that in less time.
+// request sends a multi, or its only request by itself: the server does that in less time. It sends nothing once the
+// multi's link is over: the next server may have another history than the one that the multi was compiled from.
 func (s *session) request(m *multi, gen uint64) ([]zk.MultiResponse, error) {
 	if w := m.singly(gen); w != nil {
 		return s.requestSingle(w)
 	}
 	s.makeRoom(m.size())
+	if !s.on(gen) {
+		return nil, zk.ErrNoServer // never sent
+	}
 	if len(m.parts) == 1 {
 		if r, is := m.parts[0].request.(*zk.CreateRequest); is {
 			return s.create(r)
@@ -177,8 +189,10 @@ func (s *session) request(m *multi, gen uint64) ([]zk.MultiResponse, error) {
 // create does a create by itself, which tells the zxid.
 func (s *session) create(r *zk.CreateRequest) ([]zk.MultiResponse, error) {
 	ask, done := s.pin.Telling(r.Path)
-	defer done()
 	made, err := s.conn.Create(ask, r.Data, r.Flags, r.Acl)
+	if s.Ctx.Err() == nil { // else the client library may still send it
+		done()
+	}
 	path, zxid := wire.Created(made)
 	return []zk.MultiResponse{{String: path, Stat: &zk.Stat{Mzxid: zxid}, Error: err}}, err
 }
@@ -205,9 +219,6 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	m, err := c.compile(ctx)
 	if err != nil {
 		return nil, false, err
-	}
-	if now, _ := s.linked(); now != c.gen {
-		return nil, false, nil // it may have been compiled from another history
 	}
 	f, err := c.send(m, c.gen)
 	if err != nil {
@@ -309,7 +320,14 @@ func (f *flight) unclear() bool {
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
 	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
-		return s.Abandon(c.ops, err, func(ctx context.Context) error { return c.undo(ctx, f) })
+		c.undoing = true
+		return s.Abandon(c.ops, err, func(ctx context.Context) error {
+			err := c.undo(ctx, f)
+			if err == nil {
+				c.release()
+			}
+			return err
+		})
 	}
 	settled := s.Doubt(c.ops)
 	s.Run(func() { // else all its entries go with the session

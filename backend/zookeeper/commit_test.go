@@ -2,10 +2,12 @@ package zookeeper_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -231,23 +233,9 @@ func TestNothingToUndo(t *testing.T) {
 // no more, until some are gone.
 func TestEntriesThatServersCouldNotEnd(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.MaxRequest = 16 << 10 })
-	var all []backend.Entry
-	var err error
-	for err == nil {
-		var made []backend.Entry
-		if made, err = f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil)); err == nil {
-			all = append(all, made...)
-		}
-	}
-	require.ErrorIs(t, err, backend.ErrTooLarge)
-	require.ErrorContains(t, err, "another session")
-	paths := 0
-	for _, e := range all {
-		paths += 4 + len(zookeeper.Path(f.S, e.Key))
-	}
-	assert.InDelta(t, 2*16<<10, paths, 300)
-	_, err = f.S.Commit(f.Ctx, nil, backend.CreateEphemeral(f.Dir+"/seat"+strings.Repeat("t", 200), nil))
+	f := setUp(t, smallest)
+	all := f.fills()
+	_, err := f.S.Commit(f.Ctx, nil, backend.CreateEphemeral(f.Dir+"/seat"+strings.Repeat("t", 200), nil))
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 	f.Commit(f.S, backend.CompareAndSet(f.Dir+"/record", nil, 0))
 
@@ -259,4 +247,64 @@ func TestEntriesThatServersCouldNotEnd(t *testing.T) {
 	_, err = f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 	require.NoError(t, f.S.Close(f.Ctx))
+}
+
+// smallest sets the lowest limit.
+func smallest(cfg *zookeeper.Config) { cfg.MaxRequest = 16 << 10 }
+
+// fills enqueues until a session with that limit makes no more entries, which must be when theirs are its only ones.
+func (f *fixture) fills() (all []backend.Entry) {
+	f.T.Helper()
+	var err error
+	for err == nil {
+		var made []backend.Entry
+		made, err = f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
+		all = append(all, made...)
+	}
+	require.ErrorIs(f.T, err, backend.ErrTooLarge)
+	require.ErrorContains(f.T, err, "another session")
+	paths := 0
+	for _, e := range all {
+		paths += 4 + len(zookeeper.Path(f.S, e.Key))
+	}
+	require.InDelta(f.T, 2*16<<10, paths, 300)
+	return all
+}
+
+// Entries that others delete take no room, if the session has seen that.
+func TestDeletedEntriesTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, smallest)
+	admin := f.admin()
+	for i := range 10 {
+		seat := f.create(f.S, fmt.Sprint(f.Dir, "/seat", strings.Repeat("t", 200), i))
+		waiting := f.awaits(seat)
+		require.NoError(t, admin.Delete(seat.Key, -1))
+		f.Told(waiting, backend.Entry{Key: seat.Key})
+	}
+	f.fills()
+}
+
+// Entries whose callers have given up take room until they are removed.
+func TestAbandonedEntriesTakeRoom(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, smallest)
+	f.Each((*proxytest.Proxy).StallToClient)
+	var err error
+	for tries := 0; !errors.Is(err, backend.ErrTooLarge); tries++ {
+		require.Less(t, tries, 2000)
+		ctx, cancel := context.WithTimeout(f.Ctx, time.Millisecond)
+		_, err = f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil))
+		cancel()
+	}
+	f.Each((*proxytest.Proxy).Unstall)
+	admin := f.admin()
+	wait.For(t, "all are removed", func() bool {
+		children, _, err := admin.Children(f.Dir)
+		return err == nil && len(children) == 0
+	})
+	wait.For(t, "there is room for one", func() bool {
+		_, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
+		return err == nil
+	})
 }

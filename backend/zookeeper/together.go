@@ -74,15 +74,12 @@ func (s *session) takeSingles(waiting []*single) (batch, left []*single) {
 }
 
 func (s *session) sendSingles(batch []*single) {
-	now, _ := s.linked()
-	batch = slices.DeleteFunc(batch, func(w *single) bool {
-		if w.gen == now {
-			return false
-		}
-		w.result.Error = zk.ErrNoServer // never sent: it may have been compiled from another history
-		close(w.done)
-		return true
-	})
+	size := 0
+	for _, w := range batch {
+		size += w.size
+	}
+	s.makeRoom(size)
+	batch = slices.DeleteFunc(batch, s.passed)
 	switch {
 	case len(batch) == 0:
 	case len(batch) == 1:
@@ -90,19 +87,30 @@ func (s *session) sendSingles(batch []*single) {
 	case !s.sendTogether(batch):
 		var all sync.WaitGroup
 		for _, w := range batch {
-			all.Go(func() { s.sendAlone(w) })
+			if !s.passed(w) {
+				all.Go(func() { s.sendAlone(w) })
+			}
 		}
 		all.Wait()
 	}
 }
 
+// passed reports whether a single's link is over, and answers it then: see request.
+func (s *session) passed(w *single) bool {
+	if s.on(w.gen) {
+		return false
+	}
+	w.result.Error = zk.ErrNoServer // never sent
+	close(w.done)
+	return true
+}
+
 // sendTogether reports whether there is a result: nothing was done if a request was refused.
 func (s *session) sendTogether(batch []*single) bool {
-	size, requests := 0, make([]any, len(batch))
+	requests := make([]any, len(batch))
 	for i, w := range batch {
-		size, requests[i] = size+w.size, w.request
+		requests[i] = w.request
 	}
-	s.makeRoom(size)
 	results, err := s.conn.Multi(requests...)
 	if slices.ContainsFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil }) {
 		return false
@@ -124,7 +132,6 @@ func (s *session) sendTogether(batch []*single) bool {
 // sendAlone sends a single by itself: the server does that in less time than a multi of one (a tenth of a
 // handover).
 func (s *session) sendAlone(w *single) {
-	s.makeRoom(w.size)
 	switch r := w.request.(type) {
 	case *zk.DeleteRequest:
 		w.result.Error = s.conn.Delete(r.Path, r.Version)

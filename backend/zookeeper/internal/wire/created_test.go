@@ -22,7 +22,8 @@ func TestCreated(t *testing.T) {
 		reply := answerTo(1, 0, appendBytes(nil, []byte(path))...)
 		users := answerTo(3, 0, appendBytes(nil, []byte(path))...)
 		piece := func() int { return 7 }
-		p := listen(new(wireEvents))
+		var events wireEvents
+		p := listen(&events)
 		ask, done := p.Telling(path)
 		l, s := wiretest.Attach(t, p.Attach,
 			join(connectResponse(5, 4000), frame(reply[4:], stat), answerTo(2, -110), users), piece)
@@ -32,6 +33,7 @@ func TestCreated(t *testing.T) {
 		result := path + "0000050000000102"
 		assert.Equal(t, join(connectResponse(5, 4000), noZxid(answerTo(1, 0, appendBytes(nil, []byte(result))...)),
 			noZxid(answerTo(2, -110)), noZxid(users)), handed)
+		assert.Len(t, events.epochs, 2, "both creates that were done are votes")
 		done()
 		say(t, l, create(OpCreate, 4, ask))
 		assert.True(t, bytes.HasSuffix(s.Wrote, create(OpCreate, 4, ask)), "it is a user's")

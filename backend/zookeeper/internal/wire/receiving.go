@@ -385,11 +385,11 @@ func (l *Link) note(request sentFrame, zxid int64) {
 	}
 }
 
-// isWrite reports whether a request with this opcode, of those that the client library sends, is only
-// answered after a quorum has agreed.
+// isWrite reports whether a request with this opcode, of those that a link sends, is only answered after a
+// quorum has agreed.
 func isWrite(op int32) bool {
 	switch op {
-	case OpCreate, OpDelete, OpSetData, OpSetACL, OpMulti:
+	case OpCreate, opCreate2, OpDelete, OpSetData, OpSetACL, OpMulti:
 		return true
 	}
 	return false
