@@ -45,6 +45,13 @@ func (g *txnGate) client(cfg *clientv3.Config) {
 	})(cfg)
 }
 
+// count returns how many were sent.
+func (g *txnGate) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sent
+}
+
 // during calls do while transactions are held back, releases them a moment later, and returns how many were sent.
 func (g *txnGate) during(do func(), then func()) int {
 	g.mu.Lock()
@@ -149,30 +156,28 @@ func TestCommitThatWasNeverSent(t *testing.T) {
 	f := setUp(t, 30*time.Second, gate.client)
 	entries := f.elections(6, f.S)
 	var all []<-chan wait.Result[[]backend.Entry]
-	gate.mu.Lock()
-	before := gate.sent
-	gate.mu.Unlock()
+	unsent, before := false, gate.count()
 	sent := gate.during(func() {
 		for _, e := range entries[:4] {
 			all = append(all, f.Commits(f.S, backend.Update(e, nil)))
 		}
-		wait.For(t, "four commits", func() bool {
-			gate.mu.Lock()
-			defer gate.mu.Unlock()
-			return gate.sent == before+4
-		})
+		wait.For(t, "four commits", func() bool { return gate.count() == before+4 })
 		ctx, cancel := context.WithTimeout(f.Ctx, 10*time.Millisecond)
 		defer cancel()
 		_, err := f.S.Commit(ctx, nil, backend.Update(entries[4], []byte("never")))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.NotErrorIs(t, err, backend.ErrIndeterminate)
+		if unsent = gate.count() == before+4; unsent { // else the machine took a tenth of a second: so long it waits for others
+			assert.NotErrorIs(t, err, backend.ErrIndeterminate)
+		}
 	}, func() {
 		for _, updating := range all {
 			wait.Value(t, updating)
 		}
 	})
-	assert.Equal(t, 4, sent)
-	f.Stands(f.S, entries[4])
+	if unsent {
+		assert.Equal(t, 4, sent)
+		f.Stands(f.S, entries[4])
+	}
 }
 
 // Commits on one key do not go together: etcd puts a key once in a transaction.
