@@ -41,7 +41,6 @@ type commit struct {
 	wrong int         // how many were refused because of outdated knowledge
 
 	release func() // see reserve
-	undoing bool   // undo calls it
 }
 
 // Commit implements backend.Driver: one multi, in one round trip if nothing must be learned first. See
@@ -51,16 +50,10 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	if err := c.prepare(); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
 	}
-	release, err := c.reserve()
-	if err != nil {
+	if err := c.reserve(); err != nil {
 		return nil, err
 	}
-	c.release = release
-	defer func() {
-		if !c.undoing {
-			c.release()
-		}
-	}()
+	defer func() { c.release() }()
 	give, err := s.TakeTurn(ctx, s.TTL(), ops)
 	if err != nil {
 		return nil, err
@@ -103,7 +96,7 @@ func (c *commit) prepare() error {
 // reserve makes room for what the commit makes among the session's entries. The transaction that ends the session, of
 // whatever kind its end is, has the paths of all. A server reads one of twice jute.maxbuffer. One that is longer goes
 // into the log all the same, and then no server can start, nor follow another.
-func (c *commit) reserve() (release func(), err error) {
+func (c *commit) reserve() error {
 	s, paths := c.s, 0
 	for i, op := range c.ops {
 		switch length := len(s.path(op.Key)); op.Kind {
@@ -114,13 +107,15 @@ func (c *commit) reserve() (release func(), err error) {
 		}
 	}
 	if paths == 0 {
-		return func() {}, nil
+		c.release = func() {}
+		return nil
 	}
+	var ok bool
 	most := 2*s.cfg.MaxRequest - statSize
-	if release, ok := s.learned.reserve(paths, most); ok {
-		return release, nil
+	if c.release, ok = s.learned.reserve(paths, most); ok {
+		return nil
 	}
-	return nil, fmt.Errorf("%w: servers could not end a session whose entries have paths of more than %d bytes, twice their jute.maxbuffer "+
+	return fmt.Errorf("%w: servers could not end a session whose entries have paths of more than %d bytes, twice their jute.maxbuffer "+
 		"(Config.MaxRequest): use another session, or another backend.Share, for the next elections", backend.ErrTooLarge, most)
 }
 
@@ -320,11 +315,12 @@ func (f *flight) unclear() bool {
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
 	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
-		c.undoing = true
+		release := c.release
+		c.release = func() {} // not before they are gone
 		return s.Abandon(c.ops, err, func(ctx context.Context) error {
 			err := c.undo(ctx, f)
 			if err == nil {
-				c.release()
+				release()
 			}
 			return err
 		})

@@ -103,9 +103,9 @@ type Config struct {
 	// connection, must be safe for concurrent use, and must not block. Package tlsfiles has one.
 	GetTLS func() (*tls.Config, error)
 
-	// Dialer opens connections, and looks names up. By default the backend does. With TLS set, TLS runs on the connection it
-	// returns. It must be safe for concurrent use. A connection that it returns after its timeout is
-	// closed.
+	// Dialer opens connections, and looks names up. By default the backend does. With TLS set, TLS runs
+	// on the connection it returns. It must be safe for concurrent use. A connection that it returns
+	// after its timeout is closed.
 	Dialer Dialer
 
 	// Logger receives the client library's log, at debug level, and the results of background work. By

@@ -16,8 +16,8 @@ const tellMark = "/tell-zxid"
 const zxidLength = 8
 
 // Telling returns the path to create instead of path, so that the result of the client library's Create tells the
-// zxid: see Created. The server creates path. The caller calls done when nothing of the
-// call can be sent any more.
+// zxid: see Created. The server creates path. The caller calls done when nothing of the call can be
+// sent any more.
 func (p *Pin) Telling(path string) (ask string, done func()) {
 	ask = path + tellMark
 	return ask, p.Watching(opCreate2, ask)
