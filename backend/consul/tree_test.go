@@ -46,13 +46,18 @@ func awaitMany(f *fixture, before, mine []backend.Entry) (all []waiting, asked *
 	asked, _ = f.count(both(blocking, not(asks("recurse"))))
 	trees, remove := f.count(both(blocking, asks("recurse")))
 	defer remove()
+	return awaitEach(f, before, mine, func() { wait.For(f.T, "a tree", func() bool { return trees.Load() > 0 }) }), asked
+}
+
+// awaitEach awaits them all, and calls atFew when a tree may take the place of the first ones' queries.
+func awaitEach(f *fixture, before, mine []backend.Entry, atFew func()) (all []waiting) {
 	for i := range before {
 		if i == few {
-			wait.For(f.T, "a tree", func() bool { return trees.Load() > 0 })
+			atFew()
 		}
 		all = append(all, f.Awaits(f.S, mine[i], before[i]))
 	}
-	return all, asked
+	return all
 }
 
 // A session that awaits many entries awaits them by one query, which shows all that has changed at once, in order,

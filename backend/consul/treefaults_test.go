@@ -67,13 +67,7 @@ func TestTreeUnread(t *testing.T) {
 	o := f.another()
 	before, mine := makeMany(f, o, many)
 	f.handle(both(under("kv"), asks("keys")), hang)
-	var all []waiting
-	for i := range before {
-		if i == few {
-			time.Sleep(time.Second)
-		}
-		all = append(all, f.Awaits(f.S, mine[i], before[i]))
-	}
+	all := awaitEach(f, before, mine, func() { time.Sleep(time.Second) })
 	time.Sleep(time.Second)
 	require.NoError(t, o.S.Discard(o.Ctx, before[many-1]))
 	f.toldByALook(all[many-1], mine[many-1], nothing)
@@ -90,13 +84,7 @@ func TestTreeCrowded(t *testing.T) {
 	own, _ := f.count(both(blocking, not(asks("recurse"))))
 	trees, _ := f.count(both(blocking, asks("recurse")))
 	remove := f.handle(both(under("kv"), asks("keys")), crowded) // the first that a tree asks
-	var all []waiting
-	for i := range before {
-		if i == few {
-			time.Sleep(time.Second)
-		}
-		all = append(all, f.Awaits(f.S, mine[i], before[i]))
-	}
+	all := awaitEach(f, before, mine, func() { time.Sleep(time.Second) })
 	time.Sleep(2 * ttl) // longer than a session lasts without heartbeats
 	require.NoError(t, o.S.Discard(o.Ctx, before[many-1]))
 	f.toldByALook(all[many-1], mine[many-1], nothing)

@@ -82,7 +82,7 @@ func TestZooKeeperCertificates(t *testing.T) {
 func TestZooKeeperSASL(t *testing.T) {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
 		NoSync: true, QuickStart: true, Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=sasl"},
-		JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"" + secret + "\";\n};\n",
+		JAAS: servertest.DigestJAAS("ann", secret),
 	})
 	url := fmt.Sprintf("zk://%s/secure?timeout=30s", server.Addr())
 	setenv(t, "ZOOKEEPER_AUTH_FILE", file(t, "sasl:ann:"+secret+"\n"))
@@ -110,16 +110,13 @@ func TestZooKeeperSASL(t *testing.T) {
 // and the file once the first has it. The term is held.
 func TestZooKeeperNewPassword(t *testing.T) {
 	servertest.Long(t, "three servers that are started again")
-	jaas := func(password string) string {
-		return "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"" + password + "\";\n};\n"
-	}
-	c := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128, JAAS: jaas("old")})
+	c := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128, JAAS: servertest.DigestJAAS("ann", "old")})
 	path := file(t, "sasl:ann:old\n")
 	setenv(t, "ZOOKEEPER_AUTH_FILE", path)
 	b, _ := secured(t, fmt.Sprintf("zk://%s/secure?timeout=30s", strings.Join(c.Addrs(), ",")))
 	term := must.Get(stand(t, b, "/jobs/one", elector.Hooks{}).Campaign(t.Context()))(t)
 	for i, m := range c.Members {
-		require.NoError(t, m.SetJAAS(jaas("new")))
+		require.NoError(t, m.SetJAAS(servertest.DigestJAAS("ann", "new")))
 		require.NoError(t, m.Kill())
 		require.NoError(t, m.Start())
 		if i == 0 {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -93,14 +92,7 @@ func TestSettingsOfServers(t *testing.T) {
 	t.Run("quota", func(t *testing.T) {
 		p := process(t, []string{server.Addr()}, auth)
 		s := p.open()
-		conn := zookeeper.Conn(s)
-		for _, node := range [][2]string{
-			{"/quota", ""}, {"/zookeeper/quota/quota", ""},
-			{"/zookeeper/quota/quota/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=4"},
-			{"/zookeeper/quota/quota/zookeeper_stats", "count=1,bytes=0"},
-		} {
-			must.Get(conn.Create(node[0], []byte(node[1]), 0, zk.WorldACL(zk.PermAll)))(t)
-		}
+		zktest.SetQuota(t, zookeeper.Conn(s), "/quota", 4)
 		var err error
 		for i := 0; i < 10 && err == nil; i++ {
 			_, err = s.Commit(p.Ctx, nil, backend.CompareAndSet(fmt.Sprint("/quota/", i), nil, 0))

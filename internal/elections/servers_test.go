@@ -208,8 +208,7 @@ func TestZooKeeperSASL(t *testing.T) {
 	fair, _ := strategies.Named("fair")
 	p := place{
 		start: func(t *testing.T, _ conformance.Traits) func(testing.TB) *conformance.Service {
-			jaas := "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"secret\";\n};\n"
-			s := zktest.EnsembleWith(t, servertest.ZooKeeperConfig{JAAS: jaas}, func(cfg *zookeeper.Config) {
+			s := zktest.EnsembleWith(t, servertest.ZooKeeperConfig{JAAS: servertest.DigestJAAS("ann", "secret")}, func(cfg *zookeeper.Config) {
 				cfg.SASL, cfg.ACL = zookeeper.DigestMD5("ann", "secret"), zk.WorldACL(zk.PermAll)
 			})
 			stalls(t, s.Members)

@@ -10,6 +10,11 @@ import (
 	"github.com/elector-go/elector/internal/networktest"
 )
 
+// DigestJAAS returns the JAAS file of servers that know one user for DIGEST-MD5.
+func DigestJAAS(user, password string) string {
+	return fmt.Sprintf("Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_%s=%q;\n};\n", user, password)
+}
+
 // ZooKeeperConfig configures one server or every server of an ensemble. The zero value is ready to use.
 type ZooKeeperConfig struct {
 	// TickTime is the server's time unit, 200 ms by default. Session timeouts
@@ -57,7 +62,7 @@ type ZooKeeperConfig struct {
 	// SystemProperties are given to the JVM as -Dkey=value.
 	SystemProperties map[string]string
 
-	// JAAS, if not empty, is the text of the server's JAAS file, and makes the server accept SASL.
+	// JAAS, if not empty, is the text of the server's JAAS file, such as DigestJAAS returns, and makes the server accept SASL.
 	JAAS string
 
 	// Network, if not nil, is where the servers run. By default they listen on 127.0.0.1.

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"testing"
@@ -19,6 +20,18 @@ func Operator(t testing.TB, servers ...string) *zk.Conn {
 	conn := must.Get(connect(servers))(t)
 	t.Cleanup(conn.Close)
 	return conn
+}
+
+// SetQuota makes a node and a quota of as many nodes on it, which counts it.
+func SetQuota(t testing.TB, conn *zk.Conn, path string, nodes int) {
+	t.Helper()
+	quota := "/zookeeper/quota" + path
+	for _, node := range [][2]string{
+		{path, ""}, {quota, ""}, {quota + "/zookeeper_stats", "count=1,bytes=0"},
+		{quota + "/zookeeper_limits", fmt.Sprintf("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=%d", nodes)},
+	} {
+		must.Get(conn.Create(node[0], []byte(node[1]), 0, zk.WorldACL(zk.PermAll)))(t)
+	}
 }
 
 func connect(servers []string) (*zk.Conn, error) {

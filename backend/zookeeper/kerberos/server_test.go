@@ -143,7 +143,7 @@ func TestWrong(t *testing.T) {
 
 	// A server with DIGEST-MD5.
 	plain := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
-		NoSync: true, QuickStart: true, JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_u=\"p\";\n};\n",
+		NoSync: true, QuickStart: true, JAAS: servertest.DigestJAAS("u", "p"),
 	})
 	_, err = open(t, backendOf(t, ann, plain.Addr()))
 	require.ErrorIs(t, err, backend.ErrDenied)

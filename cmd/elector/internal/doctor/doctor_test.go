@@ -289,12 +289,7 @@ func TestZooKeeperQuota(t *testing.T) {
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"enforceQuota=true"}})
 	operator := zktest.Operator(t, server.Addr())
-	for _, node := range [][2]string{
-		{"/quota", ""}, {"/zookeeper/quota/quota", ""}, {"/zookeeper/quota/quota/zookeeper_stats", "count=1,bytes=0"},
-		{"/zookeeper/quota/quota/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=40"},
-	} {
-		must.Get(operator.Create(node[0], []byte(node[1]), 0, zk.WorldACL(zk.PermAll)))(t)
-	}
+	zktest.SetQuota(t, operator, "/quota", 40)
 	url := "zk://" + server.Addr()
 	r := check(t, url+"/quota", "/")
 	says(t, r.Service, "quota", OK, "1 of 40 nodes are used on /quota")
@@ -311,7 +306,7 @@ func TestZooKeeperSASL(t *testing.T) {
 	for _, setting := range []string{"enforce.auth.enabled=true\nenforce.auth.schemes=sasl", "sessionRequireClientSASLAuth=true"} {
 		server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
 			NoSync: true, QuickStart: true, Extra: strings.Split(setting, "\n"),
-			JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"right\";\n};\n",
+			JAAS: servertest.DigestJAAS("ann", "right"),
 		})
 		url := "zk://" + server.Addr()
 		t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:wrong")

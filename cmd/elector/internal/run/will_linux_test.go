@@ -85,7 +85,7 @@ func TestWill(t *testing.T) {
 func TestWillWithSASL(t *testing.T) {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
 		NoSync: true, QuickStart: true, MaxSessionTimeout: long, Extra: []string{"enforce.auth.enabled=true", "enforce.auth.schemes=sasl"},
-		JAAS: "Server {\n\torg.apache.zookeeper.server.auth.DigestLoginModule required\n\tuser_ann=\"S3cr3t\";\n};\n",
+		JAAS: servertest.DigestJAAS("ann", "S3cr3t"),
 	})
 	t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:S3cr3t")
 	j, anna, _ := duel(t, fmt.Sprintf("zk://%s/secure?timeout=%v", server.Addr(), long), ignores+waits, 1)
