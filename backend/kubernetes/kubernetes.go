@@ -110,7 +110,7 @@ func New(cfg Config) (*register.Backend, error) {
 		return nil, errors.New("kubernetes: Config.Name is empty")
 	}
 	if wrong := validation.IsDNS1123Subdomain(cfg.Name); len(wrong) > 0 {
-		return nil, fmt.Errorf("kubernetes: Config.Name %q: %s", cfg.Name, strings.Join(wrong, "; "))
+		return nil, fmt.Errorf("kubernetes: the name of the Lease, %q: %s", cfg.Name, strings.Join(wrong, "; "))
 	}
 	s := &store{Config: cfg, may: make(map[string]bool)}
 	s.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))

@@ -32,7 +32,7 @@ func TestNew(t *testing.T) {
 	leases, _ := serve(t).client(t)
 	require.ErrorContains(t, must.Err(kubernetes.New(kubernetes.Config{Name: "x"})), "Config.Leases is nil")
 	require.ErrorContains(t, must.Err(kubernetes.New(kubernetes.Config{Leases: leases})), "Config.Name is empty")
-	require.ErrorContains(t, must.Err(kubernetes.New(kubernetes.Config{Leases: leases, Name: "a/b"})), `Config.Name "a/b"`)
+	require.ErrorContains(t, must.Err(kubernetes.New(kubernetes.Config{Leases: leases, Name: "a/b"})), `the name of the Lease, "a/b"`)
 	require.ErrorContains(t, must.Err(kubernetes.Connect(nil, "shop", "worker")), "rest.Config is nil")
 	require.ErrorContains(t, must.Err(kubernetes.Connect(&rest.Config{}, "", "worker")), "namespace of Lease worker is empty")
 	require.ErrorContains(t, must.Err(kubernetes.InCluster("worker")), "in-cluster")

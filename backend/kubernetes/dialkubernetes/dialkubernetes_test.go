@@ -31,8 +31,8 @@ func TestRefused(t *testing.T) {
 	t.Setenv("KUBECONFIG", write(t, kubeconfig))
 	for url, says := range map[string]string{
 		"k8s://shop":                   "the Lease is missing",
-		"k8s://shop/a/b":               `Config.Name "a/b"`,
-		"k8s://shop/Worker":            `Config.Name "Worker"`,
+		"k8s://shop/a/b":               `the name of the Lease, "a/b"`,
+		"k8s://shop/Worker":            `the name of the Lease, "Worker"`,
 		"k8s://shop/worker?tls=true":   `unknown parameter "tls"`,
 		"k8s://shop/worker?timeout=1s": "SessionTimeout of 1s",
 		"k8s://me:pw@shop/worker":      "set KUBECONFIG",

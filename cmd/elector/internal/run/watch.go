@@ -85,9 +85,8 @@ func (r *runner) watch(ctx context.Context, t *elector.Term, w window, c *watchd
 		select {
 		case <-c.Done():
 			return why
-		case <-begins:
-			log.Info("the command has started", "pid", c.PID())
-			begins = nil
+		case pid := <-begins:
+			log.Info("the command has started", "pid", pid)
 		case <-over:
 			kill(fmt.Sprintf("the term is over: %v", context.Cause(t.Context())))
 			over, leading = nil, nil

@@ -27,10 +27,10 @@ func Start(Spec) (*Command, error) { return nil, ErrUnsupported }
 
 // These are never called.
 
-func (*Command) Started() <-chan struct{} { return nil }
-func (*Command) Done() <-chan struct{}    { return nil }
-func (*Command) PID() int                 { return 0 }
-func (*Command) Until(time.Time)          {}
-func (*Command) Signal(syscall.Signal)    {}
-func (*Command) Kill()                    {}
-func (*Command) Result() Result           { return Result{} }
+func (*Command) Started() <-chan int   { return nil }
+func (*Command) Done() <-chan struct{} { return nil }
+func (*Command) PID() int              { return 0 }
+func (*Command) Until(time.Time)       {}
+func (*Command) Signal(syscall.Signal) {}
+func (*Command) Kill()                 {}
+func (*Command) Result() Result        { return Result{} }

@@ -28,7 +28,7 @@ func now() int64 {
 // A Command runs under a watchdog. Its methods may be called from any goroutine, and do not block.
 type Command struct {
 	watchdog *exec.Cmd
-	started  chan struct{}
+	started  chan int
 	done     chan struct{}
 
 	mu     sync.Mutex
@@ -76,7 +76,7 @@ func Start(s Spec) (*Command, error) {
 	}
 	w.ExtraFiles = []*os.File{theirOrders, theirReports, s.Hold}
 	w.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's signals are not for it
-	c := &Command{watchdog: w, orders: orders, started: make(chan struct{}), done: make(chan struct{})}
+	c := &Command{watchdog: w, orders: orders, started: make(chan int, 1), done: make(chan struct{})}
 	c.Until(s.Until)
 	err = w.Start()
 	discard(theirOrders, theirReports)
@@ -110,7 +110,7 @@ func (c *Command) listen(reports *os.File) {
 			ended, c.result, group = true, *r.Ended, 0
 		case r.Started != 0:
 			c.pid, group = r.Started, r.Started
-			close(c.started)
+			c.started <- c.pid
 		}
 		if ended {
 			c.pid = 0
@@ -173,8 +173,8 @@ func bury(group int) {
 	}
 }
 
-// Started is closed when the command runs. It stays open if it could not be started.
-func (c *Command) Started() <-chan struct{} { return c.started }
+// Started yields the process id of the command, once, when it runs; nothing if it could not be started.
+func (c *Command) Started() <-chan int { return c.started }
 
 // PID returns the process id of the command, and of its group: 0 before it has started, and when it has ended.
 func (c *Command) PID() int {
