@@ -13,15 +13,10 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire"
 )
 
-const (
-	// remembered is how many of the names before an entry are kept: that many candidates may withdraw
-	// one after the other before the directory is listed again. Keeping all would make the memory of N
-	// candidates quadratic in N.
-	remembered = 8
-	// readBack is how many of them may turn out gone, at the cost of a read each, before listing again
-	// is the better choice.
-	readBack = 3
-)
+// remembered is how many of the names before an entry are kept: that many candidates may withdraw
+// one after the other before the directory is listed again. Keeping all would make the memory of N
+// candidates quadratic in N.
+const remembered = 8
 
 // ahead is what was before an entry when the directory was last listed.
 type ahead struct {
@@ -123,13 +118,14 @@ func (s *session) listNearest(ctx context.Context, dir, own string) ([]name, err
 }
 
 // lastOf returns the last of the names under which a candidate's entry exists, and removes the names
-// after it. It returns the zero Entry when none is left, or too many have gone.
+// after it. It returns the zero Entry when none is left, or one turns out to be gone that nobody has waited
+// for: then others may be, as after terms that were too short for the leader's mark, and one list shows all.
 //
 // Lookalikes do not count as gone: they are in every list, so listing again would never end. Each is
 // read once, in one walk, and then remembered.
 func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backend.Entry, error) {
 	among := false // lookalikes
-	for gone := 0; gone < readBack && len(before.names) > 0; before.names = before.names[:len(before.names)-1] {
+	for gone := false; !gone && len(before.names) > 0; before.names = before.names[:len(before.names)-1] {
 		key := dir + "/" + before.names[len(before.names)-1]
 		if s.learned.gone.Has(key) || s.learned.alike.Has(key) {
 			continue // a handover finds the first this way: the wait has shown it
@@ -149,7 +145,7 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 		case err != nil:
 			return backend.Entry{}, err
 		case !p.Exists():
-			gone++
+			gone = true
 		case p.Session == "":
 			among = true
 		default:
