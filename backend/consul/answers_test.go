@@ -155,6 +155,8 @@ func TestTooManyConnections(t *testing.T) {
 		}()
 	}
 	wait.For(t, "waits without a connection", func() bool { return refused.Load() >= waits-most })
+	_, _, err := f.S.Survey(f.Ctx, f.Dir, nil)
+	require.NoError(t, err)
 	for range 3 {
 		f.renewed()
 	}
@@ -164,6 +166,21 @@ func TestTooManyConnections(t *testing.T) {
 		require.NoError(t, <-told)
 	}
 	f.renewed()
+}
+
+// If waits have connections of their own, a candidate that surveys and then waits for two entries has three in all: the
+// survey leaves its second one to a wait.
+func TestSurveyLeavesItsConnection(t *testing.T) {
+	t.Parallel()
+	f := setUpOn(t, consultest.Options{Apart: true}, sharedServer(t))
+	o := f.another()
+	before, me := o.Enqueue(o.S), f.Enqueue(f.S)
+	_, _, err := f.S.Survey(f.Ctx, f.Dir, nil)
+	require.NoError(t, err)
+	waiting := f.await(me, before)
+	o.Discard(o.S, before)
+	f.Told(waiting, me, backend.Entry{Key: before.Key})
+	assert.Equal(t, 3, f.Proxies[0].Accepted())
 }
 
 // A wait without a connection returns by the heartbeats' looks, and asks for one again if waits have

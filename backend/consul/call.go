@@ -26,6 +26,11 @@ func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Co
 	own, cancel := limited(ctx, limit)
 	defer cancel()
 	v, err := do(own)
+	return v, outcome(ctx, own, limit, err)
+}
+
+// outcome returns the error of a request that was bounded by own, of ctx.
+func outcome(ctx, own context.Context, limit time.Duration, err error) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -35,7 +40,7 @@ func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Co
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%w: %v", errSilent, err) // by the client itself
 	}
-	return v, err
+	return err
 }
 
 // enter waits for its turn. The caller receives from turns when it is over.
@@ -65,17 +70,14 @@ func once[T any](ctx context.Context, s *session, grace time.Duration, do func(c
 		return zero, inLine{err}
 	}
 	defer func() { <-s.requests }()
-	own, cancel := context.WithCancel(ctx)
+	own, cancel := limited(ctx, s.patience)
 	defer cancel()
 	defer context.AfterFunc(s.Ctx, func() { time.AfterFunc(grace, cancel) })()
-	v, err := bounded(own, s.patience, do)
-	switch {
-	case err == nil:
-	case s.Ctx.Err() != nil:
-		err = s.LostError()
-	case ctx.Err() != nil:
-		err = driver.ContextError(ctx)
-	case speechless(err):
+	v, err := do(own)
+	if err != nil && s.Ctx.Err() != nil {
+		return v, s.LostError()
+	}
+	if err = outcome(ctx, own, s.patience, err); ctx.Err() == nil && speechless(err) {
 		s.trouble()
 	}
 	return v, err

@@ -246,7 +246,7 @@ func (c *commit) ancestors(p *plan, i int) {
 // make that a condition of the transaction: see the package's doc.
 func (c *commit) childless(ctx context.Context, p *plan, key string) error {
 	children, err := ride(ctx, c.s, func(ctx context.Context) ([]string, error) {
-		keys, _, err := c.s.b.kvKeys(path(key)+"/", "", consistent(ctx))
+		keys, _, err := c.s.b.kvKeys(c.s.b.client, path(key)+"/", "", consistent(ctx))
 		return keys, err
 	})
 	if err != nil {

@@ -43,9 +43,10 @@ type Config struct {
 	Check time.Duration
 
 	// Watches, if not nil, is another client of the same agent, with its own connections
-	// (http.Transport), for the requests that wait. Without it they take the connections of the client
-	// passed to New. If an agent then accepts no more (http_max_conns_per_client), there may be none
-	// left for the heartbeats, and the session is lost.
+	// (http.Transport), for the requests that wait, and for the part of a Survey that leaves its
+	// connection to a wait. Without it they take the connections of the client passed to New. If an agent
+	// then accepts no more (http_max_conns_per_client), there may be none left for the heartbeats, and the
+	// session is lost.
 	Watches *api.Client
 
 	// Logger gets messages about background work; by default nothing is logged.

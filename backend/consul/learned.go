@@ -16,14 +16,15 @@ type learned struct {
 	gone     driver.Cache[struct{}]      // enqueued keys that are gone: they never come back
 	before   driver.Cache[ahead]         // by an enqueued key
 	standing driver.Cache[[]string]      // enqueued keys, with those that were gone when they existed
-	tails    driver.Cache[tail]          // by an enqueued key of this session, until it asks for its predecessor
 	few      driver.Cache[bool]          // directories, and whether the last list of them was short
 }
 
-// ahead is what was before an entry when the directory was last listed.
+// ahead is what was before an entry when the directory was last listed, or what the directory's tail named when
+// the entry was enqueued.
 type ahead struct {
 	keys []string // the nearest, oldest first; never changed
 	all  bool     // there were no others
+	tail uint64   // if not 0, the index at which the tail was written, which is yet to be confirmed
 }
 
 // saw notes an index of the servers.
@@ -48,7 +49,6 @@ func (m *learned) note(entries ...backend.Entry) {
 			m.standing.Forget(e.Key)
 			if isEnqueued(e.Key) {
 				m.before.Forget(e.Key)
-				m.tails.Forget(e.Key)
 				m.gone.Limit(driver.GoneLeast + remembered*m.before.Len())
 				m.gone.Put(e.Key, struct{}{})
 			}

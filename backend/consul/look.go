@@ -101,7 +101,7 @@ func (r *registry) look(ctx context.Context) error {
 		r.s.slots.find(written)
 	}
 	for _, q := range lists {
-		names, index, err := r.s.b.kvKeys(path(q.watch.key)+"/", "", consistent(ctx))
+		names, index, err := r.s.b.kvKeys(r.s.b.client, path(q.watch.key)+"/", "", consistent(ctx))
 		if err != nil {
 			if err = r.unseen(silent(ctx, err)); err != nil {
 				return err

@@ -31,11 +31,11 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 	for most := readBack; ; most = remembered {
 		before, ok := s.learned.before.Get(e.Key)
-		if !ok {
-			if last, told, err := s.last(ctx, e); told || err != nil {
-				return last, err
-			}
+		switch {
+		case !ok:
 			return s.listBefore(ctx, e)
+		case before.tail != 0:
+			return s.last(ctx, e, before)
 		}
 		// What waits have shown to be gone: a handover finds this.
 		var gone []string

@@ -72,10 +72,10 @@ func (b *Backend) kvList(prefix string, o *api.QueryOptions) (pairs api.KVPairs,
 	return pairs, meta.LastIndex, nil
 }
 
-// kvKeys reads the names of all keys that begin with prefix, up to the separator. It asks once. With a
+// kvKeys reads the names of all keys that begin with prefix, up to the separator. It asks once, by a client. With a
 // separator, names that the token may not read are left out: see Survey.
-func (b *Backend) kvKeys(prefix, separator string, o *api.QueryOptions) (names []string, index uint64, err error) {
-	names, meta, err := b.client.KV().Keys(prefix, separator, o)
+func (b *Backend) kvKeys(by *api.Client, prefix, separator string, o *api.QueryOptions) (names []string, index uint64, err error) {
+	names, meta, err := by.KV().Keys(prefix, separator, o)
 	err = vouched(len(names) == 0 || slices.Contains(names, ""), meta, err) // "" is null
 	if err == nil && separator == "" {
 		err = unfiltered(prefix, meta)

@@ -55,10 +55,15 @@ func (s *session) Children(ctx context.Context, key string, most int) (keys []st
 	return keys[:min(most, len(keys))], more, nil
 }
 
-// names returns Consul's names of what is directly under key; directories end with "/".
+// names returns Consul's names of what is directly under key; directories end with "/". It leaves a connection to
+// the waits that follow, if the agent has one for it.
 func (s *session) names(ctx context.Context, key string) ([]string, error) {
+	by := s.b.cfg.Watches
 	return ride(ctx, s, func(ctx context.Context) ([]string, error) {
-		names, _, err := s.b.kvKeys(strings.TrimPrefix(path(key)+"/", "/"), "/", consistent(ctx))
+		names, _, err := s.b.kvKeys(by, strings.TrimPrefix(path(key)+"/", "/"), "/", consistent(ctx))
+		if crowded(err) {
+			by = s.b.client
+		}
 		return names, err
 	})
 }

@@ -23,12 +23,6 @@ const tailDir = slotDir + "tails/"
 // It belongs to no session, and goes when the directory is deleted.
 func tailKey(dir string) string { return tailDir + path(dir) }
 
-// A tail is what a directory's tail was when an entry was enqueued.
-type tail struct {
-	key string // of the entry enqueued before
-	rev uint64 // at which the tail was written
-}
-
 // tailOps read and write the tail of an entry's directory.
 func tailOps(key string, nonce uint64) (read, write api.KVTxnOp) {
 	dir := backend.Parent(key)
@@ -48,31 +42,30 @@ func (c *commit) tails(r *api.TxnResponse) {
 				continue
 			}
 			if name := string(result.KV.Value); isEnqueued("/" + name) {
-				c.s.learned.tails.Put(c.name(i), tail{op.Key + "/" + name, result.KV.ModifyIndex})
+				c.s.learned.before.Put(c.name(i), ahead{keys: []string{op.Key + "/" + name}, tail: result.KV.ModifyIndex})
 			}
 			break // the rest is what this commit has written
 		}
 	}
 }
 
-// last returns the predecessor of an entry that was just enqueued, if the tail shows it.
+// last returns the predecessor of an entry that was just enqueued: what the tail has named, if that is confirmed.
 //
 // In a small directory the list is as cheap, and also shows those before the predecessor: if that goes
 // before it has led, no second list is needed.
-func (s *session) last(ctx context.Context, e backend.Entry) (before backend.Entry, told bool, err error) {
-	t, ok := s.learned.tails.Take(e.Key)
-	if few, _ := s.learned.few.Get(backend.Parent(e.Key)); !ok || few {
-		return backend.Entry{}, false, nil
+func (s *session) last(ctx context.Context, e backend.Entry, before ahead) (backend.Entry, error) {
+	if few, _ := s.learned.few.Get(backend.Parent(e.Key)); few {
+		return s.listBefore(ctx, e)
 	}
-	seen, err := s.getAll(ctx, []string{e.Key, t.key})
+	seen, err := s.getAll(ctx, []string{e.Key, before.keys[0]})
 	switch {
 	case err != nil:
-		return backend.Entry{}, false, err
+		return backend.Entry{}, err
 	case seen[0].Rev != e.Rev:
-		return backend.Entry{}, false, backend.ErrNoEntry
-	case seen[1].Rev != t.rev: // gone, or not of the transaction that wrote the tail
-		return backend.Entry{}, false, nil
+		return backend.Entry{}, backend.ErrNoEntry
+	case seen[1].Rev != before.tail: // gone, or not of the transaction that wrote the tail
+		return s.listBefore(ctx, e)
 	}
-	s.learned.before.Put(e.Key, ahead{keys: []string{t.key}})
-	return seen[1], true, nil
+	s.learned.before.Put(e.Key, ahead{keys: before.keys})
+	return seen[1], nil
 }

@@ -221,7 +221,7 @@ func (r *registry) whole(all []*watch, newest uint64) bool {
 // elections has more entries to await soon.
 func (r *registry) askTree(g *watch, o *api.QueryOptions) (api.KVPairs, uint64, error) {
 	for last, tries := 0, 0; !g.fits; tries++ {
-		names, _, err := r.s.b.kvKeys(path(g.key), "", consistent(o.Context()))
+		names, _, err := r.s.b.kvKeys(r.s.b.client, path(g.key), "", consistent(o.Context()))
 		if err != nil {
 			return nil, 0, err
 		}

@@ -218,7 +218,7 @@ func (r *registry) run(t *watch) {
 			r.mu.Unlock()
 			return
 		}
-		ctx, stop := context.WithCancel(r.s.Ctx)
+		ctx, stop := context.WithCancel(context.Background()) // close ends it
 		t.stop = stop
 		since, floor := t.index, t.floor
 		if !t.known {
@@ -358,7 +358,7 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 		limit += longPoll + longPoll/16 // the servers add that at random
 	}
 	began := time.Now()
-	ctx, cancel := limited(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	o = o.WithContext(ctx)
 	var a answer
