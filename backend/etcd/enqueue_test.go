@@ -99,6 +99,35 @@ func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 	f.Told(waiting, backend.Entry{}, last)
 }
 
+// If the entry before one is still on its way when the second step is done, but then arrives, the session knows
+// it without another read.
+func TestPredecessorArrivesMeanwhile(t *testing.T) {
+	f, other := setUpTwo(t, 20*time.Second)
+	leader := f.Enqueue(other.S)
+	arriving, release := f.heldUp(f.Dir)
+	var before backend.Entry
+	arrives := sync.OnceFunc(func() {
+		release()
+		before = wait.Value(f.T, arriving)[0]
+	})
+	stepped, more := false, 0
+	other.LoseRequest(func(txn *etcdserverpb.TxnRequest) bool {
+		if stepped {
+			arrives()
+			more++
+		}
+		stepped = stepped || secondStep(txn)
+		return false
+	})
+	last := other.Enqueue(other.S)
+	f.Follows(other.S, last, before)
+	assert.Equal(t, 1, more, "requests after the second step")
+	f.Lists(f.S, leader, before, last)
+	waiting := other.armed(before, last)
+	f.Discard(f.S, before)
+	f.Told(waiting, backend.Entry{}, last)
+}
+
 // An Enqueue ends if its entry, or its session, goes between the steps.
 func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	t.Parallel()
