@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -51,7 +52,10 @@ func (s *session) survey(ctx context.Context, key string, known func(backend.Ent
 			own = known(e)
 		}
 		for _, kv := range found[0] {
-			if at := string(kv.Key); at != own && !strings.Contains(at[len(prefix):], "/") && !isFence(at) {
+			if bytes.IndexByte(kv.Key[len(prefix):], '/') >= 0 { // most are
+				continue
+			}
+			if at := string(kv.Key); at != own && !isFence(at) {
 				others = append(others, at)
 			}
 		}
