@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -126,6 +127,31 @@ func TestPredecessorArrivesMeanwhile(t *testing.T) {
 	waiting := other.armed(before, last)
 	f.Discard(f.S, before)
 	f.Told(waiting, backend.Entry{}, last)
+}
+
+// An Enqueue after a survey that has found others there does not look whether there are any, and leads if they
+// have gone since.
+func TestSurveyedEntriesAreGone(t *testing.T) {
+	f, other := setUpTwo(t, 20*time.Second)
+	first := f.Enqueue(other.S)
+	_, _, err := f.S.Survey(f.Ctx, backend.Parent(f.Dir), func(backend.Entry) string { return f.Dir })
+	require.NoError(t, err)
+	f.Discard(other.S, first)
+	looks := false
+	f.LoseRequest(func(txn *etcdserverpb.TxnRequest) bool {
+		looks = looks || slices.ContainsFunc(txn.Success, func(op *etcdserverpb.RequestOp) bool { return op.GetRequestTxn() != nil })
+		return false
+	})
+	second := f.Enqueue(f.S)
+	assert.False(t, looks)
+	third := f.Enqueue(other.S)
+	f.Lists(f.S, second, third)
+	for _, s := range []*backend.Session{f.S, other.S} {
+		before, err := s.Predecessor(f.Ctx, second)
+		require.NoError(t, err)
+		assert.False(t, before.Exists())
+		f.Follows(s, third, second)
+	}
 }
 
 // An Enqueue ends if its entry, or its session, goes between the steps.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -50,6 +51,12 @@ func (s *session) survey(ctx context.Context, key string, known func(backend.Ent
 			s.shows(rev)
 			e = toEntry(key, one(found[1]))
 			own = known(e)
+			if slices.ContainsFunc(found[0], func(kv *mvccpb.KeyValue) bool {
+				_, queued := parseName(string(kv.Key))
+				return queued && parentIs(own, kv)
+			}) {
+				s.learned.crowded.Store(&own)
+			}
 		}
 		for _, kv := range found[0] {
 			if bytes.IndexByte(kv.Key[len(prefix):], '/') >= 0 { // most are
