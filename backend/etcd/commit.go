@@ -24,6 +24,8 @@ type commit struct {
 	ops    []backend.Op
 	keys   []string // the keys that the ops write to: for an Enqueue its key if it is alone
 
+	crowded *string // a directory that had entries: see learned
+
 	view     *view         // what existed when an attempt was refused
 	began    int64         // no attempt in doubt was applied at this revision or before
 	fence    string        // of the attempt that may yet be, or may have been, applied; or ""
@@ -45,6 +47,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		c.keys[i] = op.Key
 		if op.Kind == backend.OpEnqueue {
 			c.keys[i] = aloneKey(op.Key, s.ID(), fmt.Sprintf("%016x", driver.NewNonce()))
+			c.crowded = s.learned.crowded.Swap(nil)
 		}
 	}
 	if err := s.Over(ctx); err != nil || len(guards)+len(ops) == 0 {

@@ -119,13 +119,17 @@ func (p *plan) op(i int, op backend.Op) error {
 		p.look(transit)
 		p.absent(key) // else a second copy of the attempt would be done, too: see arrivedTwice
 		p.absent(transit)
-		from, end := queueRange(op.Key)
 		p.then = append(p.then, newQueueEnd(op.Key, maxTicket, "").gets()...) // as it was before
 		p.at[i] = len(p.then)
-		p.then = append(p.then, clientv3.OpTxn(
-			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(end)},
-			[]clientv3.Op{clientv3.OpPut(key, value, lease)},
-			[]clientv3.Op{clientv3.OpPut(transit, value, lease)}))
+		put := clientv3.OpPut(transit, value, lease)
+		if at := p.c.crowded; at == nil || *at != op.Key { // to look whether anybody is there the server reads all
+			from, end := queueRange(op.Key)
+			put = clientv3.OpTxn(
+				[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(end)},
+				[]clientv3.Op{clientv3.OpPut(key, value, lease)},
+				[]clientv3.Op{put})
+		}
+		p.then = append(p.then, put)
 		p.size += 4*len(key) + 2*len(value) + 5*opOverhead
 		p.nested = 1
 		p.children[op.Key] = true

@@ -3,13 +3,13 @@
 //
 // # What it guarantees
 //
-// A session of this package is one lease, and its ID is the lease's ID in hex. The client is the
-// user's own, with its TLS, credentials and namespace, and many sessions may share it. A key "/a/b"
-// is etcd's key "/a/b". Revisions are etcd's. A creation or a guarded write takes one round trip. An
-// enqueue takes one if nobody is in the queue, else two. An Await that an event ends takes none: one
-// watch covers all awaited entries that have the same parent, and its events come in order. A session
-// that waits in many elections below one path has one watch for all of them, and what their terms announce
-// at the same moment goes in one transaction.
+// A session of this package is one lease, and its ID is the lease's ID in hex. The client is the user's
+// own, with its TLS, credentials and namespace, and many sessions may share it. A key "/a/b" is etcd's key
+// "/a/b". Revisions are etcd's. A creation or a guarded write takes one round trip. An enqueue takes one
+// if nobody is in the queue, and nobody was at the survey before, else two. An Await that an event ends
+// takes none: one watch covers all awaited entries that have the same parent, and its events come in
+// order. A session that waits in many elections below one path has one watch for all of them, and what
+// their terms announce at the same moment goes in one transaction.
 //
 // # The trust window
 //

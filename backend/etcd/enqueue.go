@@ -33,8 +33,9 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 	}
 	var also []clientv3.Op
 	var ahead *ahead
+	onItsWay := before.known && isTransit(before.Entry)
 	if before.known && before.Exists() {
-		if isTransit(before.Entry) {
+		if onItsWay {
 			before.Key = orderedKey(before.Key, before.Rev) // it has been in transit for longer than this one
 		}
 		also = append(also, clientv3.OpGet(before.Key))
@@ -59,6 +60,11 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 	now := before.Entry
 	if before.Exists() {
 		now = toEntry(before.Key, one(found[0]))
+	}
+	if now.Rev != before.Rev && onItsWay { // by now it may have arrived
+		if both, later, err := s.read(ctx, []string{e.Key, before.Key}); err == nil && both[0].Rev == e.Rev { // else other calls tell
+			now, rev = both[1], later
+		}
 	}
 	if now.Rev == before.Rev {
 		s.learned.stood.Store(&standing{own: *e, before: now, rev: rev})

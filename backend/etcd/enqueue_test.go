@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,6 +98,60 @@ func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 	f.Follows(f.S, made[0], leader)
 	f.Discard(f.S, made[0])
 	f.Told(waiting, backend.Entry{}, last)
+}
+
+// If the entry before one is still on its way when the second step is done, but then arrives, the session knows
+// it without another read.
+func TestPredecessorArrivesMeanwhile(t *testing.T) {
+	f, other := setUpTwo(t, 20*time.Second)
+	leader := f.Enqueue(other.S)
+	arriving, release := f.heldUp(f.Dir)
+	var before backend.Entry
+	arrives := sync.OnceFunc(func() {
+		release()
+		before = wait.Value(f.T, arriving)[0]
+	})
+	stepped, more := false, 0
+	other.LoseRequest(func(txn *etcdserverpb.TxnRequest) bool {
+		if stepped {
+			arrives()
+			more++
+		}
+		stepped = stepped || secondStep(txn)
+		return false
+	})
+	last := other.Enqueue(other.S)
+	f.Follows(other.S, last, before)
+	assert.Equal(t, 1, more, "requests after the second step")
+	f.Lists(f.S, leader, before, last)
+	waiting := other.armed(before, last)
+	f.Discard(f.S, before)
+	f.Told(waiting, backend.Entry{}, last)
+}
+
+// An Enqueue after a survey that has found others there does not look whether there are any, and leads if they
+// have gone since.
+func TestSurveyedEntriesAreGone(t *testing.T) {
+	f, other := setUpTwo(t, 20*time.Second)
+	first := f.Enqueue(other.S)
+	_, _, err := f.S.Survey(f.Ctx, backend.Parent(f.Dir), func(backend.Entry) string { return f.Dir })
+	require.NoError(t, err)
+	f.Discard(other.S, first)
+	looks := false
+	f.LoseRequest(func(txn *etcdserverpb.TxnRequest) bool {
+		looks = looks || slices.ContainsFunc(txn.Success, func(op *etcdserverpb.RequestOp) bool { return op.GetRequestTxn() != nil })
+		return false
+	})
+	second := f.Enqueue(f.S)
+	assert.False(t, looks)
+	third := f.Enqueue(other.S)
+	f.Lists(f.S, second, third)
+	for _, s := range []*backend.Session{f.S, other.S} {
+		before, err := s.Predecessor(f.Ctx, second)
+		require.NoError(t, err)
+		assert.False(t, before.Exists())
+		f.Follows(s, third, second)
+	}
 }
 
 // An Enqueue ends if its entry, or its session, goes between the steps.

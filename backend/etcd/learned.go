@@ -12,6 +12,8 @@ import (
 type learned struct {
 	lists driver.Cache[listed] // by directory
 	stood atomic.Pointer[standing]
+	// crowded is the directory of which the last survey has found entries, until the next Enqueue; or nil.
+	crowded atomic.Pointer[string]
 }
 
 // listed is the last listing of a directory. etcd does not report when a key was deleted last; so a

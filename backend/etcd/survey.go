@@ -1,8 +1,10 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -49,9 +51,18 @@ func (s *session) survey(ctx context.Context, key string, known func(backend.Ent
 			s.shows(rev)
 			e = toEntry(key, one(found[1]))
 			own = known(e)
+			if slices.ContainsFunc(found[0], func(kv *mvccpb.KeyValue) bool {
+				_, queued := parseName(string(kv.Key))
+				return queued && parentIs(own, kv)
+			}) {
+				s.learned.crowded.Store(&own)
+			}
 		}
 		for _, kv := range found[0] {
-			if at := string(kv.Key); at != own && !strings.Contains(at[len(prefix):], "/") && !isFence(at) {
+			if bytes.IndexByte(kv.Key[len(prefix):], '/') >= 0 { // most are
+				continue
+			}
+			if at := string(kv.Key); at != own && !isFence(at) {
 				others = append(others, at)
 			}
 		}

@@ -41,7 +41,8 @@ func MatchKind(kind backend.OpKind) Match {
 }
 
 // kindOf returns the kind of a put. A CompareAndSet over an entry keeps the lease as an Update does,
-// but compares only the version; an Update compares at least the incarnation.
+// but compares only the version; an Update compares at least the incarnation. An Enqueue of a session that
+// has found others there puts its entry into transit.
 func kindOf(txn *etcdserverpb.TxnRequest, put *etcdserverpb.PutRequest) backend.OpKind {
 	incarnation := slices.ContainsFunc(txn.Compare, func(c *etcdserverpb.Compare) bool {
 		return c.Target != etcdserverpb.Compare_VERSION && bytes.Equal(c.Key, put.Key)
@@ -51,6 +52,8 @@ func kindOf(txn *etcdserverpb.TxnRequest, put *etcdserverpb.PutRequest) backend.
 		return backend.OpUpdate
 	case put.Lease == 0:
 		return backend.OpCompareAndSet
+	case bytes.HasSuffix(put.Key, []byte("-t")):
+		return backend.OpEnqueue
 	}
 	return backend.OpCreateEphemeral
 }
