@@ -21,7 +21,9 @@ func (l *Link) Read(p []byte) (int, error) {
 	}
 	if len(l.instead) > 0 {
 		n := copy(p, l.instead)
-		l.instead = l.instead[n:]
+		if l.instead = l.instead[n:]; len(l.instead) == 0 {
+			l.instead = nil // a link may be idle for days
+		}
 		return n, nil
 	}
 	n, err := l.in.Read(p[:min(len(p), l.frameLeft)])
