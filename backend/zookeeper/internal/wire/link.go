@@ -46,8 +46,10 @@ func New(e Events, q Queue, maxAnswer int) *Pin {
 	return &Pin{events: e, queue: q, buffers: buffers{maxAnswer: maxAnswer}, acked: make(chan struct{}), links: make(map[*Link]struct{})}
 }
 
-// Beats says that the session sends a request every quarter of its timeout, and more. So the client library's pings,
-// which come every third, do not go out unless that stops. It is called before the first link.
+// Beats says that the session sends a request every quarter of its timeout, and more, and gives up a link that does
+// not answer by then. So the client library's pings, which come every third, do not go out unless that stops, and its
+// limits for each read and write, of two thirds, are not set: two timers a request. It is called before the first
+// link.
 func (p *Pin) Beats() { p.beats = true }
 
 // Stop refuses new links.
@@ -213,10 +215,23 @@ func (l *Link) Close() error {
 func (l *Link) SetReadDeadline(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.up && (t.IsZero() || t.After(l.greetBy)) {
+	switch {
+	case !l.up && (t.IsZero() || t.After(l.greetBy)):
 		t = l.greetBy
+	case l.up && l.pin.beats:
+		return nil
 	}
 	return l.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline is called before and after each request.
+func (l *Link) SetWriteDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up && l.pin.beats {
+		return nil
+	}
+	return l.Conn.SetWriteDeadline(t)
 }
 
 // Hurry makes the handshake of a link finish earlier, or not at all.
