@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,7 @@ type Pin struct {
 	buffers buffers
 	watched watched
 	beats   bool // see Beats
+	asks    atomic.Int32
 	ack     sync.Once
 	acked   chan struct{} // see CloseAcked
 
@@ -87,7 +89,7 @@ func (p *Pin) Kill(err error) {
 // Cut closes all links; new ones may be made.
 func (p *Pin) Cut() {
 	for _, l := range p.Links() {
-		_ = l.Conn.Close() // the client library notices
+		_ = l.Close() // the client library notices
 	}
 }
 
@@ -122,7 +124,7 @@ func (p *Pin) Dialing() error {
 
 // Attach wraps a new TCP connection.
 func (p *Pin) Attach(conn net.Conn, handshake time.Duration) (*Link, error) {
-	l := &Link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, lookAhead), greetBy: time.Now().Add(handshake)}
+	l := &Link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, lookAhead), greetBy: time.Now().Add(handshake), answers: make(chan int32, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refuse != nil {
@@ -139,10 +141,11 @@ type Link struct {
 	net.Conn
 	pin *Pin
 
-	// The writer's.
-	asked bool  // the connect request has been sent
-	began int64 // pin.zxid at the connect request
-	sent  time.Time
+	// The writer's, which holds writing: the library, or Ask.
+	writing sync.Mutex
+	greets  bool  // the connect request has been sent
+	began   int64 // pin.zxid at the connect request
+	sent    time.Time
 
 	// See Authenticate. They are set before anything is written.
 	sasl       Exchange
@@ -169,6 +172,8 @@ type Link struct {
 	voted       time.Time   // when the newest answered write was sent
 	epoch       uint64      // of the newest reply; 0 if not known
 	outstanding []sentFrame // oldest first: replies come in order
+	answers     chan int32  // to Ask: codes; closed when the link is over
+	over        bool
 }
 
 // sentFrame is a request that has not been answered.
@@ -206,6 +211,12 @@ func (l *Link) Close() error {
 	l.pin.mu.Lock()
 	delete(l.pin.links, l)
 	l.pin.mu.Unlock()
+	l.mu.Lock()
+	if !l.over {
+		l.over = true
+		close(l.answers)
+	}
+	l.mu.Unlock()
 	return l.Conn.Close()
 }
 

@@ -11,21 +11,24 @@ import (
 // leaves: the reply may come before Write returns, and the trust window counts from the sending. The
 // client library writes each request whole.
 func (l *Link) Write(p []byte) (int, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	now, least := time.Now(), requestHead
-	if !l.asked {
+	if !l.greets {
 		least = connectHead
 	}
 	if len(p) < least || int(binary.BigEndian.Uint32(p)) != len(p)-4 {
 		return 0, fmt.Errorf("%w: %d bytes that are no request", ErrProtocol, len(p))
 	}
-	if !l.asked {
+	if !l.greets {
 		return l.writeConnect(p, now)
 	}
 	xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
 	switch op {
 	case OpPing:
 		if l.pin.beats && now.Sub(l.sent) < l.timeout/4 {
-			return len(p), nil // the library waits for no reply
+			l.pin.buffers.grow() // or shrink: the library may send nothing else for days
+			return len(p), nil   // it waits for no reply
 		}
 	case OpClose, OpAuth, OpSetWatches:
 	default:
@@ -64,7 +67,7 @@ func (l *Link) writeConnect(p []byte, now time.Time) (int, error) {
 		}
 		return 0, refuse
 	}
-	l.asked = true
+	l.greets = true
 	l.mu.Lock()
 	l.askedAt = now
 	l.mu.Unlock()
