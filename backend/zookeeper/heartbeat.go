@@ -135,17 +135,22 @@ func (s *session) askFirst(r *round, l *wire.Link, vote bool) (err error) {
 	return err
 }
 
+// beats begins to send heartbeats. If the present link is the first, its handshake is the first round's base.
+func (s *session) beats() {
+	r, first := round{}, time.Duration(0)
+	if link := s.pin.Current(); link.Opened() {
+		r, first = round{gen: 1, link: link, base: link.AskedAt()}, s.TTL()/4
+		s.hosts.serves()
+	}
+	s.BeatBy(first, func() time.Duration { return s.beat(&r) })
+}
+
 // greet waits for a link later than the given one, confirms its handshake, and returns its first round.
 func (s *session) greet(after uint64) (r round, err error) {
 	if r.gen, err = s.awaitLive(s.Ctx, after); err != nil {
 		return r, err
 	}
 	link := s.pin.Current()
-	if link.Opened() {
-		r.link, r.base, r.due = link, link.AskedAt(), time.Now().Add(s.TTL()/4)
-		s.hosts.serves()
-		return r, nil
-	}
 	if len(s.cfg.Auth) > 0 {
 		if err := s.awaitAuth(link); err != nil {
 			return r, err
