@@ -3,7 +3,6 @@ package wire
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -34,7 +33,10 @@ type Queue struct {
 // compare orders names that count: by number, and those that share one by their text.
 func (q *Queue) compare(a, b []byte) int {
 	digits := q.Length - 10
-	return cmp.Or(bytes.Compare(a[digits:], b[digits:]), bytes.Compare(a, b))
+	if c := bytes.Compare(a[digits:], b[digits:]); c != 0 {
+		return c
+	}
+	return bytes.Compare(a, b)
 }
 
 // Nearest makes a listing of path one of the names nearest before an own one in a directory, and of the
