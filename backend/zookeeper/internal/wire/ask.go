@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A session asks something every quarter of its timeout for as long as it lives. By way of the client library that
-// takes three goroutines for each request. So the link sends these by itself, on the caller's, and wakes it with the reply.
+// A session sends heartbeats for as long as it lives. By way of the client library each request takes three goroutines.
+// So the link sends these itself, on the caller's.
 
 // xidAsk is above the numbers of these requests. No two are the same: a follower knows a session's requests by them.
 // The library's own are positive, and numbers between have a meaning.
@@ -62,8 +62,8 @@ func (l *Link) ask(op int32, body []byte) bool {
 	return true
 }
 
-// asked passes the reply to Ask on to its caller, and not to the library. Its head has been looked at.
-func (l *Link) asked(request sentFrame, code int32, length int) error {
+// passAnswer passes the reply to Ask on to its caller, and not to the library. Its head has been looked at.
+func (l *Link) passAnswer(request sentFrame, code int32, length int) error {
 	frame, err := l.whole(length)
 	if err != nil {
 		return err

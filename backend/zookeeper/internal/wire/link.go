@@ -16,8 +16,8 @@ type Pin struct {
 	queue   Queue
 	buffers buffers
 	watched watched
-	beats   bool // see Beats
-	asks    atomic.Int32
+	beats   bool         // see Beats
+	asks    atomic.Int32 // calls of Ask on all links
 	ack     sync.Once
 	acked   chan struct{} // see CloseAcked
 
@@ -143,7 +143,7 @@ type Link struct {
 
 	// The writer's, which holds writing: the library, or Ask.
 	writing sync.Mutex
-	greets  bool  // the connect request has been sent
+	asked   bool  // the connect request has been sent
 	began   int64 // pin.zxid at the connect request
 	sent    time.Time
 
@@ -222,7 +222,7 @@ func (l *Link) Close() error {
 
 // SetReadDeadline prevents a server that accepts connections and sends nothing from delaying the search
 // for another one: the client library waits for the connect response for 6.7 session timeouts, and
-// removes the limit between its two reads.
+// removes the limit between its two reads. After that see Beats.
 func (l *Link) SetReadDeadline(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,7 +235,7 @@ func (l *Link) SetReadDeadline(t time.Time) error {
 	return l.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline is called before and after each request.
+// SetWriteDeadline is called before and after each request: see Beats.
 func (l *Link) SetWriteDeadline(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -86,7 +86,7 @@ func (l *Link) nextFrame() error {
 		return err
 	}
 	if xid := int32(binary.BigEndian.Uint32(frame[4:])); xid < xidAsk {
-		return l.asked(request, int32(binary.BigEndian.Uint32(frame[4+12:])), length)
+		return l.passAnswer(request, int32(binary.BigEndian.Uint32(frame[4+12:])), length)
 	}
 	if request.own != "" {
 		return l.passNearest(length, request.own)

@@ -14,13 +14,13 @@ func (l *Link) Write(p []byte) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	now, least := time.Now(), requestHead
-	if !l.greets {
+	if !l.asked {
 		least = connectHead
 	}
 	if len(p) < least || int(binary.BigEndian.Uint32(p)) != len(p)-4 {
 		return 0, fmt.Errorf("%w: %d bytes that are no request", ErrProtocol, len(p))
 	}
-	if !l.greets {
+	if !l.asked {
 		return l.writeConnect(p, now)
 	}
 	xid, op := int32(binary.BigEndian.Uint32(p[4:])), int32(binary.BigEndian.Uint32(p[8:]))
@@ -67,7 +67,7 @@ func (l *Link) writeConnect(p []byte, now time.Time) (int, error) {
 		}
 		return 0, refuse
 	}
-	l.greets = true
+	l.asked = true
 	l.mu.Lock()
 	l.askedAt = now
 	l.mu.Unlock()
