@@ -117,22 +117,16 @@ func (s *session) round(r round) (next round, err error) {
 		return s.greet(r.gen)
 	}
 	next = r
-	if err = s.askFirst(&next, r.link, false); err != nil {
-		return r, err
-	}
-	if _, err = s.ask(r.link, !s.voted(r.link, r.base)); err != nil {
+	next.base, err = s.ask(r.link, false, func() (vote bool) {
+		next.due = time.Now().Add(s.TTL() / 4)
+		return !s.voted(r.link, r.base)
+	})
+	if err != nil {
 		return r, err
 	}
 	s.Extend(r.base)
 	s.hosts.serves() // greet may have called it before the client library has noted the link
 	return next, nil
-}
-
-// askFirst sends the leader a request, which the next heartbeat can confirm.
-func (s *session) askFirst(r *round, l *wire.Link, vote bool) (err error) {
-	r.base, err = s.ask(l, vote)
-	r.due = time.Now().Add(s.TTL() / 4)
-	return err
 }
 
 // beats begins to send heartbeats. If the present link is the first, its handshake is the first round's base.
@@ -156,9 +150,10 @@ func (s *session) greet(after uint64) (r round, err error) {
 			return r, err
 		}
 	}
-	if err = s.askFirst(&r, link, !s.voted(link, link.AskedAt())); err != nil {
+	if r.base, err = s.ask(link, !s.voted(link, link.AskedAt()), nil); err != nil {
 		return r, err
 	}
+	r.due = time.Now().Add(s.TTL() / 4)
 	s.Extend(link.AskedAt())
 	s.hosts.serves()
 	r.link = link
@@ -177,9 +172,9 @@ func (s *session) awaitAuth(l *wire.Link) error {
 	return err
 }
 
-// ask sends the leader a request over a link, a vote if that is set, and returns the earliest time at which it may have
-// been sent. It gives up a link that does not answer.
-func (s *session) ask(l *wire.Link, vote bool) (sent time.Time, err error) {
+// ask sends the leader a request over a link, and a second one if that is set: see wire.Link.Ask. It returns the
+// earliest time at which the first may have been sent. It gives up a link that does not answer.
+func (s *session) ask(l *wire.Link, vote bool, second func() bool) (sent time.Time, err error) {
 	late := time.AfterFunc(s.patience(s.TTL()/4), func() {
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.ID())
 		s.took.Store(s.took.Load() / 2) // it may be frozen, and others faster
@@ -187,13 +182,26 @@ func (s *session) ask(l *wire.Link, vote bool) (sent time.Time, err error) {
 	})
 	defer late.Stop()
 	sent = time.Now()
-	if err = l.Ask(vote); err != nil {
+	last := sent
+	answered := func() {
+		s.took.Store(max(int64(time.Since(last)), s.took.Load()/2))
+		last = time.Now()
+	}
+	then := second
+	if second != nil {
+		then = func() bool {
+			answered()
+			late.Reset(s.patience(s.TTL() / 4))
+			return second()
+		}
+	}
+	if err = l.Ask(vote, then); err != nil {
 		if transient(err) {
 			_ = l.Close()
 		}
 		return time.Time{}, err
 	}
-	s.took.Store(max(int64(time.Since(sent)), s.took.Load()/2))
+	answered()
 	return sent, nil
 }
 

@@ -20,13 +20,14 @@ var syncOfRoot = []byte{0, 0, 0, 1, '/'}
 
 // Ask sends a request that the leader answers: a sync, or a vote, which a quorum must acknowledge (see checkOfRoot). It
 // blocks until that is answered, or the link is over: then the error is net.ErrClosed. A vote that is refused because
-// "/" is missing or may not be read is one all the same. Only one Ask is pending at a time.
-func (l *Link) Ask(vote bool) error {
-	op, body := int32(OpSync), syncOfRoot
-	if vote {
-		op, body = OpMulti, checkOfRoot
-	}
-	if !l.ask(op, body) {
+// "/" is missing or may not be read is one all the same.
+//
+// If second is set, it is called when the request has been answered, and not refused, and says whether a second one is
+// a vote. That is sent at once, and Ask returns when it is answered: nobody need wake in between. second must not block.
+//
+// Only one Ask is pending at a time.
+func (l *Link) Ask(vote bool, second func() (vote bool)) error {
+	if !l.ask(vote, second) {
 		return net.ErrClosed
 	}
 	code, ok := <-l.answers
@@ -39,8 +40,12 @@ func (l *Link) Ask(vote bool) error {
 	return fmt.Errorf("unknown error: %d", code) // in the client library's words
 }
 
-// ask reports whether a request was sent.
-func (l *Link) ask(op int32, body []byte) bool {
+// ask sends a request, and reports whether the link is not over.
+func (l *Link) ask(vote bool, second func() bool) bool {
+	op, body := int32(OpSync), syncOfRoot
+	if vote {
+		op, body = OpMulti, checkOfRoot
+	}
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	now := time.Now()
@@ -49,6 +54,7 @@ func (l *Link) ask(op int32, body []byte) bool {
 	xid := xidAsk - l.pin.asks.Add(1)
 	if ok {
 		l.outstanding = append(l.outstanding, sentFrame{xid: xid, op: op, at: now})
+		l.second = second
 	}
 	l.mu.Unlock()
 	if !ok {
@@ -79,6 +85,13 @@ func (l *Link) passAnswer(request sentFrame, code int32, length int) error {
 		if slices.Contains([]int32{codeNoNode, codeNoAuth}, code) {
 			code = 0
 		}
+	}
+	l.mu.Lock()
+	second := l.second
+	l.mu.Unlock()
+	if code == 0 && second != nil {
+		l.ask(second(), nil) // if the link is over, so is Ask
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

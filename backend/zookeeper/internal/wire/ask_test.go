@@ -23,7 +23,7 @@ func asking(t *testing.T, vote bool, replies func(xid int32) []byte) (asked erro
 		l, s := wiretest.Greeted(t, listen(e).Attach, nil, nil)
 		s.Wrote = nil
 		done := make(chan error, 1)
-		go func() { done <- l.Ask(vote) }()
+		go func() { done <- l.Ask(vote, nil) }()
 		synctest.Wait()
 		body, op := syncOfRoot, int32(OpSync)
 		if vote {
@@ -35,7 +35,7 @@ func asking(t *testing.T, vote bool, replies func(xid int32) []byte) (asked erro
 		passed, _ = io.ReadAll(l)
 		_ = l.Close()
 		asked = <-done
-		require.ErrorIs(t, l.Ask(vote), net.ErrClosed, "the link is over")
+		require.ErrorIs(t, l.Ask(vote, nil), net.ErrClosed, "the link is over")
 	})
 	return asked, passed, e
 }
@@ -104,6 +104,32 @@ func TestAskHasItsOwnReply(t *testing.T) {
 	assert.Equal(t, 1, e.answered)
 }
 
+// A second request follows the reply to the first, unless that is a refusal.
+func TestAskTwice(t *testing.T) {
+	for _, code := range []int32{0, -127} {
+		synctest.Test(t, func(t *testing.T) {
+			l, s := wiretest.Greeted(t, listen(new(wireEvents)).Attach, nil, nil)
+			asked := make(chan error, 1)
+			go func() { asked <- l.Ask(false, func() bool { return true }) }()
+			synctest.Wait()
+			first := int32(binary.BigEndian.Uint32(s.Wrote[len(s.Wrote)-len(frame(int32(0), int32(OpSync), syncOfRoot))+4:]))
+			s.Wrote, s.Reads = nil, answerTo(first, code, syncOfRoot...)
+			_, _ = io.ReadAll(l)
+			if code != 0 {
+				require.EqualError(t, <-asked, "unknown error: -127")
+				assert.Empty(t, s.Wrote)
+				return
+			}
+			synctest.Wait()
+			require.Empty(t, asked)
+			require.Equal(t, frame(first-1, int32(OpMulti), checkOfRoot), s.Wrote)
+			s.Reads = answerTo(first-1, 0, refusedPart(codeNoAuth)...)
+			_, _ = io.ReadAll(l)
+			require.NoError(t, <-asked)
+		})
+	}
+}
+
 // A follower takes two requests of a session for one another if they have the same number: those of a session differ,
 // on all its links, and from the library's.
 func TestAskedNumbers(t *testing.T) {
@@ -113,7 +139,7 @@ func TestAskedNumbers(t *testing.T) {
 		l, s := wiretest.Greeted(t, p.Attach, nil, nil)
 		for range 2 {
 			s.Wrote = nil
-			require.True(t, l.ask(OpSync, syncOfRoot))
+			require.True(t, l.ask(false, nil))
 			xid := int32(binary.BigEndian.Uint32(s.Wrote[4:]))
 			assert.Less(t, xid, int32(xidAsk))
 			assert.False(t, seen[xid])

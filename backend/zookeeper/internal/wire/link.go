@@ -174,6 +174,7 @@ type Link struct {
 	outstanding []sentFrame // oldest first: replies come in order
 	answers     chan int32  // to Ask: codes; closed when the link is over
 	over        bool
+	second      func() bool // of Ask
 }
 
 // sentFrame is a request that has not been answered.
