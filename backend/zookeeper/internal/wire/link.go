@@ -213,11 +213,13 @@ func (l *Link) Close() error {
 	delete(l.pin.links, l)
 	l.pin.mu.Unlock()
 	l.mu.Lock()
-	if !l.over {
-		l.over = true
-		close(l.answers)
-	}
+	closed := l.over
+	l.over = true
 	l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	close(l.answers)
 	return l.Conn.Close()
 }
 
