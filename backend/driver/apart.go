@@ -26,6 +26,7 @@ func Apart[T any](do func() (T, error)) (done T, err error) {
 				panicked = fmt.Sprintf("%v\n\nin a request, on a goroutine of its own:\n%s", p, debug.Stack())
 			}
 		}()
+		grow(0)
 		done, err = do()
 		returned = true
 	}()
@@ -37,6 +38,15 @@ func Apart[T any](do func() (T, error)) (done T, err error) {
 		runtime.Goexit()
 	}
 	return done, err
+}
+
+// grow makes the stack of a new goroutine large enough for most requests, while it is empty. By itself it would grow
+// several times in the depth of the request, and each time Go copies all frames that are on it.
+//
+//go:noinline
+func grow(i int) byte {
+	var deep [5 << 10]byte
+	return deep[i]
 }
 
 // OpenApart is Open for a backend whose requests all need a deep stack: the opening and each request of the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -19,6 +20,9 @@ type addresses struct {
 	order map[string][]string // by name; the one that was used last is the last
 }
 
+// dialer sends no probes on connections that are idle: heartbeats find out sooner.
+var dialer = net.Dialer{KeepAlive: -1}
+
 // dial connects to a server, given as "host:port", at the address that was not used for the longest time. When
 // that has not accepted within its share of the time, it tries the next one, too: on a slow link a share may be
 // too short for any of them.
@@ -31,6 +35,16 @@ func (a *addresses) dial(ctx context.Context, all *book, network, server string,
 		return nil, err
 	}
 	ips, err := a.lookUp(ctx, all, host, timeout)
+	if len(ips) == 1 { // without the goroutines and timers that several take
+		conn, refused := dialer.DialContext(ctx, network, net.JoinHostPort(ips[0], port))
+		if refused != nil {
+			return nil, errors.Join(err, refused)
+		}
+		if ips[0] != host {
+			a.note(host, ips)
+		}
+		return conn, nil
+	}
 	type answer struct {
 		i    int
 		conn net.Conn
@@ -44,7 +58,7 @@ func (a *addresses) dial(ctx context.Context, all *book, network, server string,
 			next = time.After(time.Until(end) / time.Duration(len(ips)-i))
 			tried, pending = tried+1, pending+1
 			go func() {
-				conn, err := new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(ips[i], port))
+				conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(ips[i], port))
 				answers <- answer{i, conn, err}
 			}()
 		}
@@ -73,6 +87,9 @@ func (a *addresses) dial(ctx context.Context, all *book, network, server string,
 // lookUp returns the addresses of a name. Known ones are used while names cannot be resolved, but not if
 // there is no such name.
 func (a *addresses) lookUp(ctx context.Context, all *book, host string, timeout time.Duration) ([]string, error) {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return []string{host}, nil
+	}
 	known := all.of(host)
 	if len(known) > 0 {
 		var cancel context.CancelFunc

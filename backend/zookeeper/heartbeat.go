@@ -101,9 +101,6 @@ func (s *session) beat(r *round) time.Duration {
 		next.refused = 0
 		*r = next
 		return time.Until(next.due)
-	case errors.Is(err, errNewLink):
-		*r = round{}
-		return 0
 	case transient(err), errors.Is(err, context.DeadlineExceeded):
 		*r = round{gen: next.gen} // this link is finished
 		return 0
@@ -120,10 +117,11 @@ func (s *session) round(r round) (next round, err error) {
 		return s.greet(r.gen)
 	}
 	next = r
-	if err = s.askFirst(&next, s.askLeader); err != nil {
-		return r, err
-	}
-	if _, err = s.beatOnce(r.gen, s.second(r.link, r.base)); err != nil {
+	next.base, err = s.ask(r.link, false, func() (vote bool) {
+		next.due = time.Now().Add(s.TTL() / 4)
+		return !s.voted(r.link, r.base)
+	})
+	if err != nil {
 		return r, err
 	}
 	s.Extend(r.base)
@@ -131,19 +129,14 @@ func (s *session) round(r round) (next round, err error) {
 	return next, nil
 }
 
-// second returns a request to the leader, which is a vote unless there has been one since an instant.
-func (s *session) second(l *wire.Link, since time.Time) (ask func() error) {
-	if s.voted(l, since) {
-		return s.askLeader
+// beats begins to send heartbeats. If the present link is the first, its handshake is the first round's base.
+func (s *session) beats() {
+	r, first := round{}, time.Duration(0)
+	if link := s.pin.Current(); link.Opened() {
+		r, first = round{gen: 1, link: link, base: link.AskedAt()}, s.TTL()/4
+		s.hosts.serves()
 	}
-	return s.vote
-}
-
-// askFirst sends the leader a request, which the next heartbeat can confirm.
-func (s *session) askFirst(r *round, ask func() error) (err error) {
-	r.base, err = s.beatOnce(r.gen, ask)
-	r.due = time.Now().Add(s.TTL() / 4)
-	return err
+	s.BeatBy(first, func() time.Duration { return s.beat(&r) })
 }
 
 // greet waits for a link later than the given one, confirms its handshake, and returns its first round.
@@ -152,53 +145,63 @@ func (s *session) greet(after uint64) (r round, err error) {
 		return r, err
 	}
 	link := s.pin.Current()
-	if link.Opened() {
-		r.link, r.base, r.due = link, link.AskedAt(), time.Now().Add(s.TTL()/4)
-		s.hosts.serves()
-		return r, nil
+	if len(s.cfg.Auth) > 0 {
+		if err := s.awaitAuth(link); err != nil {
+			return r, err
+		}
 	}
-	if err = s.askFirst(&r, s.second(link, link.AskedAt())); err != nil {
+	if r.base, err = s.ask(link, !s.voted(link, link.AskedAt()), nil); err != nil {
 		return r, err
 	}
+	r.due = time.Now().Add(s.TTL() / 4)
 	s.Extend(link.AskedAt())
 	s.hosts.serves()
 	r.link = link
 	return r, nil
 }
 
-var errNewLink = errors.New("the session is on another link")
-
-// beatOnce sends a request over the given link and returns the earliest time at which it may have been
-// sent.
-func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
+// awaitAuth blocks until the client library has presented the credentials on a link: it sends requests after that. A
+// server may refuse all others.
+func (s *session) awaitAuth(l *wire.Link) error {
 	ctx, cancel := context.WithTimeout(s.Ctx, s.patience(s.TTL()/4))
 	defer cancel()
-	now, err := s.awaitLive(ctx, gen-1)
-	if err != nil {
-		return time.Time{}, err
+	_, err := driver.Call(ctx, &s.Life, func() (string, error) { return s.conn.Sync("/") })
+	if ctx.Err() != nil || transient(err) {
+		_ = l.Close() // the client library notices
 	}
-	if now != gen {
-		return time.Time{}, errNewLink
-	}
-	sent := time.Now()
-	_, err = driver.Call(ctx, &s.Life, func() (struct{}, error) { return struct{}{}, ask() })
-	switch {
-	case err == nil:
-	case ctx.Err() != nil && s.Ctx.Err() == nil:
+	return err
+}
+
+// ask sends the leader a request over a link, and a second one if that is set: see wire.Link.Ask. It returns the
+// earliest time at which the first may have been sent. It gives up a link that does not answer.
+func (s *session) ask(l *wire.Link, vote bool, second func() bool) (sent time.Time, err error) {
+	late := time.AfterFunc(s.patience(s.TTL()/4), func() {
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.ID())
 		s.took.Store(s.took.Load() / 2) // it may be frozen, and others faster
-		s.cut(gen)
-		return time.Time{}, err
-	case transient(err):
-		s.leave(gen, err)
-		return time.Time{}, err
-	default:
+		_ = l.Close()
+	})
+	defer late.Stop()
+	sent = time.Now()
+	last := sent
+	answered := func() {
+		s.took.Store(max(int64(time.Since(last)), s.took.Load()/2))
+		last = time.Now()
+	}
+	then := second
+	if second != nil {
+		then = func() bool {
+			answered()
+			late.Reset(s.patience(s.TTL() / 4))
+			return second()
+		}
+	}
+	if err = l.Ask(vote, then); err != nil {
+		if transient(err) {
+			_ = l.Close()
+		}
 		return time.Time{}, err
 	}
-	if now, _ := s.linked(); now != gen {
-		return time.Time{}, errNewLink // the request may have been answered on the new link
-	}
-	s.took.Store(max(int64(time.Since(sent)), s.took.Load()/2))
+	answered()
 	return sent, nil
 }
 
@@ -208,12 +211,6 @@ func (s *session) linked() (gen uint64, live bool) {
 	defer s.Mu.Unlock()
 	state, _ := s.Peek()
 	return s.gen, state == backend.Live
-}
-
-// askLeader makes the leader reply, by a sync. Any path will do; it need not exist.
-func (s *session) askLeader() error {
-	_, err := s.conn.Sync("/")
-	return err
 }
 
 // vote makes the leader propose a transaction that changes nothing, which a quorum must acknowledge: a

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,28 +24,19 @@ import (
 // A heartbeat without a reply gives up the link that it was sent on, and not the link that the client
 // library is making meanwhile.
 func TestUnansweredHeartbeatLeavesTheNextLink(t *testing.T) {
-	for name, linkLost := range map[string]bool{"on the same link": false, "while a new one is made": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cfg := Config{Servers: []string{"a:1"}}.withDefaults()
-				s := newSession(&cfg, new(ballot), time.Minute)
-				require.NoError(t, s.granted(1, time.Minute, time.Now()))
-				s.live()
-				_, conn := wiretest.Attach(t, s.pin.Attach, nil, nil)
-				released := make(chan struct{})
-				_, err := s.beatOnce(1, func() error {
-					if linkLost {
-						s.suspend()
-					}
-					<-released
-					return nil
-				})
-				require.Error(t, err)
-				assert.Equal(t, !linkLost, conn.Closed)
-				close(released)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Servers: []string{"a:1"}}.withDefaults()
+		s := newSession(&cfg, new(ballot), time.Minute)
+		s.pin.WithBuffer(0, 0)(new(zk.Conn))
+		link, conn := wiretest.Greeted(t, s.pin.Attach, nil, nil)
+		s.live()
+		_, next := wiretest.Attach(t, s.pin.Attach, nil, nil)
+		_, err := s.ask(link, false, nil)
+		require.ErrorIs(t, err, net.ErrClosed)
+		synctest.Wait()
+		assert.True(t, conn.Closed)
+		assert.False(t, next.Closed)
+	})
 }
 
 // If the window passes while the handshake's reply comes in, nothing is written over that link.

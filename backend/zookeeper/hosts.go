@@ -233,11 +233,15 @@ func pauseAfter(n int) time.Duration { return min(firstPause<<min(n, 10), lastPa
 // dial implements zk.Dialer for one session. It ignores the library's timeout of one second, and uses
 // Config.ConnectTimeout for the whole handshake.
 func (s *session) dial(network, address string, _ time.Duration) (net.Conn, error) {
-	timer := time.NewTimer(s.hosts.pause())
-	select {
-	case <-timer.C:
-	case <-s.dialing.Done():
-		timer.Stop()
+	if pause := s.hosts.pause(); pause > 0 {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.dialing.Done():
+			timer.Stop()
+		}
+	}
+	if s.dialing.Err() != nil {
 		return nil, context.Cause(s.dialing)
 	}
 	if err := s.pin.Dialing(); err != nil {

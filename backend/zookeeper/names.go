@@ -53,11 +53,10 @@ func parseName(text string) (name, bool) {
 	return name{text: text, nonce: text[nameStart-1-hexDigits : nameStart-1], seq: seq}, true
 }
 
-// numberOf returns the number of a name that parseName accepts and whose number counts. It allocates no
-// string.
-func numberOf(text []byte) (seq int32, ok bool) {
-	seq, ok = sequenceOf(text)
-	return seq, ok && name{seq: seq}.counts()
+// isCounted reports whether parseName accepts a name, and its number counts. It allocates no string.
+func isCounted(text []byte) bool {
+	seq, ok := sequenceOf(text)
+	return ok && name{seq: seq}.counts()
 }
 
 // sequenceOf returns the number at the end of a name, if Enqueue makes such names.

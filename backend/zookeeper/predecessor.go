@@ -96,7 +96,7 @@ func (s *session) listBefore(ctx context.Context, dir, own string) (names []name
 
 // queueNames are the names of which listNearest gets the nearest: one more than are remembered tells
 // that there are others.
-var queueNames = wire.Queue{Length: nameLength, Number: numberOf, Wanted: remembered + 1}
+var queueNames = wire.Queue{Length: nameLength, Counts: isCounted, Wanted: remembered + 1}
 
 // listNearest returns the names nearest before an own one in a directory, oldest first: one more than
 // are remembered, if there are so many. It returns ErrNoEntry if the own name is not listed.

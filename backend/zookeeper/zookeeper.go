@@ -134,8 +134,7 @@ func (s *session) establish(ctx context.Context) error {
 			return fmt.Errorf("Config.Margin of %v is too long for the %v that the server granted: make it %v at most, or raise the servers' maxSessionTimeout", s.cfg.Margin, s.TTL(), most)
 		}
 		if s.cfg.Heartbeat == HeartbeatLeader {
-			var r round
-			s.BeatBy(0, func() time.Duration { return s.beat(&r) })
+			s.beats()
 		}
 	case <-s.hosts.exhausted:
 		return s.notOpened(s.hosts.noSession())

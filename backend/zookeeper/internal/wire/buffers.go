@@ -61,8 +61,8 @@ func (b *buffers) receiving() {
 	zk.WithMaxBufferSize(b.maxAnswer)(b.conn)
 }
 
-// grow is called on the sending goroutine, after a request has reached the link. The next request is
-// encoded in a buffer that is large enough.
+// grow is called on the sending goroutine, after a request or a ping has reached the link. The next
+// request is encoded in a buffer that is large enough.
 func (b *buffers) grow() {
 	want, size := b.want.Load(), b.size.Load()
 	if want > size || b.held && time.Now().After(b.until) {

@@ -15,12 +15,14 @@
 //     library races with itself there, and loses events.
 //   - A reply that is too long becomes an error, [CodeTooLong]: to break the link would fail all that
 //     is pending on it, and a repeated request would break the next link.
-//   - A ping is left out if the session has just sent something else: see [Pin.Beats].
+//   - A ping is left out if the session has just sent something else, and so are limits for reads and
+//     writes where heartbeats end a link sooner: see [Pin.Beats].
 //   - The library's buffers start small, and grow with the traffic: see [Pin.WithBuffer].
 //
 // # What it adds
 //
 //   - Authentication by SASL, which the library does not know: see [Link.Authenticate].
+//   - Heartbeats, which the library need not know: see [Link.Ask].
 //
 // # What it guarantees
 //

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,7 +16,8 @@ type Pin struct {
 	queue   Queue
 	buffers buffers
 	watched watched
-	beats   bool // see Beats
+	beats   bool         // see Beats
+	asks    atomic.Int32 // calls of Ask on all links
 	ack     sync.Once
 	acked   chan struct{} // see CloseAcked
 
@@ -46,8 +48,10 @@ func New(e Events, q Queue, maxAnswer int) *Pin {
 	return &Pin{events: e, queue: q, buffers: buffers{maxAnswer: maxAnswer}, acked: make(chan struct{}), links: make(map[*Link]struct{})}
 }
 
-// Beats says that the session sends a request every quarter of its timeout, and more. So the client library's pings,
-// which come every third, do not go out unless that stops. It is called before the first link.
+// Beats says that the session sends a request every quarter of its timeout, and more, and gives up a link that does
+// not answer by then. So the client library's pings, which come every third, do not go out unless that stops, and its
+// limits for each read and write, of two thirds, are not set: two timers a request. It is called before the first
+// link.
 func (p *Pin) Beats() { p.beats = true }
 
 // Stop refuses new links.
@@ -85,7 +89,7 @@ func (p *Pin) Kill(err error) {
 // Cut closes all links; new ones may be made.
 func (p *Pin) Cut() {
 	for _, l := range p.Links() {
-		_ = l.Conn.Close() // the client library notices
+		_ = l.Close() // the client library notices
 	}
 }
 
@@ -120,7 +124,7 @@ func (p *Pin) Dialing() error {
 
 // Attach wraps a new TCP connection.
 func (p *Pin) Attach(conn net.Conn, handshake time.Duration) (*Link, error) {
-	l := &Link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, lookAhead), greetBy: time.Now().Add(handshake)}
+	l := &Link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, lookAhead), greetBy: time.Now().Add(handshake), answers: make(chan int32, 1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refuse != nil {
@@ -137,10 +141,11 @@ type Link struct {
 	net.Conn
 	pin *Pin
 
-	// The writer's.
-	asked bool  // the connect request has been sent
-	began int64 // pin.zxid at the connect request
-	sent  time.Time
+	// The writer's, which holds writing: the library, or Ask.
+	writing sync.Mutex
+	asked   bool  // the connect request has been sent
+	began   int64 // pin.zxid at the connect request
+	sent    time.Time
 
 	// See Authenticate. They are set before anything is written.
 	sasl       Exchange
@@ -167,6 +172,9 @@ type Link struct {
 	voted       time.Time   // when the newest answered write was sent
 	epoch       uint64      // of the newest reply; 0 if not known
 	outstanding []sentFrame // oldest first: replies come in order
+	answers     chan int32  // to Ask: codes; closed when the link is over
+	over        bool
+	second      func() bool // of Ask
 }
 
 // sentFrame is a request that has not been answered.
@@ -204,19 +212,40 @@ func (l *Link) Close() error {
 	l.pin.mu.Lock()
 	delete(l.pin.links, l)
 	l.pin.mu.Unlock()
+	l.mu.Lock()
+	closed := l.over
+	l.over = true
+	l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	close(l.answers)
 	return l.Conn.Close()
 }
 
 // SetReadDeadline prevents a server that accepts connections and sends nothing from delaying the search
 // for another one: the client library waits for the connect response for 6.7 session timeouts, and
-// removes the limit between its two reads.
+// removes the limit between its two reads. After that see Beats.
 func (l *Link) SetReadDeadline(t time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.up && (t.IsZero() || t.After(l.greetBy)) {
+	switch {
+	case !l.up && (t.IsZero() || t.After(l.greetBy)):
 		t = l.greetBy
+	case l.up && l.pin.beats:
+		return nil
 	}
 	return l.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline is called before and after each request: see Beats.
+func (l *Link) SetWriteDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up && l.pin.beats {
+		return nil
+	}
+	return l.Conn.SetWriteDeadline(t)
 }
 
 // Hurry makes the handshake of a link finish earlier, or not at all.

@@ -3,7 +3,6 @@ package wire
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -23,11 +22,21 @@ const (
 	nearestMark = "/nearest"
 )
 
-// A Queue says which names in a directory have a number, and how many are wanted before an own one.
+// A Queue says which names in a directory count, and how many are wanted before an own one. They end with their
+// number, in ten digits.
 type Queue struct {
 	Length int // of these names
-	Number func(name []byte) (number int32, ok bool)
+	Counts func(name []byte) bool
 	Wanted int
+}
+
+// compare orders names that count: by number, and those that share one by their text.
+func (q *Queue) compare(a, b []byte) int {
+	digits := q.Length - 10
+	if c := bytes.Compare(a[digits:], b[digits:]); c != 0 {
+		return c
+	}
+	return bytes.Compare(a, b)
 }
 
 // Nearest makes a listing of path one of the names nearest before an own one in a directory, and of the
@@ -48,16 +57,6 @@ func (l *Link) forDirectory(p []byte, path string) []byte {
 	return appendBytes(nil, append(request, 0)) // no watch
 }
 
-// A neighbour is a name that has a number.
-type neighbour struct {
-	text   []byte
-	number int32
-}
-
-func (n neighbour) compare(m neighbour) int {
-	return cmp.Or(cmp.Compare(n.number, m.number), bytes.Compare(n.text, m.text))
-}
-
 // listReaders are larger than a link's own buffer: a list has many names.
 var listReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
 
@@ -66,8 +65,7 @@ var listReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16
 func (l *Link) passNearest(length int, own string) error {
 	const head = 4 + answerHead + 4
 	q := &l.pin.queue
-	self, next := neighbour{text: []byte(own)}, neighbour{text: make([]byte, q.Length)}
-	self.number, _ = q.Number(self.text) // a name that has none is never found
+	self := []byte(own)
 	left := 4 + length - head
 	if left < statLength {
 		return fmt.Errorf("%w: a list of %d bytes", ErrProtocol, length)
@@ -83,42 +81,39 @@ func (l *Link) passNearest(length int, own string) error {
 		in.Reset(nil)
 		listReaders.Put(in)
 	}()
-	var size [4]byte
-	var before []neighbour // the nearest, oldest first
-	found := false
+	before, spare := make([][]byte, 0, q.Wanted+1), make([]byte, q.Length) // the nearest, oldest first
+	found, counts := false, q.Counts(self)
 	for range count {
-		if _, err := io.ReadFull(in, size[:]); err != nil {
+		size, err := in.Peek(4)
+		if err != nil {
 			return err
 		}
-		n := int(int32(binary.BigEndian.Uint32(size[:])))
+		n := int(int32(binary.BigEndian.Uint32(size)))
 		if left -= 4 + max(n, 0); left < statLength {
 			return fmt.Errorf("%w: a name of %d bytes in a list of %d", ErrProtocol, n, length)
 		}
-		if n != q.Length {
-			if _, err := in.Discard(max(n, 0)); err != nil {
+		if n == q.Length && counts {
+			name, err := in.Peek(4 + n)
+			if err != nil {
 				return err
 			}
-			continue
-		}
-		if _, err := io.ReadFull(in, next.text); err != nil {
-			return err
-		}
-		var ok bool
-		if next.number, ok = q.Number(next.text); !ok || next.number > self.number {
-			continue
-		}
-		switch c := next.compare(self); {
-		case c == 0:
-			found = true
-		case c > 0, len(before) == q.Wanted && next.compare(before[0]) < 0:
-		default:
-			at, _ := slices.BinarySearchFunc(before, next, neighbour.compare)
-			before = slices.Insert(before, at, next)
-			if len(before) <= q.Wanted {
-				next.text = make([]byte, q.Length)
-			} else {
-				next.text, before = before[0].text, before[1:]
+			name = name[4:]
+			switch c := q.compare(name, self); {
+			case c == 0:
+				found = true
+			case c > 0, len(before) == q.Wanted && q.compare(name, before[0]) < 0, !q.Counts(name):
+			default:
+				copy(spare, name)
+				at, _ := slices.BinarySearchFunc(before, spare, q.compare)
+				if before = slices.Insert(before, at, spare); len(before) <= q.Wanted {
+					spare = make([]byte, q.Length)
+				} else {
+					spare, before = before[0], slices.Delete(before, 0, 1)
+				}
 			}
+		}
+		if _, err := in.Discard(4 + max(n, 0)); err != nil {
+			return err
 		}
 	}
 	if found {
@@ -126,7 +121,7 @@ func (l *Link) passNearest(length int, own string) error {
 	}
 	binary.BigEndian.PutUint32(answer[head-4:], uint32(len(before)))
 	for _, n := range before {
-		answer = appendBytes(answer, n.text)
+		answer = appendBytes(answer, n)
 	}
 	if left != statLength {
 		return fmt.Errorf("%w: %d bytes after a list", ErrProtocol, left)

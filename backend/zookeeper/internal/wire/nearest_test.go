@@ -21,12 +21,12 @@ import (
 )
 
 // numbered are the names of two letters, a dash and ten digits, up to 2147483646.
-var numbered = Queue{Length: 13, Wanted: 9, Number: func(name []byte) (int32, bool) {
+var numbered = Queue{Length: 13, Wanted: 9, Counts: func(name []byte) bool {
 	if len(name) != 13 || name[2] != '-' {
-		return 0, false
+		return false
 	}
 	n, err := strconv.ParseUint(string(name[3:]), 10, 31)
-	return int32(n), err == nil && n < math.MaxInt32
+	return err == nil && n < math.MaxInt32
 }}
 
 // numberedName returns a name with a number, which others may have, too.
@@ -58,8 +58,7 @@ func plainList(body []byte) (names []string, ok bool) {
 // endOf returns the wanted part of a list: some names before own, and own, if it is listed.
 func endOf(names []string, own string) []string {
 	all := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		_, ok := numbered.Number([]byte(n))
-		return !ok
+		return !numbered.Counts([]byte(n))
 	})
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(a[3:], b[3:]), cmp.Compare(a, b)) })
 	i := slices.Index(all, own)

@@ -28,6 +28,7 @@ const (
 	xidPing      = -2
 	xidAuth      = -4
 	codeNoNode   = -101
+	codeNoAuth   = -102
 	codeExpired  = -112
 	codeMoved    = -118
 	CodeTooLong  = -2000 // not a server's code: the reply was longer than the Pin accepts

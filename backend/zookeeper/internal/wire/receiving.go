@@ -14,14 +14,16 @@ func (l *Link) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if l.frameLeft == 0 && len(l.instead) == 0 {
+	for l.frameLeft == 0 && len(l.instead) == 0 {
 		if err := l.nextFrame(); err != nil {
 			return 0, err
 		}
 	}
 	if len(l.instead) > 0 {
 		n := copy(p, l.instead)
-		l.instead = l.instead[n:]
+		if l.instead = l.instead[n:]; len(l.instead) == 0 {
+			l.instead = nil // a link may be idle for days
+		}
 		return n, nil
 	}
 	n, err := l.in.Read(p[:min(len(p), l.frameLeft)])
@@ -82,6 +84,9 @@ func (l *Link) nextFrame() error {
 	request, err := l.answer(frame[4:], length)
 	if err != nil {
 		return err
+	}
+	if xid := int32(binary.BigEndian.Uint32(frame[4:])); xid < xidAsk {
+		return l.passAnswer(request, int32(binary.BigEndian.Uint32(frame[4+12:])), length)
 	}
 	if request.own != "" {
 		return l.passNearest(length, request.own)
@@ -355,7 +360,7 @@ func wholeMulti(body []byte) bool {
 // began with, no matter which replies have come on it since.
 func (l *Link) keepZxid(xid int32, field []byte) int64 {
 	zxid := int64(binary.BigEndian.Uint64(field))
-	if xid < 0 || zxid <= 0 {
+	if xid < 0 && xid >= xidAsk || zxid <= 0 {
 		return 0
 	}
 	clear(field)

@@ -11,6 +11,8 @@ import (
 // leaves: the reply may come before Write returns, and the trust window counts from the sending. The
 // client library writes each request whole.
 func (l *Link) Write(p []byte) (int, error) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	now, least := time.Now(), requestHead
 	if !l.asked {
 		least = connectHead
@@ -25,7 +27,8 @@ func (l *Link) Write(p []byte) (int, error) {
 	switch op {
 	case OpPing:
 		if l.pin.beats && now.Sub(l.sent) < l.timeout/4 {
-			return len(p), nil // the library waits for no reply
+			l.pin.buffers.grow() // or shrink: the library may send nothing else for days
+			return len(p), nil   // it waits for no reply
 		}
 	case OpClose, OpAuth, OpSetWatches:
 	default:
