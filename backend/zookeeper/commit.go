@@ -106,13 +106,8 @@ func (c *commit) reserve() error {
 			paths += pathBytes(length + len("/"+namePrefix(s.ID(), c.nonces[i])+"0123456789"))
 		}
 	}
-	if paths == 0 {
-		c.release = func() {}
-		return nil
-	}
-	var ok bool
 	most := 2*s.cfg.MaxRequest - statSize
-	if c.release, ok = s.learned.reserve(paths, most); ok {
+	if c.release = s.learned.reserve(paths, most); c.release != nil {
 		return nil
 	}
 	return fmt.Errorf("%w: servers could not end a session whose entries have paths of more than %d bytes, twice their jute.maxbuffer "+

@@ -119,9 +119,7 @@ func (s *session) sendTogether(batch []*single) bool {
 		err = zk.ErrAPIError
 	}
 	for i, w := range batch {
-		if err != nil {
-			w.result.Error = err
-		} else {
+		if w.result.Error = err; err == nil {
 			w.result = results[i]
 		}
 		close(w.done)
