@@ -420,7 +420,8 @@ func TestRestored(t *testing.T) {
 	assert.Equal(t, backend.Live, session.State())
 }
 
-// An operator puts an earlier document into the Lease: sessions that it does not know end at once, and not with their next heartbeat.
+// An operator puts an earlier document into the Lease: sessions that it does not know end at once, and not with their
+// next heartbeat.
 func TestEarlierDocument(t *testing.T) {
 	for name, document := range map[string]string{"earlier": "", "empty": `{"elector":1}`} {
 		t.Run(name, func(t *testing.T) {
