@@ -161,7 +161,7 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 // request sends a multi, or its only request by itself: the server does that in less time. It sends nothing once the
 // multi's link is over: the next server may have another history than the one that the multi was compiled from.
 func (s *session) request(m *multi, gen uint64) ([]zk.MultiResponse, error) {
-	if w := m.singly(gen); w != nil {
+	if w := m.single(gen); w != nil {
 		return s.requestSingle(w)
 	}
 	s.makeRoom(m.size())

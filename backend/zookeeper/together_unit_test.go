@@ -19,7 +19,7 @@ func TestNothingWaitsForTheNextLink(t *testing.T) {
 	for n := range 3 {
 		batch := make([]*single, n)
 		for i := range batch {
-			batch[i] = (&multi{parts: []part{{request: &zk.DeleteRequest{Path: "/e/x"}}}}).singly(1)
+			batch[i] = (&multi{parts: []part{{request: &zk.DeleteRequest{Path: "/e/x"}}}}).single(1)
 		}
 		all := slices.Clone(batch)
 		s.sendSingles(batch)
