@@ -90,8 +90,8 @@ func (a *addresses) lookUp(ctx context.Context, all *book, host string, timeout 
 	a.mu.Lock()
 	order := a.order[host]
 	a.mu.Unlock()
-	age := func(x, y string) int { return slices.Index(order, x) - slices.Index(order, y) } // new ones first
-	return slices.SortedStableFunc(slices.Values(ips), age), err
+	byUse := func(x, y string) int { return slices.Index(order, x) - slices.Index(order, y) } // new ones first
+	return slices.SortedStableFunc(slices.Values(ips), byUse), err
 }
 
 func (a *addresses) note(host string, order []string) {
