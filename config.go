@@ -95,9 +95,10 @@ type Config struct {
 	// Logger receives the transitions; nil means that nothing is logged. Info: the begin and end of
 	// terms, requests to go, and sessions that are suspended and live again. Warn: retries (ten times
 	// and then once a minute), an unfit application, and a lead function that Run waits for. Error: what
-	// needs a person. docs/observability.md explains every message. Nothing waits for the handler, which runs on a separate goroutine. While it does
-	// not return, at most 4096 records wait; more are dropped, and counted. At its end, Close waits up to
-	// a tenth of a second for them. The handler's Enabled is called directly, and must not block.
+	// needs a person. docs/observability.md explains every message. Nothing waits for the handler, which runs on a
+	// separate goroutine. While it does not return, at most 4096 records wait; more are dropped, and counted. At its
+	// end, Close waits up to a tenth of a second for them. The handler's Enabled is called directly, and must not
+	// block.
 	Logger *slog.Logger
 
 	// Hooks report every transition.

@@ -30,8 +30,8 @@ type Elector interface {
 	// Hooks.Aside). After a lost session it starts again. It returns an error when ctx ends; when a retry
 	// is of no use (backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge, ErrStrategyMismatch,
 	// ErrOccupied before it has stood, any other error that is not from package backend); ErrBusy if this
-	// elector already campaigns or leads; ErrClosed after Close; and ErrInHook if a hook calls it. If it fails, no entry is left
-	// behind that could block the election.
+	// elector already campaigns or leads; ErrClosed after Close; and ErrInHook if a hook calls it. If it fails, no
+	// entry is left behind that could block the election.
 	Campaign(ctx context.Context) (*Term, error)
 
 	// Leader returns who leads; ErrNoLeader if nobody does. The answer is as fresh as

@@ -8,17 +8,17 @@ import (
 	"unicode"
 )
 
-// client begins the section of a JAAS file that ZooKeeper's clients in Java read.
-var client = regexp.MustCompile(`(?m)^\s*Client\s*\{`)
-
-// isJAAS reports whether a text is a JAAS file for clients.
-func isJAAS(text string) bool { return client.MatchString(text) }
+var (
+	// beginJAAS begins the section of a JAAS file that ZooKeeper's clients in Java read.
+	beginJAAS  = regexp.MustCompile(`(?m)^\s*Client\s*\{`)
+	escapeJAAS = regexp.MustCompile(`\\(.)`)
+)
 
 // parseJAAS returns the first module of the section Client, by the last part of its class, and the module's options.
-// The error has no part of the text.
+// text is what follows the section's begin. The error has no part of it.
 func parseJAAS(text string) (module string, options map[string]string, err error) {
 	var s scanner.Scanner
-	s.Init(strings.NewReader(text[client.FindStringIndex(text)[1]:]))
+	s.Init(strings.NewReader(text))
 	s.Mode = scanner.ScanIdents | scanner.ScanStrings | scanner.ScanComments | scanner.SkipComments
 	s.IsIdentRune = func(r rune, _ int) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.$*", r)
@@ -31,7 +31,7 @@ func parseJAAS(text string) (module string, options map[string]string, err error
 		}
 		token := s.TokenText()
 		if kind == scanner.String {
-			token = escape.ReplaceAllString(strings.TrimSuffix(token[1:], `"`), "$1")
+			token = escapeJAAS.ReplaceAllString(strings.TrimSuffix(token[1:], `"`), "$1")
 		}
 		tokens = append(tokens, token)
 	}
@@ -47,5 +47,3 @@ func parseJAAS(text string) (module string, options map[string]string, err error
 	}
 	return tokens[0][strings.LastIndex(tokens[0], ".")+1:], options, nil
 }
-
-var escape = regexp.MustCompile(`\\(.)`)

@@ -61,7 +61,7 @@ func dialer(dial DialContext) zookeeper.Dialer {
 const authVariable = "ZOOKEEPER_AUTH"
 
 // readAuth reads the credentials. Those of the scheme sasl are for DIGEST-MD5: servers take no others of that scheme.
-// jaas has the options of a JAAS file's module for Kerberos.
+// For jaas see parseAuth.
 func readAuth(e *environment.Reader) (auth []zookeeper.Auth, sasl zookeeper.SASL, jaas map[string]string) {
 	value := e.Secret(authVariable)
 	if value == "" {
@@ -84,10 +84,10 @@ func readAuth(e *environment.Reader) (auth []zookeeper.Auth, sasl zookeeper.SASL
 	return nil, zookeeper.DigestMD5(user, password), nil
 }
 
-// parseAuth parses SCHEME:CREDENTIALS, or a JAAS file.
-func parseAuth(text string) (scheme, credentials string, kerberos map[string]string, err error) {
-	if isJAAS(text) {
-		module, options, err := parseJAAS(text)
+// parseAuth parses SCHEME:CREDENTIALS, or a JAAS file, of which jaas has the options if the module is for Kerberos.
+func parseAuth(text string) (scheme, credentials string, jaas map[string]string, err error) {
+	if begin := beginJAAS.FindStringIndex(text); begin != nil {
+		module, options, err := parseJAAS(text[begin[1]:])
 		switch {
 		case err != nil:
 			return "", "", nil, fmt.Errorf("is no JAAS file: %w", err)

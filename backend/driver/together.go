@@ -28,7 +28,7 @@ type Together[R comparable] struct {
 
 	mu      sync.Mutex
 	sent    int
-	last    time.Time // when one was sent last
+	last    time.Time // when one was sent or answered last
 	waiting []R
 	timed   bool // hurry is due
 }

@@ -34,8 +34,8 @@ type feed struct {
 const (
 	// fewFed is in how many directories below a path a session waits before it has a feed there.
 	fewFed = 8
-	// unawaitedPeriod and mostUnawaited bound what a feed may hear that nobody awaits: mostUnawaited events in a period, and some more for
-	// each of its watches, as others may come to all elections at once.
+	// unawaitedPeriod and mostUnawaited bound what a feed may hear that nobody awaits: mostUnawaited events in a
+	// period, and some more for each of its watches, as others may come to all elections at once.
 	unawaitedPeriod      = 10 * time.Second
 	mostUnawaited        = 1000
 	mostUnawaitedPerEach = 8

@@ -204,17 +204,12 @@ func (p *plan) touch(others map[string]bool) bool {
 		own[string(op.KeyBytes())] = true
 	}
 	for key, written := range own {
-		if others[key] || written && has(others, key) {
+		if other, touched := others[key]; touched && (written || other) {
 			return false
 		}
 	}
 	maps.Copy(others, own)
 	return true
-}
-
-func has(touched map[string]bool, key string) bool {
-	_, has := touched[key]
-	return has
 }
 
 func (s *session) sendWrites(batch []*writing) {

@@ -81,8 +81,8 @@ const maxBytes = 200 << 10
 type Config struct {
 	// Leases is the client, for one namespace: clientset.CoordinationV1().Leases(namespace). Connect makes one that
 	// suits elections. For a client of your own, two defaults of client-go do not: it sends five requests a second
-	// (rest.Config.QPS), and it takes 45 seconds to find out that a connection is dead. For sessions that are shorter than a
-	// minute set HTTP2_READ_IDLE_TIMEOUT_SECONDS=3 and HTTP2_PING_TIMEOUT_SECONDS=2 in its environment.
+	// (rest.Config.QPS), and it takes 45 seconds to find out that a connection is dead. For sessions that are shorter
+	// than a minute set HTTP2_READ_IDLE_TIMEOUT_SECONDS=3 and HTTP2_PING_TIMEOUT_SECONDS=2 in its environment.
 	Leases client.LeaseInterface
 	// Name is the name of the Lease that holds all elections. No other Backend of this process should use it.
 	Name string

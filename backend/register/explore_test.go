@@ -611,13 +611,15 @@ func (e *exploration) usual(t *testing.T) (usual [][]string) {
 
 func (e *exploration) all(t *testing.T) {
 	e.began = time.Now()
-	outcome := "all"
-	if !e.from(t, nil) {
+	outcome, whole := "all", e.from(t, nil)
+	if !whole {
 		outcome = fmt.Sprintf("stopped by a budget of %v", e.budget)
 	}
 	t.Logf("%d processes, notices %v, up to %d faults: %d schedules, %s, in %v; %d of them diverged",
 		e.processes, e.notified, e.faults, e.schedules, outcome, time.Since(e.began).Round(time.Millisecond), e.diverged)
-	require.LessOrEqual(t, e.diverged, e.schedules/4)
+	if whole { // the first ones may have a fault in common after which much is left to chance
+		require.LessOrEqual(t, e.diverged, e.schedules/4)
+	}
 }
 
 // No order of requests, replies and notices, and no fault among them, breaks a promise.

@@ -45,8 +45,8 @@ type Notifier interface {
 // ErrMoved is the error of a Swap of an object that has another tag.
 var ErrMoved = errors.New("the object has changed since it was read")
 
-// ErrForeign means that the object is somebody else's. Nothing is ever written to it. A Store may return it from Read, too, if
-// it can tell who that is: then no session opens, and those that are open end with their windows.
+// ErrForeign means that the object is somebody else's. Nothing is ever written to it. A Store may return it from Read,
+// too, if it can tell who that is: then no session opens, and those that are open end with their windows.
 var ErrForeign = errors.New("the object holds no document of elector")
 
 // A Summary is what an object holds, for a Store that shows it to people.

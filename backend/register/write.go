@@ -200,7 +200,6 @@ func (w *write) build(mine record) error {
 			doc.drop(id)
 		}
 	}
-	w.swap = nil
 	next := &swap{doubt: doubt{tag: w.snap.tag, nonce: nonce}, doc: doc}
 	if w.do != nil {
 		made, err := w.do(doc)

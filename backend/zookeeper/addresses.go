@@ -107,17 +107,14 @@ func (a *addresses) lookUp(ctx context.Context, all *book, host string, timeout 
 	a.mu.Lock()
 	order := a.order[host]
 	a.mu.Unlock()
-	slices.SortStableFunc(ips, func(x, y string) int { return slices.Index(order, x) - slices.Index(order, y) }) // new ones first
-	return ips, err
+	byUse := func(x, y string) int { return slices.Index(order, x) - slices.Index(order, y) } // new ones first
+	return slices.SortedStableFunc(slices.Values(ips), byUse), err
 }
 
 func (a *addresses) note(host string, order []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.order == nil {
-		a.order = make(map[string][]string)
-	}
-	a.order[host] = order
+	note(&a.order, host, order)
 }
 
 // A book has the addresses of the servers' names, as they were last found. All sessions of a Backend share it. It
@@ -160,10 +157,7 @@ func (b *book) lookUp(ctx context.Context, host string) (ips []string, err error
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.found == nil {
-		b.found = make(map[string][]string)
-	}
-	b.found[host] = slices.Clone(ips)
+	note(&b.found, host, ips)
 	return ips, nil
 }
 
@@ -171,5 +165,5 @@ func (b *book) lookUp(ctx context.Context, host string) (ips []string, err error
 func (b *book) of(host string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(b.found[host])
+	return b.found[host]
 }

@@ -338,24 +338,10 @@ func TestAddressWithAZone(t *testing.T) {
 	if err != nil {
 		t.Skipf("SKIPPED: no IPv6: %v", err)
 	}
-	server := servertest.SharedZooKeeper(t).Addr()
-	t.Cleanup(func() { assert.NoError(t, l.Close()) })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("tcp", server)
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(to, conn); to.Close() }()
-			go func() { _, _ = io.Copy(conn, to); conn.Close() }()
-		}
-	}()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	b := must.Get(zookeeper.New(zookeeper.Config{Servers: []string{"[::1%lo]:" + port}, SessionTimeout: 30 * time.Second}))(t)
+	require.NoError(t, l.Close())
+	a := newAddressed(t)
+	a.open(false, "[::1]")
+	b := must.Get(zookeeper.New(zookeeper.Config{Servers: []string{fmt.Sprintf("[::1%%lo]:%d", a.port)}, SessionTimeout: 30 * time.Second}))(t)
 	s := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
 	assert.NoError(t, s.Close(t.Context()))
 }

@@ -106,13 +106,8 @@ func (c *commit) reserve() error {
 			paths += pathBytes(length + len("/"+namePrefix(s.ID(), c.nonces[i])+"0123456789"))
 		}
 	}
-	if paths == 0 {
-		c.release = func() {}
-		return nil
-	}
-	var ok bool
 	most := 2*s.cfg.MaxRequest - statSize
-	if c.release, ok = s.learned.reserve(paths, most); ok {
+	if c.release = s.learned.reserve(paths, most); c.release != nil {
 		return nil
 	}
 	return fmt.Errorf("%w: servers could not end a session whose entries have paths of more than %d bytes, twice their jute.maxbuffer "+
@@ -166,7 +161,7 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 // request sends a multi, or its only request by itself: the server does that in less time. It sends nothing once the
 // multi's link is over: the next server may have another history than the one that the multi was compiled from.
 func (s *session) request(m *multi, gen uint64) ([]zk.MultiResponse, error) {
-	if w := m.singly(gen); w != nil {
+	if w := m.single(gen); w != nil {
 		return s.requestSingle(w)
 	}
 	s.makeRoom(m.size())

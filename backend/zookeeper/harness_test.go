@@ -50,9 +50,15 @@ func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.
 
 // process returns a fixture without a session. Its logger does not return before the test ends: nothing
 // may wait for it (see asynclogtest.Stuck).
-func process(t *testing.T, servers []string, change func(*zookeeper.Config)) *fixture {
+func process(t *testing.T, servers []string, changes ...func(*zookeeper.Config)) *fixture {
 	t.Helper()
-	return &fixture{Fixture: servicetest.NewFixture(t), Process: zktest.NewProcess(t, servers, change)}
+	return &fixture{Fixture: servicetest.NewFixture(t), Process: zktest.NewProcess(t, servers, func(cfg *zookeeper.Config) {
+		for _, change := range changes {
+			if change != nil {
+				change(cfg)
+			}
+		}
+	})}
 }
 
 // begin opens the session, and creates the directory.

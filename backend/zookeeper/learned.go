@@ -87,20 +87,20 @@ func (m *learned) addOwn(e backend.Entry, gen uint64) {
 // pathBytes is what a path of that length takes in the transaction that ends the session.
 func pathBytes(length int) int { return 4 + length }
 
-// reserve makes room for the paths of entries that are about to be made, unless all would take more than most.
-// release ends that: by then they are the session's own.
-func (m *learned) reserve(paths, most int) (release func(), ok bool) {
+// reserve makes room for the paths of entries that are about to be made. release ends that: by then they are the
+// session's own. It is nil if all would take more than most.
+func (m *learned) reserve(paths, most int) (release func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.paths+paths > most {
-		return nil, false
+	if paths > 0 && m.paths+paths > most {
+		return nil
 	}
 	m.paths += paths
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.paths -= paths
-	}, true
+	}
 }
 
 // setOwn notes the observed version of an own entry; the order of calls does not matter. A version that

@@ -25,12 +25,7 @@ import (
 // broke: two candidates, of which the first resigns; and a will.
 func works(t *testing.T, servers []string, change func(*zookeeper.Config)) {
 	t.Helper()
-	p := process(t, servers, func(cfg *zookeeper.Config) {
-		cfg.SessionTimeout = 20 * time.Second
-		if change != nil {
-			change(cfg)
-		}
-	})
+	p := process(t, servers, sessionTimeout(20*time.Second), change)
 	election := newRoot()
 	first := p.Stand(elector.Config{Backend: p.Backend, Election: election})
 	term := must.Get(first.Campaign(p.Ctx))(t)
@@ -62,12 +57,7 @@ func works(t *testing.T, servers []string, change func(*zookeeper.Config)) {
 // refusedAtOnce checks that a campaign ends, and what it says.
 func refusedAtOnce(t *testing.T, servers []string, change func(*zookeeper.Config), want error, says string) {
 	t.Helper()
-	p := process(t, servers, func(cfg *zookeeper.Config) {
-		cfg.SessionTimeout = 20 * time.Second
-		if change != nil {
-			change(cfg)
-		}
-	})
+	p := process(t, servers, sessionTimeout(20*time.Second), change)
 	ctx, cancel := context.WithTimeout(p.Ctx, 15*time.Second)
 	defer cancel()
 	var retries []error

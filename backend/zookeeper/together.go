@@ -26,8 +26,8 @@ type single struct {
 	done    chan struct{} // closed when there is a result
 }
 
-// singly returns the single of a multi, or nil if it is none.
-func (m *multi) singly(gen uint64) *single {
+// single returns the single of a multi, or nil if it is none.
+func (m *multi) single(gen uint64) *single {
 	if len(m.parts) != 1 {
 		return nil
 	}
@@ -119,9 +119,7 @@ func (s *session) sendTogether(batch []*single) bool {
 		err = zk.ErrAPIError
 	}
 	for i, w := range batch {
-		if err != nil {
-			w.result.Error = err
-		} else {
+		if w.result.Error = err; err == nil {
 			w.result = results[i]
 		}
 		close(w.done)

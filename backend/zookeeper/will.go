@@ -42,8 +42,8 @@ func parseWill(w backend.Will) (id int64, password []byte, err error) {
 
 // Execute implements backend.Executor. The client library cannot take over a session, so Execute speaks
 // the protocol itself: it connects with the session's ID and password, as the session's process does
-// after a link broke, authenticates by Config.SASL and Config.Auth, and closes the session. If that fails after a server has
-// accepted the session, the session lives for a full timeout from then on.
+// after a link broke, authenticates by Config.SASL and Config.Auth, and closes the session. If that fails after a
+// server has accepted the session, the session lives for a full timeout from then on.
 //
 // Execute asks one server after the other, each for as long as Config.ConnectTimeout. If the session's
 // process is alive, it loses its link, and learns that the session is over when it connects again.

@@ -173,8 +173,8 @@ func TestEtcd(t *testing.T) {
 }
 
 // Consul's plain sessions time out after twice their timeout, those with a health check after the check's
-// timeout. Strategies whose candidates wait without an entry run with plain sessions, which are the default, and so do the clusters: a
-// check lives on one agent, and cannot move.
+// timeout. Strategies whose candidates wait without an entry run with plain sessions, which are the default, and so do
+// the clusters: a check lives on one agent, and cannot move.
 func TestConsul(t *testing.T) {
 	tryAll(t, place{
 		start: func(t *testing.T, of conformance.Traits) func(testing.TB) *conformance.Service {

@@ -62,7 +62,8 @@ type ZooKeeperConfig struct {
 	// SystemProperties are given to the JVM as -Dkey=value.
 	SystemProperties map[string]string
 
-	// JAAS, if not empty, is the text of the server's JAAS file, such as DigestJAAS returns, and makes the server accept SASL.
+	// JAAS, if not empty, is the text of the server's JAAS file, such as DigestJAAS returns, and makes the server
+	// accept SASL.
 	JAAS string
 
 	// Network, if not nil, is where the servers run. By default they listen on 127.0.0.1.

@@ -69,10 +69,10 @@ func (a *arena) costs(t *elector.Term, bids []*bid, next func(behind int) meter.
 	}
 }
 
-// announced waits until the leader has marked its entry. A candidate that enrols behind a marked entry
-// needs no notice.
+// announced waits until the leader has marked its entry, unless it leads by a seat. A candidate that enrols
+// behind a marked entry needs no notice.
 func (a *arena) announced() {
-	a.Until("the leader has announced itself", func() bool { return a.seat().Version > 1 })
+	a.Until("the leader has announced itself", func() bool { return a.cfg.Seat || a.seat().Version > 1 })
 }
 
 // counts returns the calls of each so far, and a function for the calls since then.
@@ -94,6 +94,7 @@ func wakeUps(bids []*bid) (counts []int) {
 
 func recipeWithdrawal(a *arena) {
 	_, t := a.lead()
+	a.announced()
 	bids := a.queues(6)
 	a.Settle()
 	before := wakeUps(bids)
@@ -147,9 +148,7 @@ func recipeHerd(a *arena) {
 
 func recipeJoining(a *arena) {
 	_, t := a.lead()
-	if !a.cfg.Seat {
-		a.announced()
-	}
+	a.announced()
 	bids := a.queues(6)
 	a.Settle()
 	for i, n := range wakeUps(bids) {
@@ -272,7 +271,7 @@ func recipeStages(a *arena) {
 	next := a.stand()
 	a.catchesUp(next) // otherwise it may see the seat as vacant
 	b := next.enters()
-	if a.cfg.Ordered && !a.cfg.Seat && !a.cfg.Herd {
+	if a.cfg.Ordered && !a.cfg.Herd {
 		a.announced() // otherwise the second must look when the first has gone
 	}
 	a.resign(t)

@@ -16,8 +16,7 @@ const tellMark = "/tell-zxid"
 const zxidLength = 8
 
 // Telling returns the path to create instead of path, so that the result of the client library's Create tells the
-// zxid: see Created. The server creates path. The caller calls done when nothing of the call can be
-// sent any more.
+// zxid: see Created. The server creates path. The caller calls done when nothing of the call can be sent any more.
 func (p *Pin) Telling(path string) (ask string, done func()) {
 	ask = path + tellMark
 	return ask, p.Watching(opCreate2, ask)
@@ -30,15 +29,12 @@ func Created(result string) (path string, zxid int64) {
 	return result[:at], zxid
 }
 
-// telling returns the create of a path as it is sent, and notes it for its reply. rest is what follows the path.
+// telling returns the create of a path as it is sent. rest is what follows the path.
 func (l *Link) telling(p []byte, path string, rest []byte) []byte {
-	node, is := strings.CutSuffix(path, tellMark)
-	if !is || !l.pin.watched.has(opCreate2, path) {
-		return p
+	if node, is := strings.CutSuffix(path, tellMark); is && l.pin.watched.has(opCreate2, path) {
+		return l.other(p, opCreate2, node, rest...)
 	}
-	l.noted(p, func(f *sentFrame) { f.op = opCreate2 })
-	request := binary.BigEndian.AppendUint32(slices.Clone(p[4:8]), opCreate2)
-	return appendBytes(nil, append(appendBytes(request, []byte(node)), rest...))
+	return p
 }
 
 // created passes on the reply to a create2, which has a path and a Stat, as one to a create, with the zxid behind

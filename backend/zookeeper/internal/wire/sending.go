@@ -117,3 +117,11 @@ func (l *Link) amended(op int32, p []byte) []byte {
 	}
 	return p
 }
+
+// other returns a request with another opcode that is sent in place of one, and notes it for its reply. rest is what
+// follows the path.
+func (l *Link) other(p []byte, op int32, path string, rest ...byte) []byte {
+	l.noted(p, func(f *sentFrame) { f.op = op })
+	request := binary.BigEndian.AppendUint32(slices.Clone(p[4:8]), uint32(op))
+	return appendBytes(nil, append(appendBytes(request, []byte(path)), rest...))
+}

@@ -57,7 +57,7 @@ func (p *Pin) Unwatch(on byte, path string) (ask string, done func()) {
 	return ask, p.Watching(OpUnwatch, ask)
 }
 
-// unwatch returns the request for a watch's removal, as it is sent, and notes that for its reply.
+// unwatch returns the request for a watch's removal, as it is sent.
 func (l *Link) unwatch(p []byte, path string) []byte {
 	for on, mark := range unwatchMarks {
 		node, is := strings.CutSuffix(path, mark)
@@ -67,9 +67,7 @@ func (l *Link) unwatch(p []byte, path string) []byte {
 		if l.byUser(path) {
 			break // the server has one watch for both
 		}
-		l.noted(p, func(f *sentFrame) { f.op = OpUnwatch })
-		request := binary.BigEndian.AppendUint32(slices.Clone(p[4:8]), OpUnwatch)
-		return appendBytes(nil, append(appendBytes(request, []byte(node)), 0, 0, 0, on))
+		return l.other(p, OpUnwatch, node, 0, 0, 0, on)
 	}
 	return p
 }

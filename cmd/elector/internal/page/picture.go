@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// A panel is one drawing, with its own heading unless it is of a key. Panels are small, so that a phone shows one with readable
-// text, and a wide window several side by side.
+// A panel is one drawing, with its own heading unless it is of a key. Panels are small, so that a phone shows one with
+// readable text, and a wide window several side by side.
 type panel struct {
 	title string
 	note  string // what the y axis shows, or what to look at; of a key ""
