@@ -183,9 +183,12 @@ func (s *session) giveUp(l *wire.Link) {
 // earliest time at which the first may have been sent. It gives up a link that does not answer.
 func (s *session) ask(l *wire.Link, vote bool, second func() bool) (sent time.Time, err error) {
 	late := time.AfterFunc(s.patience(s.TTL()/4), func() {
+		if s.Ctx.Err() != nil {
+			return // see giveUp
+		}
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.ID())
 		s.took.Store(s.took.Load() / 2) // it may be frozen, and others faster
-		s.giveUp(l)
+		_ = l.Close()
 	})
 	defer late.Stop()
 	sent = time.Now()
