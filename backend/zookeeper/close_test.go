@@ -105,3 +105,44 @@ func TestLostSessionIsClosedOnItsNextLink(t *testing.T) {
 	wait.For(t, "it is closed", func() bool { return closing() > 0 })
 	f.stands(f.admin(), e.Key, false)
 }
+
+// Close is called while a heartbeat is pending, which gives up a link that is late. But there is no other link
+// after Close.
+func TestCloseWhileAHeartbeatIsLate(t *testing.T) {
+	servertest.Long(t, triesForSeconds)
+	t.Parallel()
+	f := setUp(t, sessionTimeout(4*time.Second))
+	beat := f.counts(proxytest.MatchOp(proxytest.OpSync))
+	f.Each((*proxytest.Proxy).StallToClient)
+	wait.For(t, "a heartbeat", func() bool { return beat() > 0 })
+	closing := f.closes(f.S)
+	time.Sleep(f.S.TTL() * 3 / 8) // a heartbeat is late after a quarter
+	f.Each((*proxytest.Proxy).Unstall)
+	wait.Value(t, closing)
+}
+
+// Close is called on a new link while its first heartbeat waits until the server has the credentials. To give that
+// link up would leave the closing request to the next one, which does not present them any more.
+func TestCloseWhileCredentialsArePresented(t *testing.T) {
+	servertest.Long(t, triesForSeconds)
+	t.Parallel()
+	f := process(t, []string{enforcing(t).Addr()}, func(cfg *zookeeper.Config) {
+		known(cfg)
+		cfg.SessionTimeout = 6 * time.Second
+	})
+	var all []*backend.Session
+	for range 4 {
+		all = append(all, f.open())
+	}
+	beats := f.counts(proxytest.MatchOp(proxytest.OpSync))
+	f.Each(func(x *proxytest.Proxy) { x.DelayToClient(400 * time.Millisecond) })
+	f.Cut()
+	wait.For(t, "heartbeats", func() bool { return beats() >= int64(len(all)) })
+	var closing []<-chan wait.Result[struct{}]
+	for _, s := range all {
+		closing = append(closing, f.closes(s))
+	}
+	for _, c := range closing {
+		wait.Value(t, c)
+	}
+}

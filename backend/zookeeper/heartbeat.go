@@ -167,15 +167,25 @@ func (s *session) awaitAuth(l *wire.Link) error {
 	defer cancel()
 	_, err := driver.Call(ctx, &s.Life, func() (string, error) { return s.conn.Sync("/") })
 	if ctx.Err() != nil || transient(err) {
-		_ = l.Close() // the client library notices
+		s.giveUp(l)
 	}
 	return err
+}
+
+// giveUp ends a link, unless the session is over: then end needs it to close the session.
+func (s *session) giveUp(l *wire.Link) {
+	if s.Ctx.Err() == nil {
+		_ = l.Close() // the client library notices
+	}
 }
 
 // ask sends the leader a request over a link, and a second one if that is set: see wire.Link.Ask. It returns the
 // earliest time at which the first may have been sent. It gives up a link that does not answer.
 func (s *session) ask(l *wire.Link, vote bool, second func() bool) (sent time.Time, err error) {
 	late := time.AfterFunc(s.patience(s.TTL()/4), func() {
+		if s.Ctx.Err() != nil {
+			return // see giveUp
+		}
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.ID())
 		s.took.Store(s.took.Load() / 2) // it may be frozen, and others faster
 		_ = l.Close()
@@ -197,7 +207,7 @@ func (s *session) ask(l *wire.Link, vote bool, second func() bool) (sent time.Ti
 	}
 	if err = l.Ask(vote, then); err != nil {
 		if transient(err) {
-			_ = l.Close()
+			s.giveUp(l)
 		}
 		return time.Time{}, err
 	}

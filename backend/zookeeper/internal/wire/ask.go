@@ -75,7 +75,7 @@ func (l *Link) passAnswer(request sentFrame, code int32, length int) error {
 		return err
 	}
 	if body := frame[4+answerHead:]; code == 0 && request.op == OpMulti {
-		if !wholeMulti(body) {
+		if !wholeMulti(body) || body[4] != 0 { // the one part is not the end
 			return fmt.Errorf("%w: malformed answer to a multi", ErrProtocol)
 		}
 		const head, refused = 4 + 1 + 4, -1

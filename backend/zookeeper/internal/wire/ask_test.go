@@ -63,6 +63,7 @@ func TestAsk(t *testing.T) {
 		"a vote that is refused":       {vote: true, code: -119, want: "unknown error: -119"},
 		"a vote of an unknown session": {vote: true, body: refusedPart(-112), want: "unknown error: -112", votes: 1},
 		"a vote with half a reply":     {vote: true, body: refusedPart(-101)[:11], want: net.ErrClosed.Error(), votes: 1},
+		"a vote with no part":          {vote: true, body: frame(int32(-1), true, int32(-1))[4:], want: net.ErrClosed.Error(), votes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked, passed, e := asking(t, try.vote, func(xid int32) []byte {
