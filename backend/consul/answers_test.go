@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -181,6 +183,31 @@ func TestSurveyLeavesItsConnection(t *testing.T) {
 	o.Discard(o.S, before)
 	f.Told(waiting, me, backend.Entry{Key: before.Key})
 	assert.Equal(t, 3, f.Proxies[0].Accepted())
+}
+
+// A client for waits whose transport has no more connections, as all of them wait, does not keep a Survey from its answer.
+func TestSurveyBesideFullWaits(t *testing.T) {
+	t.Parallel()
+	server := sharedServer(t)
+	cfg := api.DefaultConfig()
+	cfg.Address, cfg.Transport.MaxConnsPerHost = server.Addr(), 1
+	t.Cleanup(cfg.Transport.CloseIdleConnections)
+	waits := must.Get(api.NewClient(cfg))(t)
+	f := setUpOn(t, consultest.Options{Config: consul.Config{Watches: waits, SessionTimeout: consul.MinSessionTimeout}}, server)
+	e := f.Enqueue(f.S)
+	waiting := f.Awaits(f.S, e)
+	wait.For(t, "a wait that holds the connection", func() bool {
+		ctx, cancel := context.WithTimeout(f.Ctx, 100*time.Millisecond)
+		defer cancel()
+		_, _, err := waits.KV().Get("none", new(api.QueryOptions).WithContext(ctx))
+		return err != nil
+	})
+	ctx, cancel := context.WithTimeout(f.Ctx, consul.MinSessionTimeout)
+	defer cancel()
+	_, _, err := f.S.Survey(ctx, f.Dir, nil)
+	require.NoError(t, err)
+	f.Discard(f.S, e)
+	f.Told(waiting, backend.Entry{Key: e.Key})
 }
 
 // A wait without a connection returns by the heartbeats' looks, and asks for one again if waits have

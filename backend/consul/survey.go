@@ -56,12 +56,12 @@ func (s *session) Children(ctx context.Context, key string, most int) (keys []st
 }
 
 // names returns Consul's names of what is directly under key; directories end with "/". It leaves a connection to
-// the waits that follow, if the agent has one for it.
+// the waits that follow, if it gets one for that.
 func (s *session) names(ctx context.Context, key string) ([]string, error) {
 	by := s.b.cfg.Watches
 	return ride(ctx, s, func(ctx context.Context) ([]string, error) {
 		names, _, err := s.b.kvKeys(by, strings.TrimPrefix(path(key)+"/", "/"), "/", consistent(ctx))
-		if crowded(err) {
+		if err != nil { // perhaps there was no connection: an agent refuses more, or the client's transport makes no more
 			by = s.b.client
 		}
 		return names, err

@@ -170,7 +170,13 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 // session that is younger than began. Then the refusal was for a second copy of the attempt: the client
 // itself, and some proxies, resend a request that was answered with Canceled or DeadlineExceeded. The
 // fence keeps out only copies of earlier attempts.
+//
+// An entry in transit may have been helped into its place before the second copy arrives, which would find no key of
+// the first. So who helps puts the fence, and a fence that was put since says that this may be the reason.
 func (c *commit) arrivedTwice() bool {
+	if c.view.entries[c.fence].GetModRevision() > c.began {
+		return true
+	}
 	for i, op := range c.ops {
 		if !op.Ephemeral() {
 			continue

@@ -71,6 +71,9 @@ func (c *commit) compile(fence string) (*plan, error) {
 	}
 	if fence != "" {
 		p.need(clientv3.Compare(clientv3.ModRevision(fence), "<", c.began+1))
+		if c.ops[c.witness()].Kind == backend.OpEnqueue {
+			p.look(fence) // see arrivedTwice
+		}
 	}
 	return p, p.fits()
 }

@@ -74,8 +74,8 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 }
 
 // toOrder gives an entry in transit the ordered form of its key. It may be done several times, and by
-// several sessions. done reports that the entry has that form now; found is what the gets in also
-// found, if this call has done it.
+// several sessions. done reports that the entry has that form now; found is what the gets in also,
+// which is done with it, found, if this call has done it.
 func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3.Op) (done bool, rev int64, found [][]*mvccpb.KeyValue, err error) {
 	ordered := orderedKey(e.Key, e.Rev)
 	n, _ := parseName(e.Key)
@@ -104,7 +104,9 @@ func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3
 
 // help does the second step for another session's entry. It returns false if that is not permitted.
 func (s *session) help(ctx context.Context, e backend.Entry) (bool, error) {
-	_, _, _, err := s.toOrder(ctx, e)
+	n, _ := parseName(e.Key)
+	fence := queueFence(backend.Parent(e.Key), formatSession(n.lease)) // against a second copy of the attempt: see arrivedTwice
+	_, _, _, err := s.toOrder(ctx, e, clientv3.OpPut(fence, "", clientv3.WithLease(n.lease)))
 	switch {
 	case errors.Is(err, backend.ErrDenied):
 		return false, nil

@@ -1,15 +1,19 @@
 package etcd_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
@@ -198,6 +202,41 @@ func TestHelpedBeforeItIsResolved(t *testing.T) {
 	made := wait.Value(f.T, arriving)
 	assert.Equal(t, []string{first.Key, made[0].Key}, l.Keys)
 	f.Follows(f.S, made[0], first)
+}
+
+// An attempt that arrives twice is done once, also if somebody helps its entry into its place in between: the
+// second copy then finds no key of the first.
+func TestHelpedBeforeItArrivesAgain(t *testing.T) {
+	for name, behind := range map[string]bool{"behind others": true, "others are gone since the survey": false} {
+		t.Run(name, func(t *testing.T) {
+			var other *fixture
+			var armed atomic.Bool
+			f := setUp(t, 20*time.Second, unary(func(_ context.Context, req any, send func() error) error {
+				txn, ok := req.(*etcdserverpb.TxnRequest)
+				twice := ok && etcdtest.MatchKind(backend.OpEnqueue)(txn) && armed.CompareAndSwap(true, false)
+				err := send()
+				if twice {
+					_, helped := other.S.List(other.Ctx, other.Dir)
+					assert.NoError(t, helped)
+					return status.Error(codes.Canceled, "stream terminated by RST_STREAM") // the client sends it again
+				}
+				return err
+			}))
+			other = f.another(20 * time.Second)
+			first := f.Enqueue(other.S)
+			must.First(f.S.Survey(f.Ctx, backend.Parent(f.Dir), func(backend.Entry) string { return f.Dir }))(t)
+			if !behind {
+				f.Discard(other.S, first)
+			}
+			armed.Store(true)
+			own := f.Enqueue(f.S)
+			if behind {
+				f.Lists(other.S, first, own)
+			} else {
+				f.Lists(other.S, own)
+			}
+		})
+	}
 }
 
 // A fence among the ordered keys, where an earlier version put it, hides no entry.

@@ -34,10 +34,15 @@ const fenceMark = "\x00"
 func (c *commit) fenceKey() string {
 	key := c.keys[c.witness()]
 	if _, ok := parseName(key); ok {
-		dir, _ := cutLast(key)
-		_, key = queueRange(dir)
+		return queueFence(backend.Parent(key), c.s.ID())
 	}
 	return key + fenceMark + c.s.ID()
+}
+
+// queueFence returns the fence of all that a session enqueues in dir.
+func queueFence(dir, session string) string {
+	_, end := queueRange(dir)
+	return end + fenceMark + session
 }
 
 func isFence(key string) bool { return strings.Contains(key, fenceMark) }

@@ -108,7 +108,8 @@ func (l *Link) passNearest(length int, own string) error {
 				if before = slices.Insert(before, at, spare); len(before) <= q.Wanted {
 					spare = make([]byte, q.Length)
 				} else {
-					spare, before = before[0], slices.Delete(before, 0, 1)
+					spare = before[0] // not in one statement: Go may call Delete first, and spare would be a name that stays
+					before = slices.Delete(before, 0, 1)
 				}
 			}
 		}
