@@ -132,7 +132,7 @@ func TestServerComesLater(t *testing.T) {
 	require.ErrorContains(t, must.Err(b.Open(t.Context(), backend.OpenOptions{})), "bucket elections does not exist: create it, by nats kv add elections --replicas 3 --storage file")
 	create(t, s)
 	session := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)
-	assert.Equal(t, 1, s.NumClients())
+	wait.For(t, "the connection of create is closed, and the session has one", func() bool { return s.NumClients() == 1 })
 	require.NoError(t, session.Close(t.Context()))
 	require.NoError(t, b.Close())
 	wait.For(t, "the connection is closed", func() bool { return s.NumClients() == 0 })

@@ -14,9 +14,9 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper/internal/wire/wiretest"
 )
 
-// asking returns the result of an Ask on a link whose server answers it by replies, which are behind each other, and
-// what the link passes on to the library.
-func asking(t *testing.T, vote bool, replies func(xid int32) []byte) (asked error, passed []byte, e *wireEvents) {
+// asking asks on a link whose server answers by replies, which are behind each other. It returns what the link passes on to
+// the library, and the result of the Ask.
+func asking(t *testing.T, vote bool, replies func(xid int32) []byte) (passed []byte, e *wireEvents, asked error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e = new(wireEvents)
@@ -37,7 +37,7 @@ func asking(t *testing.T, vote bool, replies func(xid int32) []byte) (asked erro
 		asked = <-done
 		require.ErrorIs(t, l.Ask(vote, nil), net.ErrClosed, "the link is over")
 	})
-	return asked, passed, e
+	return passed, e, asked
 }
 
 // refusedPart is the body of a reply to a multi whose only part is refused.
@@ -66,7 +66,7 @@ func TestAsk(t *testing.T) {
 		"a vote with no part":          {vote: true, body: frame(int32(-1), true, int32(-1))[4:], want: net.ErrClosed.Error(), votes: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked, passed, e := asking(t, try.vote, func(xid int32) []byte {
+			passed, e, asked := asking(t, try.vote, func(xid int32) []byte {
 				return join(event, answerTo(xid, try.code, try.body...), event)
 			})
 			if try.want == "" {
@@ -92,12 +92,12 @@ func TestAskHasItsOwnReply(t *testing.T) {
 		"none":      func(int32) []byte { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			asked, passed, _ := asking(t, false, replies)
+			passed, _, asked := asking(t, false, replies)
 			require.ErrorIs(t, asked, net.ErrClosed)
 			assert.Empty(t, passed)
 		})
 	}
-	asked, passed, e := asking(t, false, func(xid int32) []byte {
+	passed, e, asked := asking(t, false, func(xid int32) []byte {
 		return slices.Concat(answerTo(xid, 0, syncOfRoot...), answerTo(xid, 0, syncOfRoot...))
 	})
 	require.NoError(t, asked)
