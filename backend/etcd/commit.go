@@ -172,7 +172,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 // fence keeps out only copies of earlier attempts.
 //
 // An entry in transit may have been helped into its place before the second copy arrives, which would find no key of
-// the first. So who helps puts the fence, and a fence that was put since says that this may be the reason.
+// the first. So a call that helps puts the fence, and a fence that was put since says that this may be the reason.
 func (c *commit) arrivedTwice() bool {
 	if c.view.entries[c.fence].GetModRevision() > c.began {
 		return true

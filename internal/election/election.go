@@ -63,19 +63,8 @@ func (e *Election) Find(ctx context.Context, s *backend.Session) (dir string, en
 	if e.Foreign {
 		return e.Path, backend.Entry{}, nil
 	}
-	// The directory that the entry names, if this candidate would enter it, needs no look, because nobody holds it.
-	var seen backend.Entry
-	var bad error
-	entry, strangers, err := s.Survey(ctx, e.Path, func(found backend.Entry) string {
-		seen = found
-		dir, bad = e.recorded(found)
-		return dir
-	})
-	switch {
-	case err != nil:
-	case seen.Exists() && seen.Same(entry):
-		err = bad
-	default:
+	entry, strangers, err := s.Survey(ctx, e.Path, e.known)
+	if err == nil {
 		dir, err = e.recorded(entry)
 	}
 	if err == nil {
@@ -120,6 +109,13 @@ func (e *Election) recorded(entry backend.Entry) (dir string, err error) {
 		return "", fmt.Errorf("%w: it was founded with %.100q, not with %q", strategy.ErrStrategyMismatch, record.Strategy, name)
 	}
 	return e.dir(record), nil
+}
+
+// known returns the directory that the entry at the election's path names, if this candidate would enter
+// it. It needs no look, because nobody holds it.
+func (e *Election) known(entry backend.Entry) string {
+	dir, _ := e.recorded(entry) // the candidate checks the error when it enters
+	return dir
 }
 
 func (e *Election) dir(r layout.Record) string { return e.Path + "/" + r.Dir }

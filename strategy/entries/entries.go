@@ -15,7 +15,6 @@
 package entries
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
@@ -32,9 +31,7 @@ func Payload(c *strategy.Candidacy, leads bool) []byte {
 
 // Marked reports whether an entry bears the leader's mark. A leader's entry may lack it: the mark is written
 // when the term has begun, if at all (strategy.Claim.MarkLeader).
-func Marked(e backend.Entry) bool {
-	return bytes.Contains(e.Value, []byte(`"leads"`)) && layout.DecodeCandidate(e.Value).Leads // few have it
-}
+func Marked(e backend.Entry) bool { return layout.DecodeCandidate(e.Value).Leads }
 
 // Heir returns the entry that the leader has named in its own, seat, to lead next: see elector.Term.Transfer
 // and strategy.Handover.Name. It has only Key and Rev, and may be gone. It is the zero Entry if the leader has
