@@ -352,7 +352,7 @@ func TestWatch(t *testing.T) {
 // A watch that breaks is set again, and nobody has to act.
 func TestWatchBreaks(t *testing.T) {
 	s := serve(t)
-	var said bytes.Buffer
+	var said wait.Log
 	leases, idle := s.client(t)
 	defer idle()
 	b := must.Get(kubernetes.New(kubernetes.Config{Leases: leases, Name: "worker", Logger: slog.New(slog.NewTextHandler(&said, nil))}))(t)
@@ -367,24 +367,27 @@ func TestWatchBreaks(t *testing.T) {
 // A right to watch that is missing is said once, and the election works by reading.
 func TestNoRightToWatch(t *testing.T) {
 	s := serve(t)
+	var refused atomic.Int32
 	s.refuse = func(r *http.Request) *status {
 		if r.URL.Query().Get("watch") == "" {
 			return nil
 		}
+		refused.Add(1)
 		return refusal(http.StatusForbidden, "Forbidden", `cannot watch resource "leases"`)
 	}
-	var said bytes.Buffer
+	var said wait.Log
 	leases, idle := s.client(t)
 	defer idle()
 	b := must.Get(kubernetes.New(kubernetes.Config{Leases: leases, Name: "worker", Logger: slog.New(slog.NewTextHandler(&said, nil))}))(t)
 	reader := must.Get(b.Open(t.Context(), backend.OpenOptions{TTL: time.Minute}))(t)
+	reading := wait.Later(func() ([]backend.Entry, error) { return reader.Await(t.Context(), backend.Entry{Key: "/a"}) })
+	wait.For(t, "it is said", func() bool { return said.Has(`cannot watch resource`) })
+	wait.For(t, "it is refused again, and once more", func() bool { return refused.Load() > 2 })
 	writer := must.Get(s.open(t))(t)
-	go func() { _, _ = writer.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)) }()
-	now := must.Get(reader.Await(t.Context(), backend.Entry{Key: "/a"}))(t)
-	assert.True(t, now[0].Exists())
+	must.Get(writer.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0)))(t)
+	assert.True(t, wait.Value(t, reading)[0].Exists())
 	require.NoError(t, reader.Close(t.Context()))
 	assert.Equal(t, 1, strings.Count(said.String(), "a watch cannot be set"), said.String())
-	assert.Contains(t, said.String(), "cannot watch resource")
 }
 
 // An operator deletes the Lease: all sessions end, and tokens rise all the same.
