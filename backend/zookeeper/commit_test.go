@@ -2,12 +2,10 @@ package zookeeper_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -289,12 +287,25 @@ func TestDeletedEntriesTakeNoRoom(t *testing.T) {
 func TestAbandonedEntriesTakeRoom(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, smallest)
+	sent := make(chan struct{}, 1)
+	defer f.OnRequest(func(opcode int32, _ []byte) {
+		if opcode == proxytest.OpCreate2 {
+			select {
+			case sent <- struct{}{}:
+			default:
+			}
+		}
+	})()
 	f.Each((*proxytest.Proxy).StallToClient)
-	var err error
-	for tries := 0; !errors.Is(err, backend.ErrTooLarge); tries++ {
-		require.Less(t, tries, 2000)
-		ctx, cancel := context.WithTimeout(f.Ctx, time.Millisecond)
-		_, err = f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil))
+	for full := false; !full; {
+		ctx, cancel := context.WithCancel(f.Ctx)
+		enqueued := wait.Later(func() ([]backend.Entry, error) { return f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil)) })
+		select {
+		case <-sent:
+		case r := <-enqueued:
+			require.ErrorIs(t, r.Err, backend.ErrTooLarge)
+			full = true
+		}
 		cancel()
 	}
 	f.Each((*proxytest.Proxy).Unstall)
