@@ -159,8 +159,7 @@ func TestWatchIsMadeAhead(t *testing.T) {
 		n := calls.during(func() {
 			me := f.Enqueue(f.S)
 			f.Follows(f.S, me, before)
-			waiting := f.Awaits(f.S, before, me)
-			time.Sleep(10 * time.Millisecond) // a read would be pending
+			waiting := f.Hangs(f.S, before, me) // a read would be pending
 			f.Discard(other.S, before)
 			f.Told(waiting, backend.Entry{}, me)
 			f.Discard(f.S, me)

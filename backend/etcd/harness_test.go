@@ -107,7 +107,7 @@ func (f *fixture) armed(known ...backend.Entry) <-chan wait.Result[[]backend.Ent
 	if own := f.enqueued; own != "" && slices.ContainsFunc(known, func(e backend.Entry) bool { return e.Key == own }) {
 		before, f.enqueued = f.made, ""
 	}
-	waiting := f.Awaits(f.S, known...)
+	waiting := f.Hangs(f.S, known...) // a watch may have been made ahead
 	wait.For(f.T, "a watch", func() bool { return f.WatchesMade() > before })
 	return waiting
 }

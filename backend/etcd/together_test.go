@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -52,14 +53,13 @@ func (g *txnGate) count() int {
 	return g.sent
 }
 
-// during calls do while transactions are held back, releases them a moment later, and returns how many were sent.
+// during calls do while transactions are held back, and then then, and returns how many were sent.
 func (g *txnGate) during(do func(), then func()) int {
 	g.mu.Lock()
 	before, held := g.sent, make(chan struct{})
 	g.held = held
 	g.mu.Unlock()
 	do()
-	time.Sleep(50 * time.Millisecond) // all have got as far as they can
 	g.mu.Lock()
 	g.held = nil
 	g.mu.Unlock()
@@ -88,17 +88,19 @@ const (
 )
 
 // updates begins to update entries, each in a commit of its own.
-func (f *fixture) updates(entries []backend.Entry) (all []<-chan wait.Result[[]backend.Entry]) {
+func (f *fixture) updates(entries []backend.Entry) []<-chan wait.Result[[]backend.Entry] {
+	f.T.Helper()
+	var calls []func() ([]backend.Entry, error)
 	for i, e := range entries {
 		known := e
 		if i == outdated {
 			known.Version++
 		}
-		all = append(all, wait.Later(func() ([]backend.Entry, error) {
+		calls = append(calls, func() ([]backend.Entry, error) {
 			return f.S.Commit(f.Ctx, []backend.Condition{backend.IfUnchanged(known)}, backend.Update(e, []byte("updated")))
-		}))
+		})
 	}
-	return all
+	return wait.Parked(f.T, calls...)
 }
 
 // updated checks what updates has done.
@@ -188,9 +190,8 @@ func TestCommitsOnOneKeyGoApart(t *testing.T) {
 	e := f.elections(1, f.S)[0]
 	var all []<-chan wait.Result[[]backend.Entry]
 	gate.during(func() {
-		for range 20 {
-			all = append(all, f.Commits(f.S, backend.Update(e, nil)))
-		}
+		update := func() ([]backend.Entry, error) { return f.S.Commit(f.Ctx, nil, backend.Update(e, nil)) }
+		all = wait.Parked(t, slices.Repeat([]func() ([]backend.Entry, error){update}, 20)...)
 	}, func() {
 		seen := make(map[uint64]bool)
 		for _, updating := range all {
@@ -239,16 +240,17 @@ func TestReadsGoTogether(t *testing.T) {
 	f.S = f.open(30 * time.Second)
 	f.Enter("/a/d")
 	entries := f.elections(manyCommits, f.S)
+	list := func(dir string) func() (backend.Listing, error) {
+		return func() (backend.Listing, error) { return f.S.List(f.Ctx, dir) }
+	}
+	var lists []func() (backend.Listing, error)
+	for _, e := range entries {
+		lists = append(lists, list(backend.Parent(e.Key)))
+	}
+	denied := slices.Clone(lists)
+	denied[outdated] = list("/b")
 	var all []<-chan wait.Result[backend.Listing]
-	sent := gate.during(func() {
-		for i, e := range entries {
-			dir := backend.Parent(e.Key)
-			if i == outdated {
-				dir = "/b"
-			}
-			all = append(all, wait.Later(func() (backend.Listing, error) { return f.S.List(f.Ctx, dir) }))
-		}
-	}, func() {
+	sent := gate.during(func() { all = wait.Parked(t, denied...) }, func() {
 		for i, listing := range all {
 			l, err := wait.Returned(t, listing)
 			if i == outdated {
@@ -261,12 +263,7 @@ func TestReadsGoTogether(t *testing.T) {
 	})
 	assert.Greater(t, sent, 4)
 	for range 3 { // without the one that is denied
-		sent = gate.during(func() {
-			all = nil
-			for _, e := range entries {
-				all = append(all, wait.Later(func() (backend.Listing, error) { return f.S.List(f.Ctx, backend.Parent(e.Key)) }))
-			}
-		}, func() {
+		sent = gate.during(func() { all = wait.Parked(t, lists...) }, func() {
 			for i, listing := range all {
 				assert.Equal(t, []string{entries[i].Key}, wait.Value(t, listing).Keys)
 			}

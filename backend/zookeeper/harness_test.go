@@ -118,7 +118,7 @@ func (f *fixture) settles(dir string, keys ...string) {
 // awaits starts an Await, and waits until the server watches each key.
 func (f *fixture) awaits(known ...backend.Entry) <-chan wait.Result[[]backend.Entry] {
 	f.T.Helper()
-	waiting := f.Awaits(f.S, known...)
+	waiting := f.Hangs(f.S, known...) // the server may have the watches of an earlier call
 	for _, e := range known {
 		wait.For(f.T, "a watch", func() bool { return f.watchesOf(e.Key) == 1 })
 	}

@@ -133,7 +133,7 @@ func TestSASLWithoutATicket(t *testing.T) {
 	}), server)
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.ErrorContains(t, err, "no such user at 127.0.0.1")
-	assert.Positive(t, connections.Load())
+	wait.For(t, "a connection", func() bool { return connections.Load() > 0 })
 
 	// One that waits is given up in time.
 	b := must.Get(New(Config{Servers: []string{server}, ConnectTimeout: 4 * time.Second, SASL: ticketed(func(ctx context.Context, _ string) (Exchange, error) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,15 +31,16 @@ func (f *fixture) elections() (all []backend.Entry) {
 }
 
 // atOnce makes a commit for each entry while no reply comes.
-func (f *fixture) atOnce(entries []backend.Entry, op func(i int, e backend.Entry) ([]backend.Condition, backend.Op)) (all []<-chan wait.Result[[]backend.Entry]) {
+func (f *fixture) atOnce(entries []backend.Entry, op func(i int, e backend.Entry) ([]backend.Condition, backend.Op)) []<-chan wait.Result[[]backend.Entry] {
+	f.T.Helper()
 	f.Each((*proxytest.Proxy).StallToClient)
 	defer f.Each((*proxytest.Proxy).Unstall)
+	var calls []func() ([]backend.Entry, error)
 	for i, e := range entries {
 		conditions, op := op(i, e)
-		all = append(all, wait.Later(func() ([]backend.Entry, error) { return f.S.Commit(f.Ctx, conditions, op) }))
+		calls = append(calls, func() ([]backend.Entry, error) { return f.S.Commit(f.Ctx, conditions, op) })
 	}
-	time.Sleep(50 * time.Millisecond) // all have got as far as they can
-	return all
+	return wait.Parked(f.T, calls...)
 }
 
 // Commits of many elections that come at once go together, and each fails by itself.

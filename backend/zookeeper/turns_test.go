@@ -34,7 +34,14 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 				seat := fmt.Sprint(prefix, i)
 				ctx, cancel := context.WithCancel(f.Ctx)
 				f.ClearRules()
-				fired := f.DropRequest(zktest.MatchKind(backend.OpCreateEphemeral), 1)
+				kind := zktest.MatchKind(backend.OpCreateEphemeral)
+				fired := f.DropRequest(func(opcode int32, payload []byte) bool {
+					is := kind(opcode, payload)
+					if is && i%2 == 0 {
+						cancel() // before it can be sent again
+					}
+					return is
+				}, 1)
 				first := wait.Later(func() ([]backend.Entry, error) {
 					return f.S.Commit(ctx, nil, backend.CreateEphemeral(seat, nil))
 				})

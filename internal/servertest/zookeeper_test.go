@@ -16,11 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/must"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // connect returns a client of a server that serves. The client's first request waits for a session.
 func (z *ZooKeeper) connect() (*zk.Conn, error) {
-	if _, err := z.Mode(); err != nil {
+	if _, err := z.info(wait.Patience); err != nil { // it may be paused for a while
 		return nil, err
 	}
 	conn, _, err := zk.Connect([]string{z.Addr()}, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))

@@ -129,6 +129,12 @@ func (f *Fixture) Awaits(s *backend.Session, known ...backend.Entry) <-chan wait
 	return wait.Later(func() ([]backend.Entry, error) { return s.Await(f.Ctx, known...) })
 }
 
+// Hangs is Awaits, and returns when the call waits.
+func (f *Fixture) Hangs(s *backend.Session, known ...backend.Entry) <-chan wait.Result[[]backend.Entry] {
+	f.T.Helper()
+	return wait.Parked(f.T, func() ([]backend.Entry, error) { return s.Await(f.Ctx, known...) })[0]
+}
+
 // AwaitsList starts an AwaitList.
 func (f *Fixture) AwaitsList(s *backend.Session, known backend.Listing) <-chan wait.Result[backend.Listing] {
 	return wait.Later(func() (backend.Listing, error) { return s.AwaitList(f.Ctx, known) })
