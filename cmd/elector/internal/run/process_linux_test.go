@@ -326,6 +326,6 @@ func TestStandardFiles(t *testing.T) {
 	p.Begin()
 	assert.Equal(t, 9, p.Exit())
 	assert.Equal(t, "input\n", out.String())
-	assert.Contains(t, p.Log.String(), "\nerror\n")
+	assert.Regexp(t, `(?m)^error$`, p.Log.String())
 	assert.Contains(t, p.Log.String(), `"msg":"the command has started","token":`)
 }
