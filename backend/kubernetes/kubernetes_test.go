@@ -216,7 +216,9 @@ func TestSentTwice(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	made := wait.Later(func() ([]backend.Entry, error) { return session.Commit(ctx, nil, backend.CompareAndSet("/thing", nil, 0)) })
+	made := wait.Later(func() ([]backend.Entry, error) {
+		return session.Commit(ctx, nil, backend.CompareAndSet("/thing", nil, 0))
+	})
 	wait.For(t, "it is sent again, and the session asks whether it was done", func() bool { return asked.Load() > 0 })
 	cancel()
 	wait.Fails(t, made, backend.ErrIndeterminate)
