@@ -68,12 +68,13 @@ func operate(id, server, path string) error {
 		return err
 	}
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		token := e.Term().Token()
-		for ctx.Err() == nil {
-			if _, err := fmt.Fprintln(out, id, token); err != nil {
+		for t := e.Term(); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+			if !t.Valid() { // by the clock: after a pause, ctx ends when the runtime has run its timers
+				continue
+			}
+			if _, err := fmt.Fprintln(out, id, t.Token()); err != nil {
 				return err
 			}
-			time.Sleep(20 * time.Millisecond)
 		}
 		return nil
 	}))

@@ -30,9 +30,10 @@ func Example() {
 	}
 	ctx, stop := context.WithCancel(context.Background()) // from signal.NotifyContext, in a service
 	_, err = s.NewJob(gocron.DurationJob(10*time.Millisecond), g.Task(func(ctx context.Context, t *elector.Term) error {
-		defer stop()
 		_, err := t.Commit(ctx, elector.Put("/jobs-state/last", []byte("done"))) // refused once the term is over
 		fmt.Println("the job has run:", err == nil)
+		stop()
+		<-ctx.Done() // else it would run again before Lead hears that the process stops
 		return err
 	}), gocron.WithSingletonMode(gocron.LimitModeReschedule))
 	if err != nil {

@@ -121,7 +121,7 @@ func ask[T any](ctx context.Context, s *store, do func(context.Context, jetstrea
 		err    error
 	}
 	ended := make(chan result, 1)
-	var began atomic.Bool
+	var conn atomic.Pointer[nats.Conn] // if it is nil when ctx has ended, it is too late: the client sends nothing then
 	go func() {
 		var r result
 		js, err := s.connect(ctx)
@@ -133,31 +133,32 @@ func ask[T any](ctx context.Context, s *store, do func(context.Context, jetstrea
 			ended <- r
 			return
 		}
-		began.Store(true) // if it is false when ctx has ended, it is too late: the client sends nothing then
+		conn.Store(js.Conn())
 		whole, cancel := whileConnected(ctx, js.Conn())
 		defer cancel()
 		r.answer, r.err = do(whole, js)
-		last := js.Conn().LastError()
-		switch {
-		case r.err == nil:
-		case context.Cause(whole) == errBroken:
+		if r.err != nil && context.Cause(whole) == errBroken {
 			r.err = errBroken
-		case ctx.Err() != nil && errors.Is(last, nats.ErrPermissionViolation): // the server does not answer the request itself
-			r.err = fmt.Errorf("%w: %w", backend.ErrDenied, last)
 		}
 		ended <- r
 	}()
+	var r result
 	select {
-	case r := <-ended:
-		return r.answer, began.Load(), r.err
+	case r = <-ended:
 	case <-ctx.Done():
+		select {
+		case r = <-ended:
+		case <-time.After(ending): // what it says is better
+			r.err = ctx.Err()
+		}
 	}
-	select {
-	case r := <-ended:
-		return r.answer, began.Load(), r.err
-	case <-time.After(ending): // what it says is better
+	nc := conn.Load()
+	if nc != nil && r.err != nil && r.err != errBroken && ctx.Err() != nil { // the server does not answer what it forbids
+		if last := nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+			r.err = fmt.Errorf("%w: %w", backend.ErrDenied, last)
+		}
 	}
-	return answer, began.Load(), ctx.Err()
+	return r.answer, nc != nil, r.err
 }
 
 var errBroken = errors.New("the connection to NATS has broken")

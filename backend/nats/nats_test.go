@@ -3,7 +3,6 @@ package nats_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/nats"
 	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -83,8 +83,9 @@ func TestErrors(t *testing.T) {
 // A session lives on while its server is restarted, and a waiting one hears of what happened after that.
 func TestRestart(t *testing.T) {
 	folder := t.TempDir()
-	s := start(t, -1, folder)
-	port := s.Addr().(*net.TCPAddr).Port
+	ports := must.Get(loopback.Ports(1))(t)
+	t.Cleanup(func() { loopback.Release(ports...) })
+	s := start(t, ports[0], folder)
 	a, b := connect(t, s.ClientURL()), connect(t, s.ClientURL())
 	name := bucket(t, a)
 	open := func(js jetstream.JetStream) *backend.Session {
@@ -103,7 +104,7 @@ func TestRestart(t *testing.T) {
 	}()
 	s.Shutdown()
 	s.WaitForShutdown()
-	s = start(t, port, folder)
+	s = start(t, ports[0], folder)
 	t.Cleanup(s.Shutdown)
 	after := must.Get(writer.Commit(t.Context(), nil, backend.Update(made, []byte("2"))))(t)[0]
 	assert.True(t, after.Same((<-heard)[0]))

@@ -304,6 +304,10 @@ func TestRun(t *testing.T) {
 		return slices.ContainsFunc(nodes, func(id string) bool { return post(id+"/log", "a record") == http.StatusOK })
 	})
 	for _, id := range nodes {
+		wait.For(t, "it has the record", func() bool {
+			log, _ := os.ReadFile(id + ".log")
+			return bytes.Contains(log, []byte("a record"))
+		})
 		assert.Equal(t, http.StatusConflict, post(id+"/put", `{"token":1}`))
 		assert.Equal(t, http.StatusConflict, post(id+"/log", strings.Repeat("x", maxRecord+1)))
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	_ "github.com/elector-go/elector/backend/nats/dialnats"
 	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/must"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -118,17 +119,16 @@ func TestWrongSettings(t *testing.T) {
 
 // Without a server, Open of a session says why soon; later the same Backend finds the server.
 func TestServerComesLater(t *testing.T) {
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
-	b := open(t, fmt.Sprintf("nats://127.0.0.1:%d/elections", port))
+	ports := must.Get(loopback.Ports(1))(t)
+	t.Cleanup(func() { loopback.Release(ports...) })
+	b := open(t, fmt.Sprintf("nats://127.0.0.1:%d/elections", ports[0]))
 	began := time.Now()
 	err := must.Err(b.Open(t.Context(), backend.OpenOptions{}))
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	assert.ErrorContains(t, err, "connection refused")
 	assert.Less(t, time.Since(began), 3*time.Second)
 
-	s := start(t, server.Options{Port: port})
+	s := start(t, server.Options{Port: ports[0]})
 	require.ErrorContains(t, must.Err(b.Open(t.Context(), backend.OpenOptions{})), "bucket elections does not exist: create it, by nats kv add elections --replicas 3 --storage file")
 	create(t, s)
 	session := must.Get(b.Open(t.Context(), backend.OpenOptions{}))(t)

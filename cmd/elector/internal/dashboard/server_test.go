@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,9 +109,13 @@ func follows(t *testing.T, url string) {
 	stopFirst()
 	e = shows(t, s, "/jobs/reindex", func(e Election) bool { return len(e.Candidates) == 1 })
 	assert.Equal(t, second.Leader.From, e.Leader.From, "the term goes on")
-	last := len(e.Spans) - 1
-	assert.Equal(t, "host-2", e.Spans[last].ID)
-	assert.Equal(t, "host-1", e.Spans[0].ID)
+	var led []string // around times without a leader, or in which the service has not answered
+	for _, s := range e.Spans {
+		if s.Kind == Led {
+			led = append(led, s.ID)
+		}
+	}
+	assert.Equal(t, []string{"host-1", "host-2"}, slices.Compact(led))
 }
 
 func TestDesignate(t *testing.T) {

@@ -308,7 +308,7 @@ func TestZooKeeperSASL(t *testing.T) {
 			NoSync: true, QuickStart: true, Extra: strings.Split(setting, "\n"),
 			JAAS: servertest.DigestJAAS("ann", "right"),
 		})
-		url := "zk://" + server.Addr()
+		url := "zk://" + server.Addr() + "?timeout=1m" // slow commits are the doctor's to report
 		t.Setenv("ZOOKEEPER_AUTH", "sasl:ann:wrong")
 		says(t, check(t, url, "/jobs").Service, "session", Fail, "wrong password")
 		for _, other := range []string{"", "digest:ann:right"} {

@@ -78,15 +78,20 @@ func (r *runner) watch(ctx context.Context, t *elector.Term, w window, c *watchd
 	}
 	pulse := time.NewTicker(w.pulse())
 	defer pulse.Stop()
-	begins := c.Started()
+	begun := func(pid int) { log.Info("the command has started", "pid", pid) }
 	leading, over := ctx.Done(), t.Context().Done()
 	for {
 		c.Until(w.closes())
 		select {
 		case <-c.Done():
+			select { // a short command may have started since
+			case pid := <-c.Started():
+				begun(pid)
+			default:
+			}
 			return why
-		case pid := <-begins:
-			log.Info("the command has started", "pid", pid)
+		case pid := <-c.Started():
+			begun(pid)
 		case <-over:
 			kill(fmt.Sprintf("the term is over: %v", context.Cause(t.Context())))
 			over, leading = nil, nil
