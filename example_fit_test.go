@@ -25,7 +25,7 @@ func ExampleFit() {
 				}
 				return nil
 			},
-			Every: 10 * time.Millisecond,
+			Every: 10 * time.Millisecond, Timeout: time.Minute,
 		},
 		Hooks: elector.Hooks{Aside: func(why error) {
 			fmt.Println("stands aside:", why)

@@ -211,6 +211,8 @@ func (c *candidate) stoodAside(times int, why error) {
 
 // heard checks that the hook Asked was called once, with this request.
 func (c *candidate) heard(r elector.Request) {
+	// It is called beside the term, which may have ended by now.
+	c.a.Until(c.id+" reports that it is asked to go", func() bool { return len(c.reports(isAsked)) > 0 })
 	all := c.reports(isAsked)
 	c.a.FailIf(len(all) != 1 || all[0].asked != r, "Asked was called with %+v, want %+v once", all, r)
 }

@@ -31,8 +31,8 @@ var errIll = errors.New("the disk is full")
 
 // A health is the health of an application, set by the rule.
 type health struct {
-	a     *arena
-	every time.Duration
+	a              *arena
+	every, timeout time.Duration
 
 	mu       sync.Mutex
 	why      error
@@ -44,13 +44,20 @@ type health struct {
 }
 
 func (a *arena) health(why error) *health {
-	return &health{a: a, why: why, every: max(a.Service.TTL/100, 10*time.Millisecond)}
+	// On a busy machine a check that does not hang must not be treated as one that does.
+	return &health{a: a, why: why, every: max(a.Service.TTL/100, 10*time.Millisecond), timeout: a.Patience()}
+}
+
+// hanging is health for a check that hangs later: it has failed soon.
+func (a *arena) hanging() *health {
+	h := a.health(nil)
+	h.timeout = max(a.Service.TTL/5, 2*time.Second)
+	return h
 }
 
 // is makes a candidate use it as its check.
 func (h *health) is(cfg *elector.Config) {
-	// On a busy machine a check that does not hang must not be treated as one that does.
-	cfg.Fit = elector.Fit{Check: h.check, Every: h.every, Timeout: max(h.a.Service.TTL/5, 2*time.Second)}
+	cfg.Fit = elector.Fit{Check: h.check, Every: h.every, Timeout: h.timeout}
 }
 
 func (h *health) check(context.Context) error {
@@ -107,12 +114,19 @@ func (h *health) count() int {
 	return h.begun
 }
 
-// rests checks that no more checks begin.
+// rests checks that no more checks begin. On a real service the elector may be about to stop them.
 func (h *health) rests(after string) {
-	before := h.count()
-	time.Sleep(10 * h.every)
-	h.a.Settle()
-	n := h.count() - before
+	begun := func() int {
+		before := h.count()
+		time.Sleep(10 * h.every)
+		h.a.Settle()
+		return h.count() - before
+	}
+	if !h.a.Service.Virtual {
+		h.a.Until("no more checks begin after "+after, func() bool { return begun() == 0 })
+		return
+	}
+	n := begun()
 	h.a.FailIf(n > 0, "%d checks have begun after %s", n, after)
 }
 
@@ -251,7 +265,7 @@ func fitLeading(a *arena) {
 }
 
 func fitHangs(a *arena) {
-	h := a.health(nil)
+	h := a.hanging()
 	c, t := a.lead(h.is)
 	release := h.hangs(c)
 	arrives(a, "a leader whose check hangs is asked to go", t.Asked())
@@ -304,7 +318,7 @@ func fitClose(a *arena) {
 		})
 	}
 	a.in("a check hangs", func(a *arena) {
-		h := a.health(nil)
+		h := a.hanging()
 		c, t := a.lead(h.is)
 		release := h.hangs(c)
 		arrives(a, "a leader whose check hangs is asked to go", t.Asked())

@@ -91,18 +91,18 @@ func (j *job) order() error {
 	}
 }
 
-// obeys starts a Run whose lead function works until its ctx has ended, and then until finish says what
-// to return.
-func (c *candidate) obeys() *job {
-	return c.work(func(ctx context.Context, j *job) error {
-		select {
-		case <-ctx.Done():
-			j.causes <- context.Cause(ctx)
-		case <-j.a.life.Done():
-		}
-		return j.order()
-	})
+// untilEnded is a lead function that works until its ctx has ended, and then until finish says what to return.
+func untilEnded(ctx context.Context, j *job) error {
+	select {
+	case <-ctx.Done():
+		j.causes <- context.Cause(ctx)
+	case <-j.a.life.Done():
+	}
+	return j.order()
 }
+
+// obeys starts a Run whose lead function is untilEnded.
+func (c *candidate) obeys() *job { return c.work(untilEnded) }
 
 func (j *job) term() *elector.Term { return arrives(j.a, "the lead function is called", j.terms) }
 
@@ -147,7 +147,7 @@ func runEnds(a *arena) {
 		}, []error{elector.ErrStop, why}, nil},
 		{"it panics", untilTold, func(j *job, _ *elector.Term, _ *bid) { j.finish(errPanic) }, nil, errPanic},
 		{"ctx ends, and it returns", untilOver, func(j *job, _ *elector.Term, _ *bid) { j.cancel() }, []error{context.Canceled}, nil},
-		{"ctx ends, and it ignores that", untilTold, runLate, []error{context.Canceled, errWork}, nil},
+		{"ctx ends, and it ignores that", untilEnded, runLate, []error{context.Canceled, errWork}, nil},
 	} {
 		a.in(x.state, func(a *arena) {
 			c := a.stand()
@@ -184,6 +184,7 @@ func runEnds(a *arena) {
 // runLate ends the ctx of a Run. Its lead function returns later, with an error.
 func runLate(j *job, t *elector.Term, b *bid) {
 	j.cancel()
+	j.told(context.Canceled)
 	j.a.stays(t)
 	b.blocked()
 	select {
@@ -192,7 +193,6 @@ func runLate(j *job, t *elector.Term, b *bid) {
 	default:
 	}
 	j.finish(errWork)
-	j.told(context.Canceled)
 }
 
 func runError(a *arena) {
