@@ -266,6 +266,9 @@ func (s *server) execute(c *client, w backend.Will, died time.Time) {
 			return
 		}
 		if ctx.Err() != nil || errors.Is(err, errNone) || errors.Is(err, backend.ErrDenied) || errors.Is(err, errors.ErrUnsupported) {
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("%w: %v", err, last.Load())
+			}
 			log.Warn("cannot end the session of a dead process: it times out", "err", err)
 			return
 		}
