@@ -287,7 +287,12 @@ func TestDeletedEntriesTakeNoRoom(t *testing.T) {
 func TestAbandonedEntriesTakeRoom(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, smallest)
-	sent := make(chan struct{}, 1)
+	all := f.fills()
+	const room = 3
+	for _, e := range all[:room] {
+		f.Discard(f.S, e)
+	}
+	sent := make(chan struct{}, room)
 	defer f.OnRequest(func(opcode int32, _ []byte) {
 		if opcode == proxytest.OpCreate2 {
 			select {
@@ -297,22 +302,20 @@ func TestAbandonedEntriesTakeRoom(t *testing.T) {
 		}
 	})()
 	f.Each((*proxytest.Proxy).StallToClient)
-	for full := false; !full; {
+	for range room {
 		ctx, cancel := context.WithCancel(f.Ctx)
 		enqueued := wait.Later(func() ([]backend.Entry, error) { return f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil)) })
-		select {
-		case <-sent:
-		case r := <-enqueued:
-			require.ErrorIs(t, r.Err, backend.ErrTooLarge)
-			full = true
-		}
+		wait.Receive(t, "the entry is asked for", sent)
 		cancel()
+		wait.Fails(t, enqueued, backend.ErrIndeterminate)
 	}
+	_, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))
+	require.ErrorIs(t, err, backend.ErrTooLarge)
 	f.Each((*proxytest.Proxy).Unstall)
 	admin := f.admin()
-	wait.For(t, "all are removed", func() bool {
+	wait.For(t, "they are removed", func() bool {
 		children, _, err := admin.Children(f.Dir)
-		return err == nil && len(children) == 0
+		return err == nil && len(children) == len(all)-room
 	})
 	wait.For(t, "there is room for one", func() bool {
 		_, err := f.S.Commit(f.Ctx, nil, backend.Enqueue(f.Dir, nil))

@@ -22,7 +22,7 @@ import (
 
 var (
 	aPassword = []byte("0123456789abcdef")
-	aWill     = backend.Will{Service: "zookeeper", Session: formatSession(0x1234), TTL: 3 * time.Second, Secret: secretOf(formatSession(0x1234), aPassword)}
+	aWill     = backend.Will{Service: "zookeeper", Session: formatSession(0x1234), TTL: time.Minute, Secret: secretOf(formatSession(0x1234), aPassword)}
 )
 
 // fakeServer calls serve for each connection, and returns a Backend that knows no other server.
