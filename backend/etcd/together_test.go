@@ -53,7 +53,7 @@ func (g *txnGate) count() int {
 	return g.sent
 }
 
-// during calls do while transactions are held back, and then then, and returns how many were sent.
+// during calls do while transactions are held back, releases them, calls then, and returns how many were sent.
 func (g *txnGate) during(do func(), then func()) int {
 	g.mu.Lock()
 	before, held := g.sent, make(chan struct{})
