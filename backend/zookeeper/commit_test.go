@@ -292,20 +292,12 @@ func TestAbandonedEntriesTakeRoom(t *testing.T) {
 	for _, e := range all[:room] {
 		f.Discard(f.S, e)
 	}
-	sent := make(chan struct{}, room)
-	defer f.OnRequest(func(opcode int32, _ []byte) {
-		if opcode == proxytest.OpCreate2 {
-			select {
-			case sent <- struct{}{}:
-			default:
-			}
-		}
-	})()
+	sent := f.counts(proxytest.MatchOp(proxytest.OpCreate2))
 	f.Each((*proxytest.Proxy).StallToClient)
-	for range room {
+	for i := range int64(room) {
 		ctx, cancel := context.WithCancel(f.Ctx)
 		enqueued := wait.Later(func() ([]backend.Entry, error) { return f.S.Commit(ctx, nil, backend.Enqueue(f.Dir, nil)) })
-		wait.Receive(t, "the entry is asked for", sent)
+		wait.For(t, "the entry is asked for", func() bool { return sent() > i })
 		cancel()
 		wait.Fails(t, enqueued, backend.ErrIndeterminate)
 	}
